@@ -1,0 +1,200 @@
+"""The one door for randomness: a secret key, and exact draws addressed by row.
+
+Every draw is a function of (key, column, purpose, row, attempt). So a release does not depend on batch size,
+threads or engine, and a run can be repeated from its key alone. The stream is AES-256 in counter mode; each purpose
+of each column has a subkey of its own by HKDF-SHA256, so that no word is ever used twice.
+
+Bounded integers are drawn by rejection on 64-bit words: their law is exactly uniform given uniform words, hence the
+rationals that a release publishes are exactly what the sampler does.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from sfumato.errors import InternalError, SpecError
+
+Words = npt.NDArray[np.uint64]
+
+KEY_BYTES = 32
+WORD_BYTES = 8
+BLOCK_BYTES = 16
+WORDS_PER_BLOCK = BLOCK_BYTES // WORD_BYTES
+LARGEST_WORD = np.uint64(2**64 - 1)
+LARGEST_BOUND = 2**63
+"""Bounds up to here: at least half of all words are accepted, and arithmetic stays within 64 bits."""
+
+LARGEST_TABLE = 65_536
+"""Up to here a permutation is a table made by Fisher-Yates; above, a Feistel network computes it."""
+
+FEISTEL_ROUNDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """A secret key, and the streams derived from it."""
+
+    key: bytes = field(repr=False)
+    is_test: bool = False
+    column: str = ""
+
+    def __post_init__(self) -> None:
+        if len(self.key) != KEY_BYTES:
+            raise SpecError(f"a key has {KEY_BYTES} bytes ({2 * KEY_BYTES} hexadecimal digits), not {len(self.key)}.")
+
+    @classmethod
+    def secret(cls) -> Draws:
+        """Draw a fresh key from the operating system."""
+        return cls(secrets.token_bytes(KEY_BYTES))
+
+    @classmethod
+    def unsafe_test_key(cls, digits: str) -> Draws:
+        """Use a known key. Whoever knows it can undo the protection: a release made so is unfit to publish."""
+        try:
+            key = bytes.fromhex(digits)
+        except ValueError as error:
+            raise SpecError("a test key is written in hexadecimal digits.") from error
+        return cls(key, is_test=True)
+
+    def for_column(self, column: str) -> Draws:
+        """The same key, narrowed to one column, so that no two columns share a word."""
+        return Draws(self.key, self.is_test, column)
+
+    def stream(self, purpose: str) -> Stream:
+        """The stream of one purpose."""
+        return Stream(self._subkey(purpose))
+
+    def permutation(self, purpose: str, item: int, size: int) -> Permutation:
+        """A keyed pseudo-random permutation of `range(size)`, one for each item (a value of the domain)."""
+        if size <= LARGEST_TABLE:
+            return TablePermutation.shuffled(self.stream(f"{purpose}/table/{item}"), size)
+        return FeistelPermutation.of(self._subkey(f"{purpose}/feistel/{item}"), size)
+
+    def _subkey(self, purpose: str) -> bytes:
+        # JSON makes the pair unambiguous: ("a", "b/c") and ("a/b", "c") must not meet.
+        info = json.dumps(["sfumato", 1, self.column, purpose]).encode()
+        return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(self.key)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An endless stream of 64-bit words, addressed by row and attempt."""
+
+    subkey: bytes = field(repr=False)
+
+    def words(self, first_row: int, rows: int, attempt: int = 0) -> Words:
+        """One uniform 64-bit word for each row, from `first_row` on.
+
+        The counter block is (attempt, block) with 64 bits each, so attempts never overlap. The words read the
+        keystream as little-endian on every machine.
+        """
+        first_block, skipped = divmod(first_row, WORDS_PER_BLOCK)
+        nonce = attempt.to_bytes(8, "big") + first_block.to_bytes(8, "big")
+        encryptor = Cipher(algorithms.AES(self.subkey), modes.CTR(nonce)).encryptor()
+        keystream = encryptor.update(bytes((rows + skipped) * WORD_BYTES))
+        return np.frombuffer(keystream, dtype="<u8", offset=skipped * WORD_BYTES)
+
+    def integers(self, first_row: int, rows: int, bound: int | Words) -> Words:
+        """One integer of `range(bound)` for each row, exactly uniform; rejected words are drawn anew by attempt.
+
+        Each integer owns `share` consecutive words; a word beyond the last owned one is rejected.
+        """
+        if np.min(bound, initial=1) < 1 or np.max(bound, initial=1) > LARGEST_BOUND:
+            raise InternalError("an integer can be drawn below a bound of 1 to 2^63 only.")
+        bounds = np.asarray(bound, dtype=np.uint64)
+        shares = LARGEST_WORD // bounds
+        drawn = self.words(first_row, rows) // shares
+        for position in np.flatnonzero(drawn >= bounds):
+            row_bound, share = (int(np.broadcast_to(each, rows)[position]) for each in (bounds, shares))
+            drawn[position] = self._redraw(first_row + int(position), row_bound, share)
+        return drawn
+
+    def _redraw(self, row: int, bound: int, share: int) -> int:
+        attempt = 1
+        while (drawn := int(self.words(row, 1, attempt)[0]) // share) >= bound:
+            attempt += 1
+        return drawn
+
+
+class Permutation(Protocol):
+    """A bijection of `range(size)`, applied to many numbers at once."""
+
+    def __call__(self, ranks: Words, /) -> Words:
+        """The slot of each rank."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TablePermutation:
+    """A permutation written out."""
+
+    table: Words
+
+    @classmethod
+    def shuffled(cls, stream: Stream, size: int) -> TablePermutation:
+        """Shuffle by Fisher and Yates: exactly uniform over all orders."""
+        table = list(range(size))
+        chosen = stream.integers(0, size, np.arange(1, size + 1, dtype=np.uint64)).tolist()
+        for last in range(size - 1, 0, -1):
+            table[last], table[chosen[last]] = table[chosen[last]], table[last]
+        return cls(np.array(table, dtype=np.uint64))
+
+    def __call__(self, ranks: Words, /) -> Words:
+        """The slot of each rank."""
+        return self.table[ranks]
+
+
+@dataclass(frozen=True, slots=True)
+class FeistelPermutation:
+    """A permutation computed by alternating keyed additions to the two halves of a number.
+
+    A number below `left_size * right_size` is (left, right); a round adds a keyed hash of one half to the other. The
+    product exceeds `size` by less than `left_size`, so walking the cycle back into the range is rare.
+    Source: the generalised Feistel network of Black and Rogaway 2002, with AES as the round function.
+    """
+
+    subkey: bytes = field(repr=False)
+    size: int
+    left_size: int
+    right_size: int
+
+    @classmethod
+    def of(cls, subkey: bytes, size: int) -> FeistelPermutation:
+        """Split the range into a nearly square grid."""
+        left_size = math.isqrt(size - 1) + 1
+        return cls(subkey, size, left_size, -(-size // left_size))
+
+    def __call__(self, ranks: Words, /) -> Words:
+        """The slot of each rank."""
+        slots = self._once(np.asarray(ranks, dtype=np.uint64))
+        outside = np.flatnonzero(slots >= self.size)
+        while len(outside):
+            slots[outside] = self._once(slots[outside])
+            outside = outside[slots[outside] >= self.size]
+        return slots
+
+    def _once(self, numbers: Words) -> Words:
+        left_size, right_size = np.uint64(self.left_size), np.uint64(self.right_size)
+        left, right = numbers // right_size, numbers % right_size
+        for number in range(0, FEISTEL_ROUNDS, 2):
+            left = (left + self._hash(number, right) % left_size) % left_size
+            right = (right + self._hash(number + 1, left) % right_size) % right_size
+        return left * right_size + right
+
+    def _hash(self, number: int, half: Words) -> Words:
+        blocks = np.empty((len(half), WORDS_PER_BLOCK), dtype="<u8")
+        blocks[:, 0] = number
+        blocks[:, 1] = half
+        # ECB of distinct blocks is the plain block cipher, used as a pseudo-random function; nothing is encrypted.
+        encryptor = Cipher(algorithms.AES(self.subkey), modes.ECB()).encryptor()
+        return np.frombuffer(encryptor.update(blocks.tobytes()), dtype="<u8")[::WORDS_PER_BLOCK].astype(np.uint64)

@@ -1,0 +1,176 @@
+"""Uniform perturbation: keep the value with a coin, else redraw it from the whole domain.
+
+Claim: (prior, posterior)-privacy for every value and every predicate, upward and downward, against an attacker of any
+prior belief who may know all other columns of all records.
+Source: Evfimievski et al. 2003, Statement 1; the largest retention: Chaytor and Wang, section 3.
+Published: the domain, the retention and the bound. Not published: any count of the original table.
+Notation: p = retention, m = domain_size, γ = amplification, q = swap_probability = (1-p)/m; Pr[kept] = p + q = γ q.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.draws import LARGEST_BOUND, Draws, Words
+from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.histogram import Histogram
+from sfumato.spec import BreachBound, exact
+from sfumato.tally import Mask, Moments, Tally
+from sfumato.values import Value, values_from_json, values_to_json
+
+NAME = "uniform"
+GUARANTEE = "any-prior"
+METHOD = "unbiased count, score interval"
+ASSUMPTION = "none: the randomness is the perturbation's own, and its probabilities are published"
+
+Codes = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Uniform perturbation has no options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A draw below `keep_words + domain_size * swap_words` decides a record.
+
+    The first `keep_words` outcomes keep the value; each value of the domain owns `swap_words` of the rest.
+    """
+
+    domain: tuple[Value, ...]
+    bound: BreachBound
+    keep_words: int
+    swap_words: int
+
+    @property
+    def words(self) -> int:
+        """The number of equally likely outcomes."""
+        return self.keep_words + len(self.domain) * self.swap_words
+
+    @property
+    def retention(self) -> Fraction:
+        """The probability of the coin that keeps a value."""
+        return Fraction(self.keep_words, self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What the analyst needs: the domain, the retention, and the bound that it was chosen for."""
+
+    domain: tuple[Value, ...]
+    retention: Fraction
+    bound: BreachBound
+
+    @property
+    def swap_probability(self) -> Fraction:
+        """The probability that a record becomes one given other value."""
+        return (1 - self.retention) / len(self.domain)
+
+    def to_json(self) -> dict[str, Any]:
+        """Write the design down; rationals as strings."""
+        return {
+            "domain": values_to_json(self.domain),
+            "retention": str(self.retention),
+            "prior": str(self.bound.prior),
+            "posterior": str(self.bound.posterior),
+        }
+
+    @classmethod
+    def from_json(cls, written: dict[str, Any], field_type: str) -> Design:
+        """Read a design back, given the Data Package type of its column."""
+        design = cls(
+            values_from_json(written["domain"], field_type),
+            exact(written["retention"], "the retention"),
+            BreachBound(written["prior"], written["posterior"]),
+        )
+        if not 0 < design.retention < 1 or len(design.domain) < 2:
+            raise ReleaseFormatError("the design's retention or domain is out of range.")
+        return design
+
+
+def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
+    """Choose the largest retention that the amplification allows."""
+    if histogram.domain_size < 2:
+        raise InfeasibleError(
+            f"the sensitive column has {histogram.domain_size} value: with one possible value there is nothing to hide "
+            "it among; declare the whole domain with a domain file, or publish without this column."
+        )
+    keep_words, swap_words = _words(histogram.domain_size, spec.amplification)
+    return Plan(histogram.values, spec, keep_words, swap_words)
+
+
+def _words(domain_size: int, amplification: Fraction) -> tuple[int, int]:
+    """Split the outcomes so that Pr[kept] is `amplification` times Pr[one given other value].
+
+    (keep + swap) / swap = amplification: with amplification a/b that is swap = b and keep = a - b. Where the exact
+    rational needs more than 63 bits, keep is rounded down, towards privacy.
+    """
+    swap_words = amplification.denominator
+    keep_words = amplification.numerator - amplification.denominator
+    if keep_words + domain_size * swap_words <= LARGEST_BOUND:
+        return keep_words, swap_words
+    swap_words = max(1, math.floor(LARGEST_BOUND / (domain_size - 1 + amplification)))
+    room = LARGEST_BOUND - domain_size * swap_words
+    return min(room, math.floor((amplification - 1) * swap_words)), swap_words
+
+
+def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Codes:
+    """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
+    drawn = draws.stream("coins").integers(first_row, len(codes), plan.words)
+    swapped = (drawn - np.uint64(plan.keep_words)) // np.uint64(plan.swap_words)
+    return np.where(drawn < plan.keep_words, codes, swapped.astype(codes.dtype))
+
+
+def design(plan: Plan, /) -> Design:
+    """What is published: nothing in it depends on the counts."""
+    return Design(plan.domain, plan.retention, plan.bound)
+
+
+def reconstruct(design: Design, tally: Tally, wanted: Mask, /) -> Moments:
+    """Estimate how many of the tallied records hold one of the wanted values.
+
+    Notation: R = rows, o = hits, k = wanted values; estimate (o - kRq) / p, where a wanted record shows a wanted
+    value with a = p + kq and another one with b = kq.
+    """
+    hits, rows, values = int(tally.counts[wanted].sum()), tally.rows, int(wanted.sum())
+    retention, swap = float(design.retention), float(design.swap_probability)
+    base, slope = count_variance(design, rows, values)
+    if values == len(design.domain):
+        return Moments(float(rows), 0.0, 0.0, rows)
+    return Moments((hits - values * rows * swap) / retention, base, slope, rows)
+
+
+def count_variance(design: Design, rows: int, values: int = 1) -> tuple[float, float]:
+    """The exact variance [c a(1-a) + (R-c) b(1-b)] / p², as base + slope * c."""
+    retention = design.retention
+    other = values * design.swap_probability
+    wanted = retention + other
+    base = rows * other * (1 - other) / retention**2
+    slope = (wanted * (1 - wanted) - other * (1 - other)) / retention**2
+    return float(base), float(slope)
+
+
+def weights(design: Design, /) -> tuple[float, float]:
+    """What a row adds to the unbiased count of a value: (if it shows that value, otherwise)."""
+    retention, swap = design.retention, design.swap_probability
+    return float((1 - swap) / retention), float(-swap / retention)
+
+
+def promise(design: Design, /) -> str:
+    """The guarantee in plain words, with the numbers of this design."""
+    bound, kept = design.bound, design.retention + design.swap_probability
+    return (
+        f"Whatever somebody knew before, and however much they know about the other columns and the other people: if "
+        f"they gave a statement about one person's sensitive value a chance of at most {bound.prior}, then after seeing "
+        f"this release they can give it a chance of at most {bound.posterior}. Seeing a person's published value "
+        f"multiplies anybody's odds by at most {bound.amplification}. Each published value is the true one with "
+        f"probability {float(kept):.4g}, and any given other one of the {len(design.domain)} values with probability "
+        f"{float(design.swap_probability):.4g}."
+    )

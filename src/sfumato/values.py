@@ -1,0 +1,86 @@
+"""The values a cell can hold, and how they are written down in JSON and read back."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from sfumato.errors import ReleaseFormatError
+
+Value = str | int | float | bool | datetime.date | datetime.datetime | None
+JsonValue = str | int | float | bool | None
+
+
+def to_json(value: Value) -> JsonValue:
+    """Write one value in JSON; dates and times as ISO 8601."""
+    if isinstance(value, datetime.date | datetime.datetime):
+        return value.isoformat()
+    return value
+
+
+def values_to_json(values: Sequence[Value]) -> list[JsonValue]:
+    """Write a domain in JSON."""
+    return [to_json(value) for value in values]
+
+
+def values_from_json(values: Sequence[JsonValue], field_type: str) -> tuple[Value, ...]:
+    """Read a domain back, given the Data Package type of its column."""
+    return tuple(_from_json(value, field_type) for value in values)
+
+
+def _from_json(value: JsonValue, field_type: str) -> Value:
+    expected = _JSON_TYPES.get(field_type)
+    if expected is None:
+        raise ReleaseFormatError(f"the column type {field_type!r} is unknown to this version.")
+    if value is None:
+        return None
+    if not isinstance(value, expected) or (isinstance(value, bool) and field_type != "boolean"):
+        raise ReleaseFormatError(f"a domain of type {field_type!r} holds a value of another type.")
+    try:
+        if field_type == "date":
+            return datetime.date.fromisoformat(str(value))
+        if field_type == "datetime":
+            return datetime.datetime.fromisoformat(str(value))
+    except ValueError as error:
+        raise ReleaseFormatError(f"a domain of type {field_type!r} holds a value that is no {field_type}.") from error
+    return float(value) if field_type == "number" else value
+
+
+_JSON_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "date": str,
+    "datetime": str,
+}
+
+
+def field_type(arrow_type: pa.DataType) -> str | None:
+    """Name the Data Package type of an Arrow type; None where a table of people should not hold it."""
+    for name, is_type in _FIELD_TYPES:
+        if is_type(arrow_type):
+            return name
+    return None
+
+
+_FIELD_TYPES = (
+    ("string", pa.types.is_string),
+    ("integer", pa.types.is_integer),
+    ("number", lambda kind: pa.types.is_floating(kind) or pa.types.is_decimal(kind)),
+    ("boolean", pa.types.is_boolean),
+    ("date", pa.types.is_date32),
+    ("datetime", pa.types.is_timestamp),
+)
+
+
+def arrow_domain(values: Sequence[Value], arrow_type: pa.DataType) -> pa.Array:
+    """Hold the non-null values of a domain as an Arrow array of the column's type."""
+    return pa.array([value for value in values if value is not None], type=arrow_type)
+
+
+def display(value: Value) -> str:
+    """Show a value to a person."""
+    return "(missing)" if value is None else str(to_json(value))
