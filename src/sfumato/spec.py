@@ -42,7 +42,9 @@ class BreachBound:
 
     def _check(self) -> None:
         if self.prior <= 0:
-            raise SpecError(f"the prior is {self.prior}, and must be above 0: it is the belief to protect, such as 1/10.")
+            raise SpecError(
+                f"the prior is {self.prior}, and must be above 0: it is the belief to protect, such as 1/10."
+            )
         if self.posterior >= 1:
             raise SpecError(
                 f"the posterior is {self.posterior}, and must be below 1: a posterior of 1 lets an attacker be certain, "

@@ -76,9 +76,12 @@ _FIELD_TYPES = (
 )
 
 
-def arrow_domain(values: Sequence[Value], arrow_type: pa.DataType) -> pa.Array:
-    """Hold the non-null values of a domain as an Arrow array of the column's type."""
-    return pa.array([value for value in values if value is not None], type=arrow_type)
+def domain_array(values: Sequence[Value]) -> pa.Array:
+    """Hold a domain, missing value included, as an Arrow array."""
+    try:
+        return pa.array(values)
+    except OverflowError:
+        return pa.array(values, type=pa.uint64())
 
 
 def display(value: Value) -> str:

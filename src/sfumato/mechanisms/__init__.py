@@ -13,6 +13,7 @@ from sfumato.draws import Draws, Words
 from sfumato.histogram import Histogram
 from sfumato.mechanisms import uniform
 from sfumato.mechanisms.uniform import Codes
+from sfumato.spec import BreachBound
 from sfumato.tally import Mask, Moments, Tally
 
 SpecT = TypeVar("SpecT", contravariant=True)
@@ -41,6 +42,10 @@ class Mechanism(Protocol[SpecT, OptionsT, PlanT, DesignT]):
         """What is published of the plan."""
         ...
 
+    def read_design(self, written: Mapping[str, Any], field_type: str, /) -> DesignT:
+        """Read a design back from JSON, given the Data Package type of its column."""
+        ...
+
     def reconstruct(self, design: DesignT, tally: Tally, wanted: Mask, /) -> Moments:
         """Estimate how many of the tallied records hold a wanted value."""
         ...
@@ -60,6 +65,6 @@ class Mechanism(Protocol[SpecT, OptionsT, PlanT, DesignT]):
 
 AnyMechanism = Mechanism[Any, Any, Any, Any]
 
-_uniform: Mechanism[uniform.BreachBound, uniform.Options, uniform.Plan, uniform.Design] = uniform
+_uniform: Mechanism[BreachBound, None, uniform.Plan, uniform.Design] = uniform
 
 REGISTRY: Mapping[str, AnyMechanism] = MappingProxyType({_uniform.NAME: _uniform})

@@ -10,6 +10,7 @@ Notation: p = retention, m = domain_size, γ = amplification, q = swap_probabili
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -30,11 +31,6 @@ METHOD = "unbiased count, score interval"
 ASSUMPTION = "none: the randomness is the perturbation's own, and its probabilities are published"
 
 Codes = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Uniform perturbation has no options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,20 +78,8 @@ class Design:
             "posterior": str(self.bound.posterior),
         }
 
-    @classmethod
-    def from_json(cls, written: dict[str, Any], field_type: str) -> Design:
-        """Read a design back, given the Data Package type of its column."""
-        design = cls(
-            values_from_json(written["domain"], field_type),
-            exact(written["retention"], "the retention"),
-            BreachBound(written["prior"], written["posterior"]),
-        )
-        if not 0 < design.retention < 1 or len(design.domain) < 2:
-            raise ReleaseFormatError("the design's retention or domain is out of range.")
-        return design
 
-
-def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
+def plan(histogram: Histogram, spec: BreachBound, options: None, draws: Draws, /) -> Plan:
     """Choose the largest retention that the amplification allows."""
     if histogram.domain_size < 2:
         raise InfeasibleError(
@@ -131,6 +115,18 @@ def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_r
 def design(plan: Plan, /) -> Design:
     """What is published: nothing in it depends on the counts."""
     return Design(plan.domain, plan.retention, plan.bound)
+
+
+def read_design(written: Mapping[str, Any], field_type: str, /) -> Design:
+    """Read a design back, given the Data Package type of its column."""
+    read = Design(
+        values_from_json(written["domain"], field_type),
+        exact(written["retention"], "the retention"),
+        BreachBound(written["prior"], written["posterior"]),
+    )
+    if not 0 < read.retention < 1 or len(read.domain) < 2:
+        raise ReleaseFormatError("the design's retention or domain is out of range.")
+    return read
 
 
 def reconstruct(design: Design, tally: Tally, wanted: Mask, /) -> Moments:

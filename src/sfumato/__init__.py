@@ -1,0 +1,68 @@
+"""Publish a table about people so that analysts count accurately and nobody can point at a person.
+
+The holder of a table:
+
+    request = Request("patients.parquet", Schema.of("disease", identifier=["name"]), BreachBound("1/10", "1/3"))
+    publication = publish(request, "release")
+
+The analyst:
+
+    release = Release.open("release")
+    release.count("HIV", where="sex = 'F'").interval()
+"""
+
+from __future__ import annotations
+
+from sfumato.audit.original import verify
+from sfumato.audit.verify import Verification
+from sfumato.engines.local import LocalEngine
+from sfumato.errors import (
+    InfeasibleError,
+    InternalError,
+    MissingExtraError,
+    QueryError,
+    ReleaseFormatError,
+    SchemaError,
+    SfumatoError,
+    SourceError,
+    SpecError,
+    TargetError,
+)
+from sfumato.estimate import Estimate, Interval
+from sfumato.histogram import Histogram
+from sfumato.plan import Chosen, choose
+from sfumato.publish import Publication, Request, plan_table, publish
+from sfumato.release import Release
+from sfumato.schema import Bins, NullPolicy, Role, Schema
+from sfumato.spec import BreachBound
+
+__all__ = [
+    "Bins",
+    "BreachBound",
+    "Chosen",
+    "Estimate",
+    "Histogram",
+    "InfeasibleError",
+    "InternalError",
+    "Interval",
+    "LocalEngine",
+    "MissingExtraError",
+    "NullPolicy",
+    "Publication",
+    "QueryError",
+    "Release",
+    "ReleaseFormatError",
+    "Request",
+    "Role",
+    "Schema",
+    "SchemaError",
+    "SfumatoError",
+    "SourceError",
+    "SpecError",
+    "TargetError",
+    "Verification",
+    "choose",
+    "plan_table",
+    "publish",
+    "verify",
+]

@@ -1,0 +1,168 @@
+"""Columns between Arrow and codes: which values a column has, in which order, and how a batch becomes codes.
+
+Codes number the values of a column in its canonical order; the missing value has the code after the last. The order in
+which values first appear in a file never gets past this module, because it gives records away.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.errors import SchemaError, SourceError
+from sfumato.schema import Bins
+from sfumato.values import Value
+
+Codes = npt.NDArray[Any]
+
+
+def local_codes(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Number the values of one batch: its codes (-1 where missing), and its distinct values."""
+    encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    values = plain(encoded.dictionary)
+    missing = pc.is_null(values, nan_is_null=True)
+    if pc.any(missing).as_py():
+        codes = np.append(np.where(missing, -1, np.arange(len(values))), -1)[codes]
+    return codes, values
+
+
+def plain(values: pa.Array) -> pa.Array:
+    """Cast the values of a dictionary to the plain type of their column."""
+    if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
+        return values.cast(pa.string())
+    if pa.types.is_date64(values.type):
+        return values.cast(pa.date32())
+    return values.cast(pa.float32()) if pa.types.is_float16(values.type) else values
+
+
+def dense(column: pa.Array) -> pa.Array:
+    """A column without a dictionary, in its plain type."""
+    return plain(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
+
+
+def smallest_type(largest: int) -> np.dtype[Any]:
+    """The narrowest unsigned integer that holds codes up to `largest`."""
+    return np.min_scalar_type(largest)
+
+
+def binned(column: pa.Array, bins: Bins, name: str) -> pa.DictionaryArray:
+    """Put each value into its bin; a value outside all bins is refused."""
+    codes, values = local_codes(column)
+    places = _places(values, bins, name)
+    outside = int(np.isin(codes, np.flatnonzero(places < 0)).sum())
+    if outside:
+        raise SchemaError(
+            f"{outside} of the records have a {name!r} outside its bins, {bins.edges[0]} to {bins.edges[-1]}; "
+            "widen the bins, so that everybody is in one."
+        )
+    indices = np.append(places, -1)[codes]
+    return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(bins.labels))
+
+
+def _places(values: pa.Array, bins: Bins, name: str) -> npt.NDArray[np.int64]:
+    """The bin of each distinct value; -1 outside."""
+    edges = list(bins.values)
+    has_dates = isinstance(edges[0], datetime.date)
+    is_time = pa.types.is_temporal(values.type)
+    if has_dates != is_time or not (is_time or pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+        raise SchemaError(
+            f"the bins of {name!r} do not fit a column of type {values.type}; bins are for numbers or dates."
+        )
+    if is_time:
+        edges = (
+            pa.array(edges, type=values.type if pa.types.is_timestamp(values.type) else pa.timestamp("us"))
+            .cast(pa.int64())
+            .to_pylist()
+        )
+        values = values.cast(pa.timestamp("us")) if pa.types.is_date(values.type) else values
+        values = values.cast(pa.int64())
+    numbers = values.to_numpy(zero_copy_only=False)
+    places = np.searchsorted(np.array(edges), numbers, side="right") - 1
+    last = len(edges) - 1
+    places[numbers == edges[last]] = last - 1
+    places[places >= last] = -1
+    return np.where(np.isnan(numbers), -1, places) if numbers.dtype.kind == "f" else places
+
+
+@dataclass(frozen=True)
+class CodedColumn:
+    """A published column of few enough values to number them."""
+
+    name: str
+    values: pa.Array
+    has_missing: bool
+
+    @property
+    def domain(self) -> tuple[Value, ...]:
+        """The values in canonical order, the missing value last."""
+        return (*self.values.to_pylist(), *([None] if self.has_missing else []))
+
+    @property
+    def code_type(self) -> np.dtype[Any]:
+        """The integer type of the codes."""
+        return smallest_type(len(self.values))
+
+    def encode(self, column: pa.Array) -> Codes:
+        """Turn a batch into codes; a value that the first pass did not see means that the table changed."""
+        codes, values = local_codes(column)
+        places = pc.index_in(values, self.values).fill_null(-1).to_numpy(zero_copy_only=False)
+        table = np.append(places, len(self.values) if self.has_missing else -1)
+        # Only values that occur count: the dictionary of a batch may hold values of other batches.
+        if (table < 0).any() and (table[codes] < 0).any():
+            raise SourceError(
+                f"the table changed while it was read: {self.name!r} holds values it did not hold before."
+            )
+        return table.astype(self.code_type)[codes]
+
+    def decode(self, codes: Codes) -> pa.Array:
+        """Turn codes into values. A dictionary of strings holds only values that occur, in canonical order."""
+        mask = codes == len(self.values) if self.has_missing else None
+        if not pa.types.is_string(self.type):
+            return self.values.take(pa.array(codes, mask=mask))
+        used = np.flatnonzero(np.bincount(codes, minlength=len(self.values) + 1)[: len(self.values)])
+        table = np.zeros(len(self.values) + 1, dtype=self.code_type)
+        table[used] = np.arange(len(used))
+        indices = pa.array(table[codes], mask=mask)
+        return pa.DictionaryArray.from_arrays(indices, self.values.take(pa.array(used)))
+
+    @property
+    def type(self) -> pa.DataType:
+        """The plain type of the values."""
+        return self.values.type
+
+    @property
+    def written_type(self) -> pa.DataType:
+        """The type of a decoded column: Parquet takes strings as dictionaries."""
+        return (
+            pa.dictionary(pa.from_numpy_dtype(self.code_type), self.type)
+            if pa.types.is_string(self.type)
+            else self.type
+        )
+
+
+@dataclass(frozen=True)
+class RawColumn:
+    """A published column of so many values that they are carried along as they are."""
+
+    name: str
+    type: pa.DataType
+    has_missing: bool
+
+    @property
+    def written_type(self) -> pa.DataType:
+        """The type of a decoded column."""
+        return self.type
+
+    def encode(self, column: pa.Array) -> pa.Array:
+        """The column itself, in its plain type."""
+        return dense(column)
+
+
+PublishedColumn = CodedColumn | RawColumn

@@ -1,0 +1,68 @@
+"""An answer with its error: the estimate, its standard error, and an interval at any level."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from statistics import NormalDist
+from typing import NamedTuple
+
+from sfumato.errors import QueryError
+from sfumato.tally import Moments
+
+DEFAULT_LEVEL = 0.95
+
+
+class Interval(NamedTuple):
+    """The two ends of an interval."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """An unbiased estimate of a count in the original table.
+
+    The interval is for the count in that table, not for a population that the table was sampled from. The estimate
+    itself may be negative or exceed the number of rows: clipping it would bias sums over groups.
+    """
+
+    value: float
+    standard_error: float
+    method: str
+    assumption: str
+    moments: Moments = field(repr=False)
+
+    @classmethod
+    def of(cls, moments: Moments, method: str, assumption: str) -> Estimate:
+        """Take the standard error at the estimate, moved into the range that a count can have."""
+        nearest = min(max(moments.value, 0.0), float(moments.most))
+        return cls(moments.value, math.sqrt(moments.variance_at(nearest)), method, assumption, moments)
+
+    @classmethod
+    def exact(cls, count: int) -> Estimate:
+        """A count of public columns only, which the release answers without error."""
+        return cls(
+            float(count), 0.0, "exact count", "none: only public columns are counted", Moments(count, 0, 0, count)
+        )
+
+    def interval(self, level: float = DEFAULT_LEVEL) -> Interval:
+        """The score interval: all counts that a test at this level would not reject."""
+        score = score_interval(self.moments, level)
+        return Interval(*(min(max(end, 0.0), float(self.moments.most)) for end in score))
+
+
+def score_interval(moments: Moments, level: float) -> Interval:
+    """Solve (value - c)² <= z² (base + slope c) for c, without regard to the range of a count.
+
+    Source: Wilson 1927 for one binomial; here for the sum of two.
+    """
+    if not 0 < level < 1:
+        raise QueryError(f"the level is {level}, and must lie between 0 and 1, such as 0.95.")
+    squared = NormalDist().inv_cdf((1 + level) / 2) ** 2
+    middle = moments.value + squared * moments.variance_slope / 2
+    discriminant = middle**2 - moments.value**2 + squared * moments.variance_base
+    # A negative discriminant means that no count fits: the variance would be negative wherever the estimate lies.
+    half = math.sqrt(max(0.0, discriminant))
+    return Interval(middle - half, middle + half)

@@ -1,0 +1,186 @@
+"""The public description of a release: datapackage.json, written and read with suspicion.
+
+A release is a Data Package. What sfumato adds stands under the key `sfumato`: the format, the mechanism, its design,
+the bins and the treatment of missing values. Nothing in it is derived from a count of the original table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.digest import file_digest, json_digest
+from sfumato.errors import ReleaseFormatError, SfumatoError
+from sfumato.mechanisms import REGISTRY, AnyMechanism
+
+FORMAT = 1
+MANIFEST = "datapackage.json"
+DATA = "data.parquet"
+WEIGHTS = "weights.parquet"
+README = "README.md"
+FILES = (DATA, WEIGHTS, README)
+LARGEST_MANIFEST = 64 << 20
+PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column: its name, its Data Package type, and whether values may be missing."""
+
+    name: str
+    type: str
+    has_missing: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """A Table Schema field."""
+        return {"name": self.name, "type": self.type, "constraints": {"required": not self.has_missing}}
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a release says about itself."""
+
+    mechanism_name: str
+    sensitive: str
+    fields: tuple[Field, ...]
+    design: Any
+    bins: Mapping[str, tuple[str, ...]]
+    nulls: str
+    software: str
+    is_test: bool
+
+    @property
+    def mechanism(self) -> AnyMechanism:
+        """The mechanism that made the release."""
+        return REGISTRY[self.mechanism_name]
+
+    @property
+    def public(self) -> tuple[str, ...]:
+        """The names of the public columns."""
+        return tuple(field.name for field in self.fields if field.name != self.sensitive)
+
+    def field(self, name: str) -> Field:
+        """The field of a column."""
+        return next(field for field in self.fields if field.name == name)
+
+    def to_json(self, folder: Path) -> dict[str, Any]:
+        """The whole datapackage.json of the files in a folder, with their digests and its own."""
+        written = {
+            "$schema": PROFILE,
+            "name": "sfumato-release",
+            "resources": [self._resource(folder / name) for name in FILES],
+            "sfumato": {
+                "format": FORMAT,
+                "software": self.software,
+                "mechanism": self.mechanism_name,
+                "guarantee": self.mechanism.GUARANTEE,
+                "sensitive": self.sensitive,
+                "design": self.design.to_json(),
+                "bins": {name: list(edges) for name, edges in self.bins.items()},
+                "nulls": self.nulls,
+                "fit_to_publish": not self.is_test,
+            },
+        }
+        written["sfumato"]["digest"] = manifest_digest(written)  # type: ignore[index]
+        return written
+
+    def _resource(self, path: Path) -> dict[str, Any]:
+        resource: dict[str, Any] = {
+            "name": path.stem.lower(),
+            "path": path.name,
+            "format": path.suffix[1:],
+            "mediatype": "text/markdown" if path.name == README else "application/vnd.apache.parquet",
+            "bytes": path.stat().st_size,
+            "hash": f"sha256:{file_digest(path)}",
+        }
+        if path.name == DATA:
+            resource["type"] = "table"
+            resource["schema"] = {"fields": [field.to_json() for field in self.fields]}
+        if path.name == WEIGHTS:
+            resource["type"] = "table"
+            resource["schema"] = {"fields": [field.to_json() for field in self.weight_fields()]}
+        return resource
+
+    def weight_fields(self) -> tuple[Field, ...]:
+        """The columns of weights.parquet."""
+        sensitive = self.field(self.sensitive)
+        return (
+            Field("cell", "integer", False),
+            Field("value", sensitive.type, sensitive.has_missing),
+            Field("if_equal", "number", False),
+            Field("otherwise", "number", False),
+        )
+
+
+def manifest_digest(written: Mapping[str, Any]) -> str:
+    """The digest of a manifest without its own digest: it finds accidents, not malice."""
+    ours = {key: value for key, value in written["sfumato"].items() if key != "digest"}
+    return json_digest({**written, "sfumato": ours})
+
+
+def load_json(folder: Path) -> dict[str, Any]:
+    """Read datapackage.json as JSON and refuse what is no release, too new, or edited."""
+    path = folder / MANIFEST
+    try:
+        if path.stat().st_size > LARGEST_MANIFEST:
+            raise ReleaseFormatError(f"{MANIFEST} is larger than {LARGEST_MANIFEST >> 20} MiB, which no release needs.")
+        written = json.loads(path.read_text(encoding="utf-8"))
+        ours = written["sfumato"]
+        newest, digest = int(ours["format"]), str(ours["digest"])
+    except OSError as error:
+        raise ReleaseFormatError(
+            f"{str(folder)!r} is not a release that can be read: it has no readable {MANIFEST}."
+        ) from error
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ReleaseFormatError(
+            f"{MANIFEST} is not that of a release; get the release again from its publisher."
+        ) from error
+    if newest > FORMAT:
+        raise ReleaseFormatError(
+            f"the release has format {newest}, and this version reads up to {FORMAT}: update sfumato "
+            "(pip install --upgrade sfumato)."
+        )
+    if digest != manifest_digest(written):
+        raise ReleaseFormatError(f"{MANIFEST} was changed after publishing; get the release again from its publisher.")
+    return dict(written)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a release directory."""
+    written = load_json(folder)
+    try:
+        return _parse(written)
+    except (KeyError, TypeError, ValueError, StopIteration, AttributeError, SfumatoError) as error:
+        if isinstance(error, ReleaseFormatError):
+            raise
+        raise ReleaseFormatError(
+            f"{MANIFEST} does not describe a release as it should ({type(error).__name__})."
+        ) from error
+
+
+def _parse(written: Mapping[str, Any]) -> Manifest:
+    ours = written["sfumato"]
+    resources = {resource["name"]: resource for resource in written["resources"]}
+    fields = tuple(
+        Field(str(field["name"]), str(field["type"]), not field["constraints"]["required"])
+        for field in resources["data"]["schema"]["fields"]
+    )
+    mechanism = REGISTRY.get(ours["mechanism"])
+    if mechanism is None:
+        raise ReleaseFormatError(
+            f"the release was made by the mechanism {ours['mechanism']!r}, unknown to this version."
+        )
+    types = {field.name: field.type for field in fields}
+    return Manifest(
+        mechanism_name=mechanism.NAME,
+        sensitive=str(ours["sensitive"]),
+        fields=fields,
+        design=mechanism.read_design(ours["design"], types[ours["sensitive"]]),
+        bins={str(name): tuple(map(str, edges)) for name, edges in ours["bins"].items()},
+        nulls=str(ours["nulls"]),
+        software=str(ours["software"]),
+        is_test=not ours["fit_to_publish"],
+    )

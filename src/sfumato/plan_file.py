@@ -1,0 +1,71 @@
+"""The private plan file: the key of a release, so that publishing the same table again repeats it.
+
+Two independent releases of one table compose: an attacker who sees both multiplies the amplification. A holder who may
+have to publish again keeps this file, readable by nobody else, and destroys it when it is no longer needed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.draws import Draws
+from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """A key, and what it was used for."""
+
+    draws: Draws
+    fingerprint: str
+    request: dict[str, Any]
+
+    def write(self, path: Path) -> None:
+        """Create the file for the owner's eyes only; an existing file is never overwritten."""
+        written = {
+            "sfumato_plan": FORMAT,
+            "warning": "private: whoever has this file can undo the protection of the release",
+            "key": self.draws.key.hex(),
+            "is_test": self.draws.is_test,
+            "fingerprint": self.fingerprint,
+            "request": self.request,
+        }
+        try:
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        except OSError as error:
+            raise TargetError(f"the plan file {str(path)!r} cannot be written: {error.strerror}.") from error
+        with open(descriptor, "w", encoding="utf-8") as file:
+            json.dump(written, file, indent=2)
+            file.write("\n")
+
+    @classmethod
+    def read(cls, path: Path) -> PlanFile:
+        """Read a plan file."""
+        try:
+            written = json.loads(path.read_text(encoding="utf-8"))
+            if written["sfumato_plan"] > FORMAT:
+                raise ReleaseFormatError(f"the plan file {str(path)!r} is of a newer format: update sfumato.")
+            draws = Draws(bytes.fromhex(written["key"]), bool(written["is_test"]))
+            return cls(draws, str(written["fingerprint"]), dict(written["request"]))
+        except ReleaseFormatError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, SfumatoError) as error:
+            raise ReleaseFormatError(f"{str(path)!r} is not a plan file; name another one.") from error
+
+    def check(self, fingerprint: str, request: dict[str, Any]) -> None:
+        """Refuse to use the key for anything but the same table and the same request."""
+        if fingerprint != self.fingerprint:
+            raise ReleaseFormatError(
+                "the plan file belongs to another table (or the table has changed); a key is used for one table only, "
+                "so name another plan file."
+            )
+        if request != self.request:
+            raise ReleaseFormatError(
+                "the plan file belongs to another request on this table; repeat the same options, or name another plan file."
+            )

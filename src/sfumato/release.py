@@ -1,0 +1,100 @@
+"""A release as the analyst holds it: open it, read its promise, ask it questions."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import EllipsisType
+
+import pyarrow.parquet as pq
+
+from sfumato.errors import ReleaseFormatError
+from sfumato.estimate import Estimate
+from sfumato.manifest import DATA, FILES, MANIFEST, Manifest, read_manifest
+from sfumato.query import Answer, ask, count
+from sfumato.values import Value
+
+
+@dataclass(frozen=True)
+class Release:
+    """A published table with its design."""
+
+    path: Path
+    folder: Path
+    manifest: Manifest
+
+    @classmethod
+    def open(cls, path: str | Path) -> Release:
+        """Open a release directory or .zip; nothing in it is executed or trusted."""
+        given = Path(path)
+        if given.is_dir():
+            return cls(given, given, _read(given))
+        if not given.exists():
+            raise ReleaseFormatError(f"{str(path)!r} does not exist; name the directory or .zip of a release.")
+        folder = Path(tempfile.mkdtemp(prefix="sfumato-"))
+        try:
+            unpack(given, folder)
+            release = cls(given, folder, _read(folder))
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
+        weakref.finalize(release, shutil.rmtree, folder, ignore_errors=True)
+        return release
+
+    @property
+    def rows(self) -> int:
+        """The number of records."""
+        return int(pq.read_metadata(self.folder / DATA).num_rows)
+
+    @property
+    def promise(self) -> str:
+        """What an attacker can learn at most, in plain words."""
+        return self.manifest.mechanism.promise(self.manifest.design)
+
+    def count(self, value: Value | EllipsisType = ..., *, where: str | None = None) -> Estimate:
+        """Estimate how many records hold `value` (None: missing) and satisfy a condition on public columns.
+
+        Without a value, the rows that satisfy the condition are counted, exactly.
+        """
+        return count(self.manifest, self.folder / DATA, value, where)
+
+    def sql(self, query: str) -> Answer:
+        """Answer `SELECT COUNT(*) ... FROM release WHERE ... GROUP BY ...`, each count with its error."""
+        return ask(self.manifest, self.folder / DATA, query)
+
+
+def _read(folder: Path) -> Manifest:
+    manifest = read_manifest(folder)
+    for name in FILES:
+        if not (folder / name).is_file():
+            raise ReleaseFormatError(f"the release lacks {name}; get it again from its publisher.")
+    return manifest
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Unpack the .zip of a release: the known files, stored as they are, so that nothing can swell or escape."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for entry in archive.infolist():
+                if entry.filename not in (MANIFEST, *FILES) or entry.compress_type != zipfile.ZIP_STORED:
+                    raise ReleaseFormatError(
+                        f"{path.name!r} holds what no release holds; get it again from its publisher."
+                    )
+                archive.extract(entry, folder)
+    except (OSError, zipfile.BadZipFile) as error:
+        raise ReleaseFormatError(f"{path.name!r} is not the directory or .zip of a release.") from error
+
+
+def pack(folder: Path, path: Path) -> None:
+    """Pack a release directory into one .zip; every entry has the same fixed date."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name in (MANIFEST, *FILES):
+            with (
+                archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as entry,
+                (folder / name).open("rb") as file,
+            ):
+                shutil.copyfileobj(file, entry, 1 << 20)

@@ -1,0 +1,186 @@
+"""What each column is for: roles, domains, bins and missing values."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from pathlib import Path
+
+from sfumato.errors import SchemaError
+from sfumato.values import Value
+
+Edge = int | float | datetime.date | datetime.datetime
+
+
+class Role(Enum):
+    """What is done with a column."""
+
+    IDENTIFIER = "identifier"
+    """Names a person (name, insurance number): never published."""
+    PERSON = "person"
+    """Says which person a row is about: must not repeat, never published."""
+    PUBLIC = "public"
+    """Published as it is, or binned."""
+    SENSITIVE = "sensitive"
+    """Published under protection."""
+    DROPPED = "dropped"
+    """Not published."""
+
+
+class NullPolicy(StrEnum):
+    """What is done with records whose sensitive value is missing."""
+
+    VALUE = "value"
+    ERROR = "error"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Half-open intervals [a,b) between neighbouring edges; the last one is closed. Edges are kept as written."""
+
+    edges: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.edges) < 2:
+            raise SchemaError("bins need at least two edges, such as 0,20,40,60.")
+        parsed = [_edge(edge) for edge in self.edges]
+        dates = sum(isinstance(edge, datetime.date) for edge in parsed)
+        if dates not in (0, len(parsed)):
+            raise SchemaError("the edges of bins are all numbers or all dates.")
+        if any(low >= high for low, high in itertools.pairwise(parsed)):  # type: ignore[operator]
+            raise SchemaError(f"the edges {', '.join(self.edges)} must rise from left to right.")
+
+    @classmethod
+    def parse(cls, text: str) -> Bins:
+        """Read `0,20,40,60` or `2020-01-01,2021-01-01`."""
+        return cls(tuple(edge.strip() for edge in text.split(",")))
+
+    @property
+    def values(self) -> tuple[Edge, ...]:
+        """The edges as numbers or dates."""
+        return tuple(_edge(edge) for edge in self.edges)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The published names of the bins, in rising order."""
+        pairs = list(itertools.pairwise(self.edges))
+        return tuple(f"[{low},{high}{']' if (low, high) == pairs[-1] else ')'}" for low, high in pairs)
+
+
+def _edge(text: str) -> Edge:
+    for read in (int, float, datetime.date.fromisoformat, datetime.datetime.fromisoformat):
+        try:
+            edge: Edge = read(text)
+        except ValueError:
+            continue
+        if not (isinstance(edge, float) and math.isnan(edge)):
+            return edge
+    raise SchemaError(f"the edge {text!r} is neither a number nor a date such as 2024-01-31.")
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The roles of the columns that were named; every other column of a table is public."""
+
+    roles: Mapping[str, Role]
+    domains: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    bins: Mapping[str, Bins] = field(default_factory=dict)
+    nulls: NullPolicy = NullPolicy.VALUE
+    confirmed: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if both := sorted(set(self.domains) & set(self.bins)):
+            raise SchemaError(f"column {both[0]!r} has both a domain and bins; its bins are its domain, so give one.")
+
+    @classmethod
+    def of(  # noqa: PLR0913 - each argument is a role or a rule that users name one by one
+        cls,
+        sensitive: str | Iterable[str],
+        *,
+        identifier: Iterable[str] = (),
+        person: str | None = None,
+        drop: Iterable[str] = (),
+        keep: Iterable[str] = (),
+        domains: Mapping[str, Sequence[Value]] | None = None,
+        bins: Mapping[str, Bins] | None = None,
+        nulls: NullPolicy | str = NullPolicy.VALUE,
+    ) -> Schema:
+        """Make a schema from lists of column names; a column with two roles is refused."""
+        named = [
+            (Role.SENSITIVE, _names(sensitive)),
+            (Role.IDENTIFIER, _names(identifier)),
+            (Role.PERSON, _names(person or ())),
+            (Role.DROPPED, _names(drop)),
+        ]
+        roles: dict[str, Role] = {}
+        for role, names in named:
+            for name in names:
+                if roles.setdefault(name, role) is not role:
+                    raise SchemaError(
+                        f"column {name!r} cannot be both {roles[name].value} and {role.value}: give it one role."
+                    )
+        read_domains = {name: tuple(values) for name, values in (domains or {}).items()}
+        return cls(roles, read_domains, dict(bins or {}), NullPolicy(nulls), frozenset(_names(keep)))
+
+    @property
+    def sensitive(self) -> str:
+        """The one sensitive column."""
+        names = [name for name, role in self.roles.items() if role is Role.SENSITIVE]
+        if len(names) != 1:
+            raise SchemaError(f"name exactly one sensitive column; {len(names)} were named.")
+        return names[0]
+
+    @property
+    def person(self) -> str | None:
+        """The column that says which person a row is about."""
+        return next((name for name, role in self.roles.items() if role is Role.PERSON), None)
+
+    def role(self, column: str) -> Role:
+        """The role of a column; public unless it was named."""
+        return self.roles.get(column, Role.PUBLIC)
+
+    def published(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """The columns that appear in the release, in the order of the table."""
+        return tuple(name for name in columns if self.role(name) in (Role.PUBLIC, Role.SENSITIVE))
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Refuse repeated column names, and names that the table does not have."""
+        repeated = sorted({name for name in columns if columns.count(name) > 1})
+        if repeated:
+            raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
+        for name in (*self.roles, *self.domains, *self.bins, *self.confirmed):
+            if name not in columns:
+                raise SchemaError(f"the table has no column {name!r}; it has {', '.join(map(repr, columns))}.")
+        if not any(self.role(name) is Role.PUBLIC for name in columns):
+            raise SchemaError("no public column is left to publish beside the sensitive one.")
+
+
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def read_domain(path: Path) -> tuple[str | None, ...]:
+    """Read a domain file: one value a line, quoted as in CSV where it needs to be; an empty line is the missing value.
+
+    A first line that says `value` is a header.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.reader(file))
+    except OSError as error:
+        raise SchemaError(f"the domain file {str(path)!r} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise SchemaError(f"the domain file {str(path)!r} is not UTF-8 text; save it as UTF-8.") from error
+    if wide := next((number for number, row in enumerate(rows, 1) if len(row) > 1), None):
+        raise SchemaError(
+            f"line {wide} of the domain file {str(path)!r} has several fields; write one value a line, in quotes if it "
+            "holds a comma."
+        )
+    values = tuple(row[0] if row and row[0] else None for row in rows)
+    return values[1:] if values[:1] == ("value",) else values

@@ -1,0 +1,82 @@
+"""A private place beside the target in which a release is built, so that it appears whole or not at all.
+
+Everything is written below a hidden directory `.sfumato-*` next to the target and moved into place by renaming. A lock
+tells a run that is alive from one that crashed; what a crashed run left behind is removed by the next.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sfumato.errors import TargetError
+from sfumato.manifest import MANIFEST
+
+PREFIX = ".sfumato-"
+LOCK = "lock"
+
+
+def check_target(target: Path, *, force: bool) -> None:
+    """Refuse a target that cannot be written, exists, or is something else than a release."""
+    if not target.parent.is_dir():
+        raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
+    if not target.exists():
+        return
+    if not force:
+        raise TargetError(f"{str(target)!r} exists; choose another name, or replace it with --force.")
+    is_release = (target / MANIFEST).is_file() if target.is_dir() else target.suffix == ".zip"
+    if not is_release and not (target.is_dir() and not any(target.iterdir())):
+        raise TargetError(f"{str(target)!r} exists and is not a release, so it is not replaced; choose another name.")
+
+
+@contextmanager
+def workshop(target: Path) -> Iterator[Path]:
+    """A fresh private directory beside the target; it is gone afterwards, whatever happens."""
+    remove_stale(target.parent)
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=target.parent))
+    try:
+        with (folder / LOCK).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_stale(parent: Path) -> None:
+    """Remove what crashed runs left behind: workshops whose lock nobody holds."""
+    for folder in parent.glob(f"{PREFIX}*"):
+        try:
+            with (folder / LOCK).open("r+") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+        except OSError:
+            continue  # in use, not ours to remove, or no workshop at all
+
+
+def move_into_place(built: Path, target: Path, folder: Path) -> None:
+    """Rename what was built to the target; an old release steps aside first and comes back if that fails."""
+    _sync(built)
+    old = folder / "old"
+    if target.is_dir():
+        target.rename(old)
+    try:
+        built.replace(target)
+    except OSError:
+        if old.exists():
+            old.rename(target)
+        raise
+
+
+def _sync(path: Path) -> None:
+    """Bring files to the disk before they are renamed, so that a crash cannot leave a whole name on half a file."""
+    for each in (*path.iterdir(), path) if path.is_dir() else (path,):
+        descriptor = os.open(each, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
