@@ -1,0 +1,68 @@
+# Every target sets up what it needs in .venv; a machine with Python 3.11 or newer and a package index is enough.
+#   make demo PYTHON=python3.12          another interpreter (a change of interpreter makes .venv anew)
+#   make test ARGS="-k uniform"          further arguments for pytest or the benchmark
+
+PYTHON ?= python3
+ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+SMOKE := build/smoke
+
+# Stamps: which interpreter .venv was made with, and what was installed since pyproject.toml last changed.
+MADE := $(VENV)/.made-with-$(subst /,-,$(PYTHON))
+RUN := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.DELETE_ON_ERROR:
+.PHONY: help demo test check smoke bench clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' Makefile
+
+demo: $(RUN) ## publish a made-up table, query the release, show the result
+	$(BIN)/sfumato demo
+
+test: $(DEV) ## run the tests on all cores
+	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+
+check: $(DEV) ## lint, format, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+smoke: $(DEV) ## install the wheel alone, without dev tools or extras, and run it
+	rm -rf $(SMOKE)
+	mkdir -p $(SMOKE)
+	$(BIN)/python -m build --outdir $(SMOKE) . > $(SMOKE)/build.log 2>&1 || { cat $(SMOKE)/build.log; exit 1; }
+	$(PYTHON) -m venv $(SMOKE)/venv
+	$(SMOKE)/venv/bin/python $(PIP_INSTALL) $(SMOKE)/*.whl
+	cd $(SMOKE) && venv/bin/sfumato --help > /dev/null
+	cd $(SMOKE) && venv/bin/sfumato demo
+
+bench: $(DEV) ## time publishing, side by side
+	$(BIN)/python bench/publish.py $(ARGS)
+
+clean: ## remove everything that make and the tools left
+	rm -rf $(VENV) build dist src/*.egg-info
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests bench -type d -name __pycache__ -prune -exec rm -rf {} +
+
+$(MADE):
+	@echo "setting up $(VENV) (once; a minute or two)"
+	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(RUN): $(MADE) pyproject.toml
+	$(BIN)/python $(PIP_INSTALL) -e .
+	@touch $@
+
+# What the tests need contains what a run needs, so both stamps are set.
+$(DEV): $(MADE) pyproject.toml
+	$(BIN)/python $(PIP_INSTALL) -e '.[dev]'
+	@touch $(RUN) $@

@@ -1,0 +1,349 @@
+"""The command line: a thin skin, in which every command is one library call and its rendering."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import click
+import typer
+from rich.console import Console
+
+from sfumato import render
+from sfumato.audit.original import verify as verify_release
+from sfumato.demo import ROWS, demonstrate
+from sfumato.draws import Draws
+from sfumato.errors import SchemaError, SfumatoError, SpecError
+from sfumato.estimate import DEFAULT_LEVEL
+from sfumato.histogram import Histogram
+from sfumato.plan import AUTO, GUARANTEES, choose
+from sfumato.publish import Request, plan_table
+from sfumato.publish import publish as publish_table
+from sfumato.release import Release
+from sfumato.schema import Bins, NullPolicy, Schema, read_domain
+from sfumato.spec import BreachBound
+
+BAD_INPUT = 2
+
+app = typer.Typer(
+    name="sfumato",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Publish a table about people so that analysts count accurately and nobody can point at a person.",
+    epilog="Start with: sfumato demo",
+)
+out = Console()
+err = Console(stderr=True)
+
+Table = Annotated[
+    str, typer.Argument(metavar="TABLE", help="A CSV or Parquet file, a quoted glob, or a directory of Parquet files.")
+]
+ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="The directory or .zip of a release.")]
+Sensitive = Annotated[str | None, typer.Option("--sensitive", metavar="COL", help="The column to protect.")]
+Identifier = Annotated[
+    list[str], typer.Option("--identifier", metavar="COL", help="A column that names people: left out. Repeatable.")
+]
+Person = Annotated[
+    str | None, typer.Option("--person", metavar="COL", help="Says whose row it is: must not repeat, left out.")
+]
+Drop = Annotated[list[str], typer.Option("--drop", metavar="COL", help="A column to leave out. Repeatable.")]
+Keep = Annotated[
+    list[str], typer.Option("--keep", metavar="COL", help="Confirms a nearly unique column by name. Repeatable.")
+]
+BinsOption = Annotated[
+    list[str],
+    typer.Option("--bins", metavar="COL=0,20,40,60", help="Publish a number or date in ranges [a,b). Repeatable."),
+]
+DomainOption = Annotated[
+    list[str],
+    typer.Option("--domain", metavar="COL=FILE", help="The values a column may have, one a line. Recommended."),
+]
+Nulls = Annotated[
+    NullPolicy,
+    typer.Option("--nulls", help="Records without a sensitive value: a value of its own, an error, or dropped."),
+]
+Text = Annotated[
+    list[str],
+    typer.Option("--text", metavar="COL", help="Read a CSV column as text, whatever it looks like. Repeatable."),
+]
+Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
+Prior = Annotated[
+    str | None, typer.Option("--prior", metavar="R", help="Beliefs up to this are protected: 1/10, 0.02.")
+]
+Posterior = Annotated[
+    str | None, typer.Option("--posterior", metavar="R", help="No such belief rises above this: 1/3, 0.5.")
+]
+MechanismOption = Annotated[str, typer.Option("--mechanism", help="How to protect: auto or uniform.")]
+Guarantee = Annotated[
+    str, typer.Option("--guarantee", help="Which prior knowledge is covered: any-prior or marginal-prior.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Level = Annotated[float, typer.Option("--level", help="The level of the intervals.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"sfumato {version('sfumato')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Options of the program itself."""
+
+
+@app.command()
+def demo(
+    keep_in: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Keep the table and the release in a new directory.")
+    ] = None,
+    rows: Annotated[int, typer.Option("--rows", min=1000, max=100_000_000, help="How many patients to invent.")] = ROWS,
+    as_json: Json = False,
+) -> None:
+    """Invent a hospital table, publish it, verify it, and ask it three questions."""
+    with tempfile.TemporaryDirectory(prefix="sfumato-demo-") as temporary:
+        folder = keep_in or Path(temporary)
+        if keep_in is not None:
+            _new_directory(keep_in)
+        with render.progress_engine(err, quiet=as_json) as engine:
+            shown = demonstrate(folder, rows, engine)
+        if as_json:
+            _print_json(render.demonstration_json(shown))
+        else:
+            render.show_demonstration(out, shown, kept=keep_in is not None)
+
+
+@app.command()
+def plan(  # noqa: PLR0913 - one parameter for each option of the command
+    table: Annotated[
+        str | None, typer.Argument(metavar="[TABLE]", help="A table, as for publish; or use --counts.")
+    ] = None,
+    counts: Annotated[
+        Path | None, typer.Option("--counts", metavar="CSV", help="Plan from a CSV of value,count instead of a table.")
+    ] = None,
+    sensitive: Sensitive = None,
+    prior: Prior = None,
+    posterior: Posterior = None,
+    mechanism: MechanismOption = AUTO,
+    guarantee: Guarantee = GUARANTEES[0],
+    identifier: Identifier = [],  # noqa: B006 - typer reads the default and never changes it
+    person: Person = None,
+    drop: Drop = [],  # noqa: B006
+    keep: Keep = [],  # noqa: B006
+    bins: BinsOption = [],  # noqa: B006
+    domain: DomainOption = [],  # noqa: B006
+    nulls: Nulls = NullPolicy.VALUE,
+    text: Text = [],  # noqa: B006
+    encoding: Encoding = "utf-8",
+    as_json: Json = False,
+) -> None:
+    """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
+    spec = _bound(prior, posterior)
+    if (table is None) == (counts is None):
+        raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
+    notices: tuple[str, ...] = ()
+    if counts is not None:
+        chosen = choose(_read_counts(counts), spec, Draws.secret(), mechanism, guarantee)
+    else:
+        schema = _schema(sensitive, identifier, person, drop, keep, bins, domain, nulls)
+        request = Request(table, schema, spec, mechanism, guarantee, tuple(text), encoding)
+        with render.progress_engine(err, quiet=as_json) as engine:
+            chosen, notices = plan_table(request, engine)
+    render.show_notices(err, notices)
+    if as_json:
+        _print_json(chosen.to_json())
+    else:
+        render.show_plan(out, chosen)
+
+
+@app.command()
+def publish(  # noqa: PLR0913 - one parameter for each option of the command
+    table: Table,
+    target: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where the release goes: a new directory, or a .zip.")
+    ],
+    sensitive: Sensitive = None,
+    prior: Prior = None,
+    posterior: Posterior = None,
+    mechanism: MechanismOption = AUTO,
+    guarantee: Guarantee = GUARANTEES[0],
+    identifier: Identifier = [],  # noqa: B006
+    person: Person = None,
+    drop: Drop = [],  # noqa: B006
+    keep: Keep = [],  # noqa: B006
+    bins: BinsOption = [],  # noqa: B006
+    domain: DomainOption = [],  # noqa: B006
+    nulls: Nulls = NullPolicy.VALUE,
+    text: Text = [],  # noqa: B006
+    encoding: Encoding = "utf-8",
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False,
+    plan_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan-file", metavar="FILE", help="Keep the key in this private file; repeat the release if it exists."
+        ),
+    ] = None,
+    unsafe_test_key: Annotated[
+        str | None,
+        typer.Option(
+            "--unsafe-test-key", metavar="HEX", help="For tests: a known key. The release is unfit to publish."
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Publish a table with its sensitive column protected."""
+    spec = _bound(prior, posterior)
+    schema = _schema(sensitive, identifier, person, drop, keep, bins, domain, nulls)
+    request = Request(table, schema, spec, mechanism, guarantee, tuple(text), encoding)
+    with render.progress_engine(err, quiet=as_json) as engine:
+        publication = publish_table(
+            request, target, force=force, plan_file=plan_file, unsafe_test_key=unsafe_test_key, engine=engine
+        )
+    render.show_notices(err, publication.notices)
+    if as_json:
+        found = {"path": str(target), **render.info_json(publication.release), "notices": list(publication.notices)}
+        _print_json(found)
+    else:
+        render.show_info(out, publication.release)
+        out.print(f"written to {target}", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def info(release: ReleasePath, as_json: Json = False) -> None:
+    """Show what a release is and what it promises."""
+    opened = Release.open(release)
+    if as_json:
+        _print_json(render.info_json(opened))
+    else:
+        render.show_info(out, opened)
+
+
+@app.command()
+def query(
+    release: ReleasePath,
+    sql: Annotated[str, typer.Argument(metavar="SQL", help="SELECT COUNT(*) FROM release WHERE ... GROUP BY ...")],
+    level: Level = DEFAULT_LEVEL,
+    as_json: Json = False,
+) -> None:
+    """Ask a release a question in SQL; every count comes with a standard error and an interval."""
+    answer = Release.open(release).sql(sql)
+    if as_json:
+        _print_json(render.answer_json(answer, level))
+    else:
+        render.show_answer(out, answer, level)
+
+
+@app.command()
+def verify(
+    release: ReleasePath,
+    original: Annotated[
+        str | None,
+        typer.Option(
+            "--original", metavar="TABLE", help="The table it was made from: checks public columns and posteriors."
+        ),
+    ] = None,
+    encoding: Encoding = "utf-8",
+    as_json: Json = False,
+) -> None:
+    """Check a release: files, columns, domain and the exact promise; with --original, also against the table."""
+    found = verify_release(release, original, encoding=encoding)
+    if as_json:
+        _print_json(render.verification_json(found))
+    else:
+        render.show_verification(out, found)
+    if not found.passed:
+        failed = next(check for check in found.checks if not check.passed)
+        _complain(f"the release does not pass the check of {failed.name}: {failed.detail}")
+        raise typer.Exit(BAD_INPUT)
+
+
+def _bound(prior: str | None, posterior: str | None) -> BreachBound:
+    if prior is None or posterior is None:
+        raise SpecError("say what to protect: --prior R --posterior R, for example --prior 1/10 --posterior 1/3.")
+    return BreachBound(prior, posterior)
+
+
+def _schema(  # noqa: PLR0913 - the roles, as the options name them
+    sensitive: str | None,
+    identifier: Sequence[str],
+    person: str | None,
+    drop: Sequence[str],
+    keep: Sequence[str],
+    bins: Sequence[str],
+    domain: Sequence[str],
+    nulls: NullPolicy,
+) -> Schema:
+    if sensitive is None:
+        raise SchemaError("name the column to protect with --sensitive COL.")
+    return Schema.of(
+        sensitive,
+        identifier=identifier,
+        person=person,
+        drop=drop,
+        keep=keep,
+        domains={name: read_domain(Path(file)) for name, file in _assignments(domain, "--domain COL=FILE")},
+        bins={name: Bins.parse(edges) for name, edges in _assignments(bins, "--bins COL=0,20,40")},
+        nulls=nulls,
+    )
+
+
+def _assignments(options: Sequence[str], form: str) -> list[tuple[str, str]]:
+    pairs = [option.partition("=") for option in options]
+    if wrong := next((name for name, equals, _ in pairs if not equals), None):
+        raise SchemaError(f"{wrong!r} should be written as {form}.")
+    return [(name, value) for name, _, value in pairs]
+
+
+def _read_counts(path: Path) -> Histogram:
+    """Read a CSV with the columns value and count; an empty value is the missing one."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = [(row["value"] or None, int(row["count"])) for row in csv.DictReader(file)]
+    except OSError as error:
+        raise SchemaError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise SchemaError(
+            f"{str(path)!r} must have the columns value and count, with whole numbers as counts."
+        ) from error
+    return Histogram.of([value for value, _ in rows], [count for _, count in rows])
+
+
+def _new_directory(path: Path) -> None:
+    try:
+        path.mkdir()
+    except OSError as error:
+        raise SchemaError(f"the directory {str(path)!r} cannot be made: {error.strerror}.") from error
+
+
+def _print_json(written: Any) -> None:
+    typer.echo(json.dumps(written, ensure_ascii=False, indent=2))
+
+
+def _complain(sentence: str) -> None:
+    err.print(f"error: {sentence}", markup=False, highlight=False, soft_wrap=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
+    try:
+        code = app(args=arguments, standalone_mode=False)
+    except SfumatoError as error:
+        _complain(str(error))
+        code = BAD_INPUT
+    except click.ClickException as error:
+        _complain(error.format_message())
+        code = BAD_INPUT
+    except (click.Abort, KeyboardInterrupt):
+        _complain("stopped; nothing was left behind.")
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)

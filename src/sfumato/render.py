@@ -1,0 +1,186 @@
+"""How answers look in a terminal; `--json` bypasses all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from sfumato.audit.verify import Verification
+from sfumato.demo import Demonstration
+from sfumato.engines.local import LocalEngine
+from sfumato.estimate import DEFAULT_LEVEL
+from sfumato.plan import Chosen
+from sfumato.query import Answer
+from sfumato.release import Release
+from sfumato.values import display, to_json
+
+MOST_CELLS = 12
+
+
+@contextmanager
+def progress_engine(console: Console, *, quiet: bool) -> Iterator[LocalEngine]:
+    """An engine whose progress is shown while the terminal is interactive."""
+    if quiet or not console.is_terminal:
+        yield LocalEngine()
+        return
+    columns = (
+        TextColumn("{task.description:>10}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rows"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def show(stage: str, done: int, total: int | None) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield LocalEngine(progress=show)
+
+
+def number(value: Any) -> str:
+    """A number for people: thousands grouped, no more digits than an error bar deserves."""
+    if not isinstance(value, float):
+        return display(value)
+    return f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:,.1f}"  # noqa: PLR2004
+
+
+def show_answer(console: Console, answer: Answer, level: float) -> None:
+    """A table of estimates with their intervals."""
+    columns, rows = answer.table(level)
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*(escape(number(row[name])) for name in columns))
+    console.print(table)
+    console.print(f"[dim]{answer.method}; intervals at {level:.0%}, for the counts of the original table[/dim]")
+
+
+def answer_json(answer: Answer, level: float) -> dict[str, Any]:
+    """An answer for machines."""
+    columns, rows = answer.table(level)
+    return {
+        "columns": columns,
+        "rows": [{name: to_json(value) for name, value in row.items()} for row in rows],
+        "method": answer.method,
+        "assumption": answer.assumption,
+        "level": level,
+    }
+
+
+def show_notices(console: Console, notices: Iterable[str]) -> None:
+    """What the holder should know, one line each."""
+    for notice in notices:
+        console.print(f"[yellow]notice:[/yellow] {escape(notice)}", soft_wrap=True, highlight=False)
+
+
+def show_plan(console: Console, chosen: Chosen) -> None:
+    """What would be published, at which error."""
+    plan = chosen.to_json()
+    table = Table("value", "count", "share", title=None)
+    counted = sorted(zip(chosen.histogram.counts, chosen.histogram.values, strict=True), key=lambda pair: -pair[0])
+    for count, value in counted[:MOST_CELLS]:
+        table.add_row(escape(display(value)), f"{count:,}", f"{count / chosen.histogram.total:.2%}")
+    if len(counted) > MOST_CELLS:
+        table.add_row(f"... {len(counted) - MOST_CELLS} more", "", "")
+    cell = plan["cells"][0]
+    console.print(f"mechanism [bold]{plan['mechanism']}[/bold], guarantee {plan['guarantee']}")
+    console.print(f"retention {cell['retention']}, amplification {cell['amplification']}", highlight=False)
+    console.print("expected relative error of a count, by the share of all records that it finds:")
+    for share, error in plan["predicted"]["relative_error"].items():
+        console.print(f"  {float(share):>6.1%}   {'no value is that frequent' if error is None else f'{error:.1%}'}")
+    console.print(table)
+    show_text(console, plan["scope"])
+
+
+def show_text(console: Console, text: str) -> None:
+    """A paragraph, indented."""
+    console.print(Padding(escape(text), (0, 2)), highlight=False)
+
+
+def show_verification(console: Console, verification: Verification) -> None:
+    """One line for each check."""
+    for check in verification.checks:
+        mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]"
+        console.print(f"{mark} {check.name}: {escape(check.detail)}", soft_wrap=True, highlight=False)
+
+
+def verification_json(verification: Verification) -> dict[str, Any]:
+    """The checks for machines."""
+    checks = [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in verification.checks]
+    return {"passed": verification.passed, "checks": checks}
+
+
+def info_json(release: Release) -> dict[str, Any]:
+    """What a release is and promises, for machines."""
+    manifest = release.manifest
+    return {
+        "rows": release.rows,
+        "mechanism": manifest.mechanism_name,
+        "guarantee": manifest.mechanism.GUARANTEE,
+        "sensitive": manifest.sensitive,
+        "public": list(manifest.public),
+        "fit_to_publish": not manifest.is_test,
+        "design": manifest.design.to_json(),
+        "promise": release.promise,
+        "software": manifest.software,
+    }
+
+
+def show_info(console: Console, release: Release) -> None:
+    """What a release is and promises."""
+    manifest = release.manifest
+    console.print(f"{release.rows:,} records, mechanism [bold]{manifest.mechanism_name}[/bold]")
+    table = Table("column", "type", "role")
+    for field in manifest.fields:
+        role = "protected" if field.name == manifest.sensitive else "public"
+        table.add_row(escape(field.name), field.type, f"{role}, in bins" if field.name in manifest.bins else role)
+    console.print(table)
+    show_text(console, release.promise)
+    if manifest.is_test:
+        console.print("[red]UNFIT TO PUBLISH: drawn with a test key.[/red]")
+
+
+def show_demonstration(console: Console, shown: Demonstration, kept: bool) -> None:
+    """The demonstration as a story."""
+    release = shown.publication.release
+    console.print(
+        f"An invented hospital table of {release.rows:,} patients was published with [bold]diagnosis[/bold] protected.\n"
+    )
+    show_text(console, release.promise)
+    console.print("\nThe release was verified against the original:")
+    show_verification(console, shown.verification)
+    console.print("\nWhat an analyst gets from the release alone, beside the truth:")
+    table = Table("question", "truth", "estimate", f"{DEFAULT_LEVEL:.0%} interval", "holds the truth")
+    for line in shown.lines:
+        low, high = line.estimate.interval(DEFAULT_LEVEL)
+        held = "yes" if line.is_covered else "no (1 in 20 does not)"
+        table.add_row(line.question, f"{line.truth:,}", number(line.estimate.value), f"{low:,.0f} to {high:,.0f}", held)
+    console.print(table)
+    if kept:
+        console.print(f"The table and the release are in {shown.table.parent}.", soft_wrap=True, highlight=False)
+
+
+def demonstration_json(shown: Demonstration) -> dict[str, Any]:
+    """The demonstration for machines."""
+    lines = []
+    for line in shown.lines:
+        low, high = line.estimate.interval(DEFAULT_LEVEL)
+        found = {"question": line.question, "truth": line.truth, "n": line.estimate.value}
+        lines.append({**found, "n_se": line.estimate.standard_error, "n_low": low, "n_high": high})
+    release = info_json(shown.publication.release)
+    return {"release": release, "verification": verification_json(shown.verification), "answers": lines}
+
+
+def rows_json(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows with JSON values."""
+    return [{name: to_json(value) for name, value in row.items()} for row in rows]

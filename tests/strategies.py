@@ -1,0 +1,86 @@
+"""One home for the hypothesis strategies: values, domains, histograms, requests and ways to cut rows into batches."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from fractions import Fraction
+from itertools import pairwise
+
+from hypothesis import strategies as st
+
+from sfumato.histogram import Histogram
+from sfumato.spec import BreachBound
+from sfumato.values import Value
+
+# Quotes, controls, accents composed and combining, scripts, line separators and emoji; a fixed alphabet also spares
+# hypothesis the seconds that it takes to classify all of Unicode on a fresh machine.
+_letters = st.text("aZ09 _-/,;'\"\\\t\n\0é\u0301ßאع漢\u2028\U0001f5bc")
+_offsets = st.sampled_from([None, datetime.UTC, datetime.timezone(datetime.timedelta(hours=-3, minutes=-30))])
+
+VALUES_OF_TYPE: Mapping[str, st.SearchStrategy[Value]] = {
+    "string": _letters,
+    "integer": st.integers(-(2**63), 2**63 - 1),
+    "number": st.floats(allow_nan=False, allow_infinity=False),
+    "boolean": st.booleans(),
+    "date": st.dates(),
+    "datetime": st.datetimes(timezones=_offsets),
+}
+"""Values for each Data Package type that a column can have; None belongs to every type."""
+
+
+def field_types() -> st.SearchStrategy[str]:
+    """The name of a Data Package type."""
+    return st.sampled_from(sorted(VALUES_OF_TYPE))
+
+
+def values(field_type: str | None = None) -> st.SearchStrategy[Value]:
+    """A value of one column type, or of any; missing included."""
+    kinds = VALUES_OF_TYPE.values() if field_type is None else [VALUES_OF_TYPE[field_type]]
+    return st.one_of(st.none(), *kinds)
+
+
+def domains(field_type: str, min_size: int = 2, max_size: int = 8) -> st.SearchStrategy[tuple[Value, ...]]:
+    """Distinct values of one column type, in any order."""
+    return st.lists(values(field_type), min_size=min_size, max_size=max_size, unique=True).map(tuple)
+
+
+@st.composite
+def histograms(draw: st.DrawFn, min_size: int = 2, max_size: int = 8) -> Histogram:
+    """A domain of one type with counts, some of them zero, of a table that is not empty."""
+    kind = draw(field_types().filter(lambda name: name != "boolean" or min_size <= 3))
+    domain = draw(domains(kind, min_size, max_size if kind != "boolean" else min(max_size, 3)))
+    counts = draw(st.lists(st.integers(0, 10**12), min_size=len(domain), max_size=len(domain)).filter(any))
+    return Histogram(domain, tuple(counts))
+
+
+def shares(max_denominator: int = 1000) -> st.SearchStrategy[Fraction]:
+    """An exact number strictly between 0 and 1."""
+    return st.fractions(0, 1, max_denominator=max_denominator).filter(lambda share: 0 < share < 1)
+
+
+def breach_bounds(max_denominator: int = 1000) -> st.SearchStrategy[BreachBound]:
+    """A request that makes sense: 0 < prior < posterior < 1."""
+    pairs = st.lists(shares(max_denominator), min_size=2, max_size=2, unique=True).map(sorted)
+    return pairs.map(lambda pair: BreachBound(*pair))
+
+
+def fine_breach_bounds() -> st.SearchStrategy[BreachBound]:
+    """Requests too fine for 63 bits: long denominators, beliefs next to each other, posteriors next to certainty."""
+    near_certain = st.builds(
+        lambda prior, digits: BreachBound(prior, 1 - (1 - prior) / 10**digits), shares(), st.integers(1, 60)
+    )
+    neighbours = st.builds(
+        lambda prior, digits: BreachBound(prior, prior + (1 - prior) / 10**digits), shares(), st.integers(1, 60)
+    )
+    return st.one_of(breach_bounds(10**40), near_certain, neighbours)
+
+
+def batch_splits(rows: int) -> st.SearchStrategy[list[range]]:
+    """A way to cut `range(rows)` into consecutive batches; empty batches happen."""
+
+    def ranges(cuts: list[int]) -> list[range]:
+        edges = [0, *sorted(cuts), rows]
+        return [range(first, last) for first, last in pairwise(edges)]
+
+    return st.lists(st.integers(0, rows), max_size=8).map(ranges)
