@@ -31,7 +31,10 @@ ROW_GROUP = 1 << 20
 def make_table(path: Path, rows: int) -> None:
     """Eight categorical columns with skewed values, in row groups of about a million rows."""
     chance = np.random.default_rng(1)
-    dictionaries = [pa.array([f"value {value:03d} of column {column}" for value in range(size)]) for column, size in enumerate(DOMAIN_SIZES)]
+    dictionaries = [
+        pa.array([f"value {value:03d} of column {column}" for value in range(size)])
+        for column, size in enumerate(DOMAIN_SIZES)
+    ]
     names = [f"column_{column}" for column in range(len(DOMAIN_SIZES) - 1)] + ["sensitive"]
     schema = pa.schema([(name, pa.dictionary(pa.int8(), pa.string())) for name in names])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
@@ -69,7 +72,9 @@ def timed(work: Callable[[Path, Path], None], source: Path, target: Path) -> tup
     return measured
 
 
-def _timed(sender: multiprocessing.connection.Connection, work: Callable[[Path, Path], None], source: Path, target: Path) -> None:
+def _timed(
+    sender: multiprocessing.connection.Connection, work: Callable[[Path, Path], None], source: Path, target: Path
+) -> None:
     start = time.perf_counter()
     work(source, target)
     sender.send((time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
@@ -96,7 +101,9 @@ def main() -> None:
         best = min(seconds for seconds, _ in measured)
         peak = max(memory for _, memory in measured)
         speed = arguments.rows / best / 1e6
-        print(f"{label:>8}: {best:6.2f} s, {speed:5.2f} M rows/s, ratio {best / reference:.2f}, peak {peak / 2**20:.0f} MiB")
+        print(
+            f"{label:>8}: {best:6.2f} s, {speed:5.2f} M rows/s, ratio {best / reference:.2f}, peak {peak / 2**20:.0f} MiB"
+        )
 
 
 if __name__ == "__main__":

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.columns import CodedColumn, PublishedColumn, binned, dense
+from sfumato.columns import PublishedColumn, binned, dense
 from sfumato.draws import Draws
 from sfumato.mechanisms import AnyMechanism
 from sfumato.schema import NullPolicy, Schema
 
-ORDER = "order"
-"""The column of a rewritten batch that says where a row goes: rows are published sorted by it."""
+Rows = dict[str, Any]
+"""Rewritten rows: for each column its codes (numpy), or its values (Arrow) where they are not coded."""
+
+ORDER = ""
+"""The column of rewritten rows that says where a row goes: rows are published sorted by it. No column has this name."""
 
 
 @dataclass(frozen=True)
 class Preparation:
     """What happens to a batch before anything is counted.
 
-    Values are put into bins, not-a-number becomes missing, and records without a sensitive value are left out on request.
+    Values are put into bins, not-a-number becomes missing, and on request records without a sensitive value are left out.
     """
 
     schema: Schema
@@ -62,24 +64,24 @@ class Rewrite:
     plan: Any
     draws: Draws
 
-    def __call__(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+    def __call__(self, batch: pa.RecordBatch, first_row: int) -> Rows:
         """Rewrite one batch; `first_row` is the number of its first record in the table."""
-        arrays: dict[str, Any] = {ORDER: self.draws.stream("order").words(first_row, batch.num_rows)}
+        rows: Rows = {ORDER: self.draws.stream("order").words(first_row, batch.num_rows)}
         for column in self.columns:
             encoded = column.encode(batch.column(column.name))
             if column.name == self.sensitive:
                 draws = self.draws.for_column(column.name)
                 encoded = self.mechanism.replace(self.plan, encoded, None, draws, first_row)
-            arrays[column.name] = encoded
-        return pa.RecordBatch.from_pydict({name: pa.array(array) for name, array in arrays.items()})
+            rows[column.name] = encoded
+        return rows
 
 
-def decode(columns: tuple[PublishedColumn, ...], rewritten: pa.Table) -> pa.Table:
+def published_schema(columns: tuple[PublishedColumn, ...]) -> pa.Schema:
+    """The columns of a release; nullable only where a value may be missing."""
+    return pa.schema([pa.field(column.name, column.written_type, nullable=column.has_missing) for column in columns])
+
+
+def decode(columns: tuple[PublishedColumn, ...], rows: Rows) -> pa.Table:
     """Turn rewritten rows into the rows of the release."""
-    arrays: Mapping[str, Any] = {
-        column.name: column.decode(rewritten.column(column.name).to_numpy())
-        if isinstance(column, CodedColumn)
-        else rewritten.column(column.name)
-        for column in columns
-    }
-    return pa.table(dict(arrays))
+    arrays = [column.decode(rows[column.name]) for column in columns]
+    return pa.Table.from_arrays(arrays, schema=published_schema(columns))

@@ -28,7 +28,8 @@ def check_types(schema: pa.Schema, columns: Iterable[str]) -> None:
         kind = schema.field(name).type
         if kind == OVERSIZED:
             raise SchemaError(
-                f"column {name!r} holds whole numbers beyond 64 bits; read it as text (--text {name}) or drop it (--drop {name})."
+                f"column {name!r} holds whole numbers beyond 64 bits; read it as text (--text {name}) or drop it "
+                f"(--drop {name})."
             )
         if not pa.types.is_null(kind) and field_type(kind) is None:
             raise SchemaError(

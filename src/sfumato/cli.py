@@ -11,9 +11,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.console import Console
+from typer.exceptions import TyperException
 
 from sfumato import render
 from sfumato.audit.original import verify as verify_release
@@ -124,7 +124,7 @@ def demo(
 
 
 @app.command()
-def plan(  # noqa: PLR0913 - one parameter for each option of the command
+def plan(
     table: Annotated[
         str | None, typer.Argument(metavar="[TABLE]", help="A table, as for publish; or use --counts.")
     ] = None,
@@ -167,7 +167,7 @@ def plan(  # noqa: PLR0913 - one parameter for each option of the command
 
 
 @app.command()
-def publish(  # noqa: PLR0913 - one parameter for each option of the command
+def publish(
     table: Table,
     target: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where the release goes: a new directory, or a .zip.")
@@ -273,7 +273,7 @@ def _bound(prior: str | None, posterior: str | None) -> BreachBound:
     return BreachBound(prior, posterior)
 
 
-def _schema(  # noqa: PLR0913 - the roles, as the options name them
+def _schema(
     sensitive: str | None,
     identifier: Sequence[str],
     person: str | None,
@@ -340,10 +340,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SfumatoError as error:
         _complain(str(error))
         code = BAD_INPUT
-    except click.ClickException as error:
+    except TyperException as error:
         _complain(error.format_message())
         code = BAD_INPUT
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         _complain("stopped; nothing was left behind.")
         code = 130
     sys.exit(code if isinstance(code, int) else 0)

@@ -22,14 +22,15 @@ from sfumato.values import Value
 Codes = npt.NDArray[Any]
 
 
-def local_codes(column: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
-    """Number the values of one batch: its codes (-1 where missing), and its distinct values."""
+def local_codes(column: pa.Array) -> tuple[Codes, pa.Array]:
+    """Number the values of one batch: its codes, and its distinct values; the missing value comes after the last."""
     encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
-    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     values = plain(encoded.dictionary)
-    missing = pc.is_null(values, nan_is_null=True)
-    if pc.any(missing).as_py():
-        codes = np.append(np.where(missing, -1, np.arange(len(values))), -1)[codes]
+    missing = len(values)
+    indices = encoded.indices.fill_null(missing) if encoded.indices.null_count else encoded.indices
+    codes: Codes = indices.to_numpy(zero_copy_only=False)
+    if pc.any(is_missing := pc.is_null(values, nan_is_null=True)).as_py():
+        codes = np.append(np.where(is_missing, missing, np.arange(missing)), missing).take(codes)
     return codes, values
 
 
@@ -56,13 +57,13 @@ def binned(column: pa.Array, bins: Bins, name: str) -> pa.DictionaryArray:
     """Put each value into its bin; a value outside all bins is refused."""
     codes, values = local_codes(column)
     places = _places(values, bins, name)
-    outside = int(np.isin(codes, np.flatnonzero(places < 0)).sum())
+    outside = int(np.append(places < 0, False).take(codes).sum())
     if outside:
         raise SchemaError(
             f"{outside} of the records have a {name!r} outside its bins, {bins.edges[0]} to {bins.edges[-1]}; "
             "widen the bins, so that everybody is in one."
         )
-    indices = np.append(places, -1)[codes]
+    indices = np.append(places, -1).take(codes)
     return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(bins.labels))
 
 
@@ -106,20 +107,20 @@ class CodedColumn:
 
     @property
     def code_type(self) -> np.dtype[Any]:
-        """The integer type of the codes."""
-        return smallest_type(len(self.values))
+        """The integer type of the codes, with room for one that stands for an unknown value."""
+        return smallest_type(len(self.values) + 1)
 
     def encode(self, column: pa.Array) -> Codes:
         """Turn a batch into codes; a value that the first pass did not see means that the table changed."""
         codes, values = local_codes(column)
-        places = pc.index_in(values, self.values).fill_null(-1).to_numpy(zero_copy_only=False)
-        table = np.append(places, len(self.values) if self.has_missing else -1)
-        # Only values that occur count: the dictionary of a batch may hold values of other batches.
-        if (table < 0).any() and (table[codes] < 0).any():
+        last = len(self.values) if self.has_missing else len(self.values) - 1
+        places = pc.index_in(values, self.values).fill_null(last + 1).to_numpy(zero_copy_only=False)
+        encoded = np.append(places, len(self.values)).astype(self.code_type).take(codes)
+        if encoded.max(initial=0) > last:
             raise SourceError(
                 f"the table changed while it was read: {self.name!r} holds values it did not hold before."
             )
-        return table.astype(self.code_type)[codes]
+        return encoded
 
     def decode(self, codes: Codes) -> pa.Array:
         """Turn codes into values. A dictionary of strings holds only values that occur, in canonical order."""
@@ -127,10 +128,11 @@ class CodedColumn:
         if not pa.types.is_string(self.type):
             return self.values.take(pa.array(codes, mask=mask))
         used = np.flatnonzero(np.bincount(codes, minlength=len(self.values) + 1)[: len(self.values)])
-        table = np.zeros(len(self.values) + 1, dtype=self.code_type)
-        table[used] = np.arange(len(used))
-        indices = pa.array(table[codes], mask=mask)
-        return pa.DictionaryArray.from_arrays(indices, self.values.take(pa.array(used)))
+        if len(used) < len(self.values):
+            table = np.zeros(len(self.values) + 1, dtype=self.code_type)
+            table[used] = np.arange(len(used))
+            codes = table.take(codes)
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=mask), self.values.take(pa.array(used)))
 
     @property
     def type(self) -> pa.DataType:
@@ -163,6 +165,10 @@ class RawColumn:
     def encode(self, column: pa.Array) -> pa.Array:
         """The column itself, in its plain type."""
         return dense(column)
+
+    def decode(self, values: pa.Array) -> pa.Array:
+        """The values themselves."""
+        return values
 
 
 PublishedColumn = CodedColumn | RawColumn

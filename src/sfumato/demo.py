@@ -1,4 +1,4 @@
-"""The demonstration: an invented hospital table, published, verified and questioned, with the truth beside the answers."""
+"""The demonstration: an invented hospital table, published, verified and questioned, with the truth beside."""
 
 from __future__ import annotations
 

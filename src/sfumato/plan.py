@@ -38,9 +38,11 @@ class Chosen:
         return {text: self._relative_error(float(text)) for text in SELECTIVITIES}
 
     def _relative_error(self, selectivity: float) -> float | None:
-        """Averaged over the records: a query about a value x finds count = selectivity * total records among rows =
-        count / share(x) rows, and its error is about normal, so the mean of |error| is sqrt(2/pi) standard errors.
-        Values that are rarer than the selectivity cannot be found that often, and are left out.
+        """Average the expected error over the records.
+
+        A query about a value x finds count = selectivity * total records among count / share(x) rows, and its error is
+        about normal, so the mean of |error| is sqrt(2/pi) standard errors. Values rarer than the selectivity cannot be
+        found that often, and are left out.
         """
         total, design = self.histogram.total, self.design
         count = selectivity * total
@@ -94,7 +96,6 @@ def choose(
     draws: Draws,
     mechanism: str = AUTO,
     guarantee: str = GUARANTEES[0],
-    options: Any = None,
 ) -> Chosen:
     """Plan with the named mechanism, or with the best one that gives the guarantee."""
     if guarantee not in GUARANTEES:
@@ -103,4 +104,4 @@ def choose(
     if name not in REGISTRY:
         raise SpecError(f"the mechanism {name!r} is unknown; there are {', '.join((AUTO, *REGISTRY))}.")
     module = REGISTRY[name]
-    return Chosen(module, module.plan(histogram, spec, options, draws), histogram)
+    return Chosen(module, module.plan(histogram, spec, None, draws), histogram)

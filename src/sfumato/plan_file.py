@@ -67,5 +67,6 @@ class PlanFile:
             )
         if request != self.request:
             raise ReleaseFormatError(
-                "the plan file belongs to another request on this table; repeat the same options, or name another plan file."
+                "the plan file belongs to another request on this table; repeat the same options, or name another plan "
+                "file."
             )

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.columns import local_codes
-from sfumato.source import plain_type
 
 MOST_VALUES = 1 << 20
 """A column of more values than this is not counted value by value."""
@@ -64,22 +63,52 @@ class Profile:
     associations: tuple[Association, ...]
 
 
+@dataclass(frozen=True)
+class BatchCounts:
+    """One column of one batch: its distinct values, their counts (the missing value last), and their pairs.
+
+    `pairs` counts each value (a row each) with each sensitive value of the batch; None where there are too many.
+    """
+
+    values: pa.Array
+    counts: Numbers
+    pairs: Numbers | None = None
+
+
 class Profiler:
     """Collects the profile batch by batch; the result does not depend on how the rows were cut into batches."""
 
     def __init__(self, schema: pa.Schema, columns: Sequence[str], sensitive: str) -> None:
         self.rows = 0
+        self.columns = columns
         self.sensitive = sensitive
-        self.counters = {name: _Counter(name, plain_type(schema.field(name).type)) for name in columns}
+        self.counters = {name: _Counter(name, schema.field(name).type) for name in columns}
         self.pairs = {name: _Pairs() for name in columns if name != sensitive}
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Count one batch."""
-        self.rows += batch.num_rows
-        sensitive = self.counters[self.sensitive].add(batch.column(self.sensitive))
+    def count(self, batch: pa.RecordBatch) -> dict[str, BatchCounts]:
+        """Count one batch on its own; touches nothing, so that batches can be counted side by side."""
+        sensitive, values = local_codes(batch.column(self.sensitive))
+        width = len(values) + 1
+        sensitive = sensitive.astype(np.int64)
+        counted = {self.sensitive: BatchCounts(values, np.bincount(sensitive, minlength=width))}
+        for name in self.pairs:
+            codes, values = local_codes(batch.column(name))
+            height = len(values) + 1
+            if height * width > MOST_PAIRS:
+                counted[name] = BatchCounts(values, np.bincount(codes, minlength=height))
+                continue
+            cells = np.bincount(codes * np.int64(width) + sensitive, minlength=height * width)
+            pairs = cells.reshape(height, width)
+            counted[name] = BatchCounts(values, pairs.sum(axis=1), pairs)
+        return counted
+
+    def add(self, counted: dict[str, BatchCounts]) -> None:
+        """Add the counts of one batch."""
+        self.rows += int(counted[self.sensitive].counts.sum())
+        sensitive = self.counters[self.sensitive].add(counted[self.sensitive])
         for name, pairs in self.pairs.items():
-            codes = self.counters[name].add(batch.column(name))
-            pairs.add(codes, sensitive)
+            places = self.counters[name].add(counted[name])
+            pairs.add(places, sensitive, counted[name].pairs)
 
     def result(self) -> Profile:
         """The profile of all rows added."""
@@ -90,81 +119,68 @@ class Profiler:
 
 
 class _Counter:
-    """Counts the values of one column under running codes, in order of first appearance."""
+    """The values of one column in order of first appearance, after the missing value, with their counts."""
 
     def __init__(self, name: str, kind: pa.DataType) -> None:
         self.name = name
         self.values = pa.array([], type=kind)
-        self.counts: Numbers = np.zeros(1, dtype=np.int64)  # the missing value has the last place
+        self.counts: Numbers = np.zeros(1, dtype=np.int64)
         self.is_wide = False
 
-    def add(self, column: pa.Array) -> Numbers | None:
-        """Count a batch; returns its running codes (-1 where missing), or None where there are too many values."""
+    def add(self, counted: BatchCounts) -> Numbers | None:
+        """Add a batch; returns the places of its values (the missing one last), or None if there are too many."""
         if self.is_wide:
-            self.counts[-1] += _missing(column)
+            self.counts[0] += counted.counts[-1]
             return None
-        local, values = local_codes(column)
-        running = self._running(values)
-        codes = np.append(running, -1)[local]
-        seen = np.bincount(local + 1, minlength=len(values) + 1)
-        self.counts[running] += seen[1:]
-        self.counts[-1] += seen[0]
+        places = np.append(self._places(counted.values), 0)
+        # Values that stand for a missing one (a NaN in a dictionary) have the place 0 too, and a count of zero.
+        np.add.at(self.counts, places, counted.counts)
         if len(self.values) > MOST_VALUES:
             self.is_wide = True
-            self.values, self.counts = self.values[:0], self.counts[-1:]
-        return codes
+            self.values, self.counts = self.values[:0], self.counts[:1]
+        return places
 
-    def _running(self, values: pa.Array) -> Numbers:
-        """The running codes of a batch's distinct values; new values get the next ones."""
+    def _places(self, values: pa.Array) -> Numbers:
+        """The places of a batch's distinct values; new values get the next ones."""
         found = pc.index_in(values, self.values)
-        new = pc.and_not(pc.is_null(found), pc.is_null(values, nan_is_null=True))
-        fresh = values.filter(new)
-        first = len(self.values)
-        running: Numbers = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        running[new.to_numpy(zero_copy_only=False)] = first + np.arange(len(fresh))
+        is_new = pc.and_not(pc.is_null(found), pc.is_null(values, nan_is_null=True))
+        fresh = values.filter(is_new)
+        places: Numbers = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        places[is_new.to_numpy(zero_copy_only=False)] = len(self.values) + 1 + np.arange(len(fresh))
         if len(fresh):
             self.values = pa.concat_arrays([self.values, fresh])
-            self.counts = np.concatenate([self.counts[:-1], np.zeros(len(fresh), dtype=np.int64), self.counts[-1:]])
-        return running
+            self.counts = np.append(self.counts, np.zeros(len(fresh), dtype=np.int64))
+        return places
 
     def result(self) -> ColumnProfile:
         order = pc.sort_indices(self.values).to_numpy()
-        return ColumnProfile(
-            self.name,
-            self.values.type,
-            self.values.take(pa.array(order)),
-            self.counts[:-1][order],
-            int(self.counts[-1]),
-            self.is_wide,
-        )
-
-
-def _missing(column: pa.Array) -> int:
-    return int(pc.sum(pc.is_null(column, nan_is_null=True)).as_py() or 0)
+        missing = int(self.counts[0])
+        values = self.values.take(pa.array(order))
+        return ColumnProfile(self.name, values.type, values, self.counts[1:][order], missing, self.is_wide)
 
 
 class _Pairs:
-    """Counts how often each public value meets each sensitive value; missing values are values here."""
+    """How often each public value meets each sensitive value; missing values are values here."""
 
     def __init__(self) -> None:
-        self.table: npt.NDArray[np.int64] = np.zeros((1, 1), dtype=np.int64)
+        self.table: Numbers = np.zeros((1, 1), dtype=np.int64)
         self.is_complete = True
 
-    def add(self, public: Numbers | None, sensitive: Numbers | None) -> None:
-        if not self.is_complete or public is None or sensitive is None:
+    def add(self, public: Numbers | None, sensitive: Numbers | None, pairs: Numbers | None) -> None:
+        if not self.is_complete or public is None or sensitive is None or pairs is None:
             self.is_complete = False
             return
-        shape = (int(public.max(initial=-1)) + 2, int(sensitive.max(initial=-1)) + 2)
-        height, width = (max(old, new) for old, new in zip(self.table.shape, shape, strict=True))
-        if height * width > MOST_PAIRS:
+        shape = tuple(
+            max(size, int(places.max()) + 1) for size, places in zip(self.table.shape, (public, sensitive), strict=True)
+        )
+        if shape[0] * shape[1] > MOST_PAIRS:
             self.is_complete = False
             return
-        if (height, width) != self.table.shape:
-            grown = np.zeros((height, width), dtype=np.int64)
+        if shape != self.table.shape:
+            grown = np.zeros(shape, dtype=np.int64)
             grown[: self.table.shape[0], : self.table.shape[1]] = self.table
             self.table = grown
-        cells = (public + 1) * width + (sensitive + 1)
-        self.table += np.bincount(cells, minlength=height * width).reshape(height, width)
+        np.add.at(self.table, np.ix_(public, sensitive), pairs)
 
     @property
     def hits(self) -> int:

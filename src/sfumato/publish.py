@@ -128,7 +128,7 @@ def plan_table(request: Request, engine: LocalEngine | None = None) -> tuple[Cho
     return chosen, found.notices
 
 
-def publish(
+def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     request: Request,
     out: str | Path,
     *,
@@ -148,9 +148,13 @@ def publish(
             draws = _draws(request, fingerprint, kept, unsafe_test_key)
             found = survey(request, source, engine, folder)
             chosen = choose(found.histogram, request.spec, draws, request.mechanism, request.guarantee)
-            built = _build(request, source, found, chosen, draws, engine, folder)
+            rewrite = Rewrite(found.columns, request.schema.sensitive, chosen.mechanism, chosen.plan, draws)
+            built = folder / "release"
+            built.mkdir()
+            engine.rewrite(source, found.preparation, rewrite, found.histogram.total, built / DATA)
             if source.fingerprint() != fingerprint:
                 raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
+            _describe(built, _manifest(request, found, chosen, draws), found)
             with _written(kept, PlanFile(draws, fingerprint, request.to_json())):
                 move_into_place(_packed(built) if target.suffix == ".zip" else built, target, folder)
     except OSError as error:
@@ -184,21 +188,8 @@ def _written(path: Path | None, plan: PlanFile) -> Iterator[None]:
         raise
 
 
-def _build(  # noqa: PLR0913 - the parts of one run, each used once
-    request: Request,
-    source: Source,
-    found: Survey,
-    chosen: Chosen,
-    draws: Draws,
-    engine: LocalEngine,
-    folder: Path,
-) -> Path:
-    """Write all files of the release into the workshop, and verify them there."""
-    built = folder / "release"
-    built.mkdir()
-    rewrite = Rewrite(found.columns, request.schema.sensitive, chosen.mechanism, chosen.plan, draws)
-    engine.rewrite(source, found.preparation, rewrite, found.histogram.total, built / DATA)
-    manifest = _manifest(request, found, chosen, draws)
+def _describe(built: Path, manifest: Manifest, found: Survey) -> None:
+    """Write everything beside the data, and verify the whole release before anybody sees it."""
     write_weights(manifest, found.columns, built / WEIGHTS)
     (built / README).write_text(release_readme(manifest, found.histogram.total), encoding="utf-8")
     written = json.dumps(manifest.to_json(built), indent=2, ensure_ascii=False, allow_nan=False)
@@ -206,7 +197,6 @@ def _build(  # noqa: PLR0913 - the parts of one run, each used once
     for check in verify_folder(built).checks:
         if not check.passed and check.name != FIT:
             raise InternalError(f"the release failed its own check of {check.name}: {check.detail} Please report this.")
-    return built
 
 
 def _packed(built: Path) -> Path:

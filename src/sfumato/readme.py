@@ -13,8 +13,8 @@ _TEST = """
 
 _TEXT = """# A protected table
 {warning}
-`data.parquet` has {rows:,} records. The column `{sensitive}` is protected: each record shows a value that may or may not
-be the true one. All other columns ({public}) are as the publisher gave them{bins}.
+`data.parquet` has {rows:,} records. The column `{sensitive}` is protected: each record shows a value that may or may
+not be the true one. All other columns ({public}) are as the publisher gave them{bins}.
 
 ## What is promised
 
@@ -29,8 +29,8 @@ Never count the published values as they stand: most of them may be chance. With
 
     sfumato query THIS_DIRECTORY "SELECT COUNT(*) FROM release WHERE {quoted} = '{example}'"
 
-With any SQL tool, add up the weights of `weights.parquet`; the sum is an unbiased count, and may be negative if the true
-count is small. In DuckDB, for the records that satisfy a condition on the other columns:
+With any SQL tool, add up the weights of `weights.parquet`; the sum is an unbiased count, and may be negative if the
+true count is small. In DuckDB, for the records that satisfy a condition on the other columns:
 
     SELECT SUM(CASE WHEN d.{quoted} IS NOT DISTINCT FROM w.value THEN w.if_equal ELSE w.otherwise END)
     FROM 'data.parquet' AS d, 'weights.parquet' AS w

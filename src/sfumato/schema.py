@@ -47,7 +47,7 @@ class Bins:
     edges: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if len(self.edges) < 2:
+        if len(self.edges) in (0, 1):
             raise SchemaError("bins need at least two edges, such as 0,20,40,60.")
         parsed = [_edge(edge) for edge in self.edges]
         dates = sum(isinstance(edge, datetime.date) for edge in parsed)

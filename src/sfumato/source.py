@@ -179,7 +179,8 @@ def _from_pandas(frame: Any) -> pa.Table:
         return pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False).replace_schema_metadata(None)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise SourceError(
-            f"the pandas frame holds a column of mixed or oversized values ({_first_line(error)}); convert it to text first."
+            f"the pandas frame holds a column of mixed or oversized values ({_first_line(error)}); convert it to text "
+            "first."
         ) from error
 
 

@@ -47,8 +47,8 @@ class BreachBound:
             )
         if self.posterior >= 1:
             raise SpecError(
-                f"the posterior is {self.posterior}, and must be below 1: a posterior of 1 lets an attacker be certain, "
-                "so nothing would be protected."
+                f"the posterior is {self.posterior}, and must be below 1: a posterior of 1 lets an attacker be "
+                "certain, so nothing would be protected."
             )
         if self.prior >= self.posterior:
             raise SpecError(

@@ -118,7 +118,7 @@ def _check_promise(folder: Path, written: Mapping[str, Any]) -> Check:
 
 
 def _check_weights(folder: Path, written: Mapping[str, Any]) -> Check:
-    column, domain = sensitive_domain(written)
+    _, domain = sensitive_domain(written)
     law = published_law(written["sfumato"])
     # A record of another value must count as 0 on average, and one of this value as 1: two equations, two unknowns.
     kept = law.same - law.other
@@ -148,6 +148,7 @@ _CHECKS: tuple[Callable[[Path, Mapping[str, Any]], Check], ...] = (
 
 
 def sensitive_domain(written: Mapping[str, Any]) -> tuple[str, tuple[Value, ...]]:
+    """The name of the sensitive column, and its domain."""
     ours = written["sfumato"]
     kind = next(
         field["type"] for field in resource_of(written, DATA)["schema"]["fields"] if field["name"] == ours["sensitive"]
@@ -156,5 +157,6 @@ def sensitive_domain(written: Mapping[str, Any]) -> tuple[str, tuple[Value, ...]
 
 
 def resource_of(written: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """The description of one file."""
     found: Mapping[str, Any] = next(resource for resource in written["resources"] if resource["path"] == name)
     return found

@@ -1,0 +1,1 @@
+"""Where the passes over a table run. An engine knows no mechanism."""

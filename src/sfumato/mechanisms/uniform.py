@@ -81,10 +81,9 @@ class Design:
 
 def plan(histogram: Histogram, spec: BreachBound, options: None, draws: Draws, /) -> Plan:
     """Choose the largest retention that the amplification allows."""
-    if histogram.domain_size < 2:
+    if histogram.domain_size == 1:
         raise InfeasibleError(
-            f"the sensitive column has {histogram.domain_size} value: with one possible value there is nothing to hide "
-            "it among; declare the whole domain with a domain file, or publish without this column."
+            "the sensitive column has one value: with one possible value there is nothing to hide it among; declare the whole domain with a domain file, or publish without this column."
         )
     keep_words, swap_words = _words(histogram.domain_size, spec.amplification)
     return Plan(histogram.values, spec, keep_words, swap_words)
@@ -124,7 +123,7 @@ def read_design(written: Mapping[str, Any], field_type: str, /) -> Design:
         exact(written["retention"], "the retention"),
         BreachBound(written["prior"], written["posterior"]),
     )
-    if not 0 < read.retention < 1 or len(read.domain) < 2:
+    if not 0 < read.retention < 1 or len(read.domain) in (0, 1):
         raise ReleaseFormatError("the design's retention or domain is out of range.")
     return read
 
