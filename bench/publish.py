@@ -101,9 +101,8 @@ def main() -> None:
         best = min(seconds for seconds, _ in measured)
         peak = max(memory for _, memory in measured)
         speed = arguments.rows / best / 1e6
-        print(
-            f"{label:>8}: {best:6.2f} s, {speed:5.2f} M rows/s, ratio {best / reference:.2f}, peak {peak / 2**20:.0f} MiB"
-        )
+        ratio = best / reference
+        print(f"{label:>8}: {best:6.2f} s, {speed:5.2f} M rows/s, ratio {ratio:.2f}, peak {peak / 2**20:.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ ORDER = ""
 class Preparation:
     """What happens to a batch before anything is counted.
 
-    Values are put into bins, not-a-number becomes missing, and on request records without a sensitive value are left out.
+    Values are put into bins, not-a-number becomes missing, and records without a sensitive value may be left out.
     """
 
     schema: Schema

@@ -160,8 +160,8 @@ def _observed_domain(schema: Schema) -> list[str]:
     if schema.sensitive in schema.domains or schema.sensitive in schema.bins:
         return []
     return [
-        f"the domain of {schema.sensitive!r} was taken from the table, so the release tells which values occur; declare "
-        f"it to avoid that (--domain {schema.sensitive}=FILE)."
+        f"the domain of {schema.sensitive!r} was taken from the table, so the release tells which values occur; "
+        f"declare it to avoid that (--domain {schema.sensitive}=FILE)."
     ]
 
 
@@ -185,7 +185,8 @@ def _telling(histogram: Histogram, schema: Schema, associations: Iterable[Associ
     for each in associations:
         if not each.is_complete:
             said.append(
-                f"whether {each.column!r} tells {schema.sensitive!r} was not checked: the two have too many pairs of values."
+                f"whether {each.column!r} tells {schema.sensitive!r} was not checked: the two have too many pairs of "
+                "values."
             )
         # Half of the distance between guessing blindly and knowing for certain.
         elif each.share > blind + (1 - blind) * TELLING_SHARE:

@@ -153,9 +153,8 @@ def show_info(console: Console, release: Release) -> None:
 def show_demonstration(console: Console, shown: Demonstration, kept: bool) -> None:
     """The demonstration as a story."""
     release = shown.publication.release
-    console.print(
-        f"An invented hospital table of {release.rows:,} patients was published with [bold]diagnosis[/bold] protected.\n"
-    )
+    console.print(f"An invented hospital table of {release.rows:,} patients was published.")
+    console.print("Its column [bold]diagnosis[/bold] is protected:\n")
     show_text(console, release.promise)
     console.print("\nThe release was verified against the original:")
     show_verification(console, shown.verification)

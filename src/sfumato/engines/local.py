@@ -80,8 +80,8 @@ class LocalEngine:
             )
         if repeated:
             raise SchemaError(
-                f"{repeated} persons have several rows (the same {person!r}): every further row of a person averages the "
-                "protection away; keep one row for each person, or make one column of what differs."
+                f"{repeated} persons have several rows (the same {person!r}): every further row of a person averages "
+                "the protection away; keep one row for each person, or make one column of what differs."
             )
 
     def profile(self, source: Source, preparation: Preparation) -> tuple[Profile, int]:

@@ -83,7 +83,8 @@ def plan(histogram: Histogram, spec: BreachBound, options: None, draws: Draws, /
     """Choose the largest retention that the amplification allows."""
     if histogram.domain_size == 1:
         raise InfeasibleError(
-            "the sensitive column has one value: with one possible value there is nothing to hide it among; declare the whole domain with a domain file, or publish without this column."
+            "the sensitive column has one value, so there is nothing to hide it among; declare the whole domain with a "
+            "domain file, or publish without this column."
         )
     keep_words, swap_words = _words(histogram.domain_size, spec.amplification)
     return Plan(histogram.values, spec, keep_words, swap_words)
@@ -163,8 +164,8 @@ def promise(design: Design, /) -> str:
     bound, kept = design.bound, design.retention + design.swap_probability
     return (
         f"Whatever somebody knew before, and however much they know about the other columns and the other people: if "
-        f"they gave a statement about one person's sensitive value a chance of at most {bound.prior}, then after seeing "
-        f"this release they can give it a chance of at most {bound.posterior}. Seeing a person's published value "
+        f"they gave a statement about one person's sensitive value a chance of at most {bound.prior}, then after "
+        f"seeing this release they can give it a chance of at most {bound.posterior}. Seeing a person's published value "
         f"multiplies anybody's odds by at most {bound.amplification}. Each published value is the true one with "
         f"probability {float(kept):.4g}, and any given other one of the {len(design.domain)} values with probability "
         f"{float(design.swap_probability):.4g}."
