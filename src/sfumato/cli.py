@@ -7,6 +7,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
@@ -159,7 +160,8 @@ def plan(
         request = Request(table, schema, spec, mechanism, guarantee, tuple(text), encoding)
         with render.progress_engine(err, quiet=as_json) as engine:
             chosen, notices = plan_table(request, engine)
-    render.show_notices(err, notices)
+    for notice in notices:
+        render.show_notice(err, notice)
     if as_json:
         _print_json(chosen.to_json())
     else:
@@ -207,9 +209,14 @@ def publish(
     request = Request(table, schema, spec, mechanism, guarantee, tuple(text), encoding)
     with render.progress_engine(err, quiet=as_json) as engine:
         publication = publish_table(
-            request, target, force=force, plan_file=plan_file, unsafe_test_key=unsafe_test_key, engine=engine
+            request,
+            target,
+            force=force,
+            plan_file=plan_file,
+            unsafe_test_key=unsafe_test_key,
+            engine=engine,
+            on_notice=partial(render.show_notice, err),
         )
-    render.show_notices(err, publication.notices)
     if as_json:
         found = {"path": str(target), **render.info_json(publication.release), "notices": list(publication.notices)}
         _print_json(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -136,8 +136,12 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     plan_file: str | Path | None = None,
     unsafe_test_key: str | None = None,
     engine: LocalEngine | None = None,
+    on_notice: Callable[[str], None] = lambda notice: None,
 ) -> Publication:
-    """Publish a table: the release appears at `out` whole, or nothing does."""
+    """Publish a table: the release appears at `out` whole, or nothing does.
+
+    Notices are handed to `on_notice` as soon as the table has been read once, before anything of it is published.
+    """
     target, engine = Path(out), engine or LocalEngine()
     check_target(target, force=force)
     kept = Path(plan_file) if plan_file is not None else None
@@ -147,6 +151,8 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             fingerprint = source.fingerprint()
             draws = _draws(request, fingerprint, kept, unsafe_test_key)
             found = survey(request, source, engine, folder)
+            for notice in found.notices:
+                on_notice(notice)
             chosen = choose(found.histogram, request.spec, draws, request.mechanism, request.guarantee)
             rewrite = Rewrite(found.columns, request.schema.sensitive, chosen.mechanism, chosen.plan, draws)
             built = folder / "release"

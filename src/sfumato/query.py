@@ -27,6 +27,8 @@ from sfumato.values import Value, display, domain_array
 TABLE = "release"
 MEMORY_LIMIT = "1GB"
 DEFAULT_COUNT = "n"
+MOST_CELLS = 1 << 26
+"""Groups times values of the domain: beyond this an answer would fill the memory, and nobody could read it."""
 
 _ALLOWED = (
     exp.And,
@@ -219,6 +221,8 @@ def _tallies(
     )
     joined = f"({counted}) LEFT JOIN domain ON symbol IS NOT DISTINCT FROM domain.{sensitive}"
     rows = _run(connection, f"SELECT {names}place, rows FROM {joined} ORDER BY ALL")
+    if len({tuple(row[:-2]) for row in rows}) * len(manifest.design.domain) > MOST_CELLS:
+        raise QueryError("the query makes too many groups; group by fewer or coarser columns.")
     by_group: dict[tuple[Value, ...], np.ndarray] = {}
     for *key, place, count in rows:
         if place is None:
@@ -276,7 +280,8 @@ class _Parser:
             )
         source = select.args.get("from") or select.args.get("from_")
         table = source.this if source else None
-        if not isinstance(table, exp.Table) or table.name.lower() != TABLE or table.args.get("db") or table.alias:
+        plain = isinstance(table, exp.Table) and not any(table.args[name] for name in table.args if name != "this")
+        if table is None or not plain or table.name.lower() != TABLE:
             raise QueryError(f"the one table to ask is {TABLE}: SELECT ... FROM {TABLE} ...")
         group = select.args.get("group")
         if group and any(value for name, value in group.args.items() if name != "expressions"):

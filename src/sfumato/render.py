@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -77,10 +77,9 @@ def answer_json(answer: Answer, level: float) -> dict[str, Any]:
     }
 
 
-def show_notices(console: Console, notices: Iterable[str]) -> None:
-    """What the holder should know, one line each."""
-    for notice in notices:
-        console.print(f"[yellow]notice:[/yellow] {escape(notice)}", soft_wrap=True, highlight=False)
+def show_notice(console: Console, notice: str) -> None:
+    """Something the holder should know, on one line."""
+    console.print(f"[yellow]notice:[/yellow] {escape(notice)}", soft_wrap=True, highlight=False)
 
 
 def show_plan(console: Console, chosen: Chosen) -> None:
@@ -178,8 +177,3 @@ def demonstration_json(shown: Demonstration) -> dict[str, Any]:
         lines.append({**found, "n_se": line.estimate.standard_error, "n_low": low, "n_high": high})
     release = info_json(shown.publication.release)
     return {"release": release, "verification": verification_json(shown.verification), "answers": lines}
-
-
-def rows_json(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Rows with JSON values."""
-    return [{name: to_json(value) for name, value in row.items()} for row in rows]

@@ -21,6 +21,8 @@ from sfumato.digest import files_digest
 from sfumato.errors import SourceError
 
 SPOOL_ROWS = 65_536
+READ_BYTES = 1 << 20
+"""Column chunks are read in pieces, so that a file of one huge row group does not fill the memory."""
 
 
 class Source(Protocol):
@@ -101,7 +103,7 @@ class ParquetSource:
 
 def _parquet(path: Path, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path, read_dictionary=list(dictionaries), pre_buffer=True)
+        return pq.ParquetFile(path, read_dictionary=list(dictionaries), buffer_size=READ_BYTES)
     except (pa.ArrowException, OSError) as error:
         raise SourceError(f"{path.name!r} is not a whole Parquet file; check that it was copied completely.") from error
 
@@ -163,10 +165,11 @@ def open_source(table: Any, spool: Path, *, text: Sequence[str] = (), encoding: 
         return _open_path(str(table), text, encoding)
     if isinstance(table, pa.Table):
         return MemorySource(table)
-    if hasattr(table, "__arrow_c_stream__"):
-        return _spooled(table, spool)
+    # Before the stream protocol, which pandas speaks too: its index is no column of the table.
     if type(table).__module__.split(".")[0] == "pandas":
         return MemorySource(_from_pandas(table))
+    if hasattr(table, "__arrow_c_stream__"):
+        return _spooled(table, spool)
     raise SourceError(
         f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas frame, or an object with an "
         "Arrow stream (pyarrow, polars, DuckDB)."

@@ -165,8 +165,8 @@ def promise(design: Design, /) -> str:
     return (
         f"Whatever somebody knew before, and however much they know about the other columns and the other people: if "
         f"they gave a statement about one person's sensitive value a chance of at most {bound.prior}, then after "
-        f"seeing this release they can give it a chance of at most {bound.posterior}. Seeing a person's published value "
-        f"multiplies anybody's odds by at most {bound.amplification}. Each published value is the true one with "
+        f"seeing this release they can give it a chance of at most {bound.posterior}. Seeing a person's published "
+        f"value multiplies anybody's odds by at most {bound.amplification}. Each published value is the true one with "
         f"probability {float(kept):.4g}, and any given other one of the {len(design.domain)} values with probability "
         f"{float(design.swap_probability):.4g}."
     )
