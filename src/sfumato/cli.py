@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +22,7 @@ from sfumato import render
 from sfumato.audit.original import verify as verify_release
 from sfumato.demo import ROWS, demonstrate
 from sfumato.draws import Draws
-from sfumato.errors import SchemaError, SfumatoError, SpecError
+from sfumato.errors import SchemaError, SfumatoError, SpecError, TargetError
 from sfumato.estimate import DEFAULT_LEVEL
 from sfumato.histogram import Histogram
 from sfumato.plan import AUTO, GUARANTEES, choose
@@ -34,7 +36,6 @@ BAD_INPUT = 2
 
 app = typer.Typer(
     name="sfumato",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     help="Publish a table about people so that analysts count accurately and nobody can point at a person.",
     epilog="Start with: sfumato demo",
@@ -46,12 +47,12 @@ Table = Annotated[
     str, typer.Argument(metavar="TABLE", help="A CSV or Parquet file, a quoted glob, or a directory of Parquet files.")
 ]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="The directory or .zip of a release.")]
-Sensitive = Annotated[str | None, typer.Option("--sensitive", metavar="COL", help="The column to protect.")]
+Sensitive = Annotated[list[str], typer.Option("--sensitive", metavar="COL", help="The column to protect.")]
 Identifier = Annotated[
     list[str], typer.Option("--identifier", metavar="COL", help="A column that names people: left out. Repeatable.")
 ]
 Person = Annotated[
-    str | None, typer.Option("--person", metavar="COL", help="Says whose row it is: must not repeat, left out.")
+    list[str], typer.Option("--person", metavar="COL", help="Says whose row it is: must not repeat, left out.")
 ]
 Drop = Annotated[list[str], typer.Option("--drop", metavar="COL", help="A column to leave out. Repeatable.")]
 Keep = Annotated[
@@ -112,12 +113,10 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """Invent a hospital table, publish it, verify it, and ask it three questions."""
-    with tempfile.TemporaryDirectory(prefix="sfumato-demo-") as temporary:
-        folder = keep_in or Path(temporary)
-        if keep_in is not None:
-            _new_directory(keep_in)
+    place = tempfile.TemporaryDirectory(prefix="sfumato-demo-") if keep_in is None else _new_directory(keep_in)
+    with place as folder:
         with render.progress_engine(err, quiet=as_json) as engine:
-            shown = demonstrate(folder, rows, engine)
+            shown = demonstrate(Path(folder), rows, engine)
         if as_json:
             _print_json(render.demonstration_json(shown))
         else:
@@ -132,13 +131,13 @@ def plan(
     counts: Annotated[
         Path | None, typer.Option("--counts", metavar="CSV", help="Plan from a CSV of value,count instead of a table.")
     ] = None,
-    sensitive: Sensitive = None,
+    sensitive: Sensitive = [],  # noqa: B006 - typer reads the default and never changes it
     prior: Prior = None,
     posterior: Posterior = None,
     mechanism: MechanismOption = AUTO,
     guarantee: Guarantee = GUARANTEES[0],
-    identifier: Identifier = [],  # noqa: B006 - typer reads the default and never changes it
-    person: Person = None,
+    identifier: Identifier = [],  # noqa: B006
+    person: Person = [],  # noqa: B006
     drop: Drop = [],  # noqa: B006
     keep: Keep = [],  # noqa: B006
     bins: BinsOption = [],  # noqa: B006
@@ -174,13 +173,13 @@ def publish(
     target: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Where the release goes: a new directory, or a .zip.")
     ],
-    sensitive: Sensitive = None,
+    sensitive: Sensitive = [],  # noqa: B006
     prior: Prior = None,
     posterior: Posterior = None,
     mechanism: MechanismOption = AUTO,
     guarantee: Guarantee = GUARANTEES[0],
     identifier: Identifier = [],  # noqa: B006
-    person: Person = None,
+    person: Person = [],  # noqa: B006
     drop: Drop = [],  # noqa: B006
     keep: Keep = [],  # noqa: B006
     bins: BinsOption = [],  # noqa: B006
@@ -281,21 +280,21 @@ def _bound(prior: str | None, posterior: str | None) -> BreachBound:
 
 
 def _schema(
-    sensitive: str | None,
+    sensitive: Sequence[str],
     identifier: Sequence[str],
-    person: str | None,
+    person: Sequence[str],
     drop: Sequence[str],
     keep: Sequence[str],
     bins: Sequence[str],
     domain: Sequence[str],
     nulls: NullPolicy,
 ) -> Schema:
-    if sensitive is None:
+    if not sensitive:
         raise SchemaError("name the column to protect with --sensitive COL.")
     return Schema.of(
-        sensitive,
+        _once(sensitive, "--sensitive")[0],
         identifier=identifier,
-        person=person,
+        person=next(iter(_once(person, "--person")), None),
         drop=drop,
         keep=keep,
         domains={name: read_domain(Path(file)) for name, file in _assignments(domain, "--domain COL=FILE")},
@@ -304,10 +303,20 @@ def _schema(
     )
 
 
+def _once(names: Sequence[str], option: str) -> Sequence[str]:
+    """Refuse an option given twice: the last one would win, and the other column would go out as it is."""
+    if len(names) > 1:
+        raise SchemaError(f"{option} was given {len(names)} times; name one column.")
+    return names
+
+
 def _assignments(options: Sequence[str], form: str) -> list[tuple[str, str]]:
     pairs = [option.partition("=") for option in options]
     if wrong := next((name for name, equals, _ in pairs if not equals), None):
         raise SchemaError(f"{wrong!r} should be written as {form}.")
+    names = [name for name, _, _ in pairs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise SchemaError(f"{twice!r} was given twice ({form}); give it once.")
     return [(name, value) for name, _, value in pairs]
 
 
@@ -318,18 +327,25 @@ def _read_counts(path: Path) -> Histogram:
             rows = [(row["value"] or None, int(row["count"])) for row in csv.DictReader(file)]
     except OSError as error:
         raise SchemaError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, csv.Error) as error:
         raise SchemaError(
             f"{str(path)!r} must have the columns value and count, with whole numbers as counts."
         ) from error
     return Histogram.of([value for value, _ in rows], [count for _, count in rows])
 
 
-def _new_directory(path: Path) -> None:
+@contextmanager
+def _new_directory(path: Path) -> Iterator[str]:
+    """A new directory that stays, unless something fails."""
     try:
         path.mkdir()
     except OSError as error:
-        raise SchemaError(f"the directory {str(path)!r} cannot be made: {error.strerror}.") from error
+        raise TargetError(f"the directory {str(path)!r} cannot be made: {error.strerror}.") from error
+    try:
+        yield str(path)
+    except BaseException:
+        shutil.rmtree(path, ignore_errors=True)
+        raise
 
 
 def _print_json(written: Any) -> None:
@@ -337,18 +353,30 @@ def _print_json(written: Any) -> None:
 
 
 def _complain(sentence: str) -> None:
-    err.print(f"error: {sentence}", markup=False, highlight=False, soft_wrap=True)
+    line = " ".join(sentence.splitlines())
+    stop = "" if line.endswith(".") else "."
+    err.print(f"error: {line}{stop}", markup=False, emoji=False, highlight=False, soft_wrap=True)
+
+
+def _usage(error: TyperException) -> str:
+    """A mistake in the command line, and where help is."""
+    context = getattr(error, "ctx", None)
+    message = error.format_message().strip().rstrip(".")
+    return f"{message[:1].lower()}{message[1:]}; see {context.command_path if context else app.info.name} --help."
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
     try:
-        code = app(args=arguments, standalone_mode=False)
+        code = app(args=arguments, prog_name=app.info.name, standalone_mode=False)
     except SfumatoError as error:
         _complain(str(error))
         code = BAD_INPUT
     except TyperException as error:
-        _complain(error.format_message())
+        _complain(_usage(error))
+        code = BAD_INPUT
+    except OSError as error:
+        _complain(f"a file cannot be read or written: {error.strerror or type(error).__name__}.")
         code = BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
         _complain("stopped; nothing was left behind.")

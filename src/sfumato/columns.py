@@ -17,9 +17,8 @@ import pyarrow.compute as pc
 
 from sfumato.errors import SchemaError, SourceError
 from sfumato.schema import Bins
+from sfumato.tally import Codes
 from sfumato.values import Value
-
-Codes = npt.NDArray[Any]
 
 
 def local_codes(column: pa.Array) -> tuple[Codes, pa.Array]:

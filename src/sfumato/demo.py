@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from sfumato.audit.original import verify
 from sfumato.audit.verify import Verification
-from sfumato.engines.local import LocalEngine
+from sfumato.engines import Engine
 from sfumato.estimate import DEFAULT_LEVEL, Estimate
 from sfumato.publish import Publication, Request, publish
 from sfumato.schema import Schema
@@ -106,7 +106,7 @@ def hospital(rows: int = ROWS, seed: int = SEED) -> pa.Table:
     )
 
 
-def demonstrate(folder: Path, rows: int = ROWS, engine: LocalEngine | None = None) -> Demonstration:
+def demonstrate(folder: Path, rows: int = ROWS, engine: Engine | None = None) -> Demonstration:
     """Write the table and its release into a folder, verify the release, and ask it three questions."""
     table = folder / "hospital.parquet"
     pq.write_table(hospital(rows), table)

@@ -21,6 +21,7 @@ from sfumato.checks import check_rows, check_types, notices, published_columns
 from sfumato.columns import CodedColumn, PublishedColumn
 from sfumato.digest import json_digest
 from sfumato.draws import Draws
+from sfumato.engines import Engine
 from sfumato.engines.local import LocalEngine, open_parquet
 from sfumato.errors import InternalError, SchemaError, SourceError, SpecError, TargetError
 from sfumato.histogram import Histogram
@@ -91,7 +92,7 @@ def open_table(request: Request, folder: Path) -> Source:
     return open_source(request.table, folder / "spool", text=request.text, encoding=request.encoding)
 
 
-def survey(request: Request, source: Source, engine: LocalEngine, folder: Path) -> Survey:
+def survey(request: Request, source: Source, engine: Engine, folder: Path) -> Survey:
     """Read the table once: check it, and count its sensitive column."""
     schema = request.schema
     schema.check_columns(source.schema.names)
@@ -119,7 +120,7 @@ def _histogram(profile: Profile, column: PublishedColumn) -> Histogram:
     return Histogram.of(column.domain, [*counts, *([counted.missing] if column.has_missing else [])])
 
 
-def plan_table(request: Request, engine: LocalEngine | None = None) -> tuple[Chosen, tuple[str, ...]]:
+def plan_table(request: Request, engine: Engine | None = None) -> tuple[Chosen, tuple[str, ...]]:
     """What would be published, and what the holder should know; nothing stays behind."""
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder = Path(name)
@@ -135,7 +136,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     force: bool = False,
     plan_file: str | Path | None = None,
     unsafe_test_key: str | None = None,
-    engine: LocalEngine | None = None,
+    engine: Engine | None = None,
     on_notice: Callable[[str], None] = lambda notice: None,
 ) -> Publication:
     """Publish a table: the release appears at `out` whole, or nothing does.

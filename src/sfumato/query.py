@@ -6,6 +6,7 @@ and nothing more; a release and a question may both come from strangers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -108,14 +109,18 @@ class Answer:
 
     def table(self, level: float = DEFAULT_LEVEL) -> tuple[list[str], list[dict[str, Any]]]:
         """Column names and rows with `n`, `n_se`, `n_low` and `n_high`."""
-        count = self.count_name
-        added = [count, f"{count}_se", f"{count}_low", f"{count}_high"]
+        count, added = self.count_name, _count_columns(self.count_name)
         columns = [each for name in self.names for each in (added if name == count else [name])]
         rows = []
         for groups, estimate in self.rows:
             numbers = (estimate.value, estimate.standard_error, *estimate.interval(level))
             rows.append({**groups, **dict(zip(added, numbers, strict=True))})
         return columns, [{name: row[name] for name in columns} for row in rows]
+
+
+def _count_columns(count: str) -> list[str]:
+    """The columns that a count fills: itself, its standard error, and the two ends of its interval."""
+    return [count, f"{count}_se", f"{count}_low", f"{count}_high"]
 
 
 def ask(manifest: Manifest, data: Path, sql: str) -> Answer:
@@ -126,6 +131,8 @@ def ask(manifest: Manifest, data: Path, sql: str) -> Answer:
 def count(manifest: Manifest, data: Path, value: Value | EllipsisType, where: str | None) -> Estimate:
     """Count the rows that hold a value, or any value, under a condition."""
     question = parse(f"SELECT COUNT(*) FROM {TABLE}" + (f" WHERE {where}" if where else ""), manifest)
+    if question.groups:
+        raise QueryError("a condition has no GROUP BY; ask for groups with a whole query.")
     if not isinstance(value, EllipsisType):
         if value not in manifest.design.domain:
             raise QueryError(f"{display(value)!r} is not in the domain of {manifest.sensitive!r}.")
@@ -139,7 +146,8 @@ def answer(manifest: Manifest, data: Path, question: Question) -> Answer:
     """Count in the release, and estimate each group."""
     mechanism, design = manifest.mechanism, manifest.design
     with _connection(data) as connection:
-        domain = {"place": pa.array(range(len(design.domain))), manifest.sensitive: domain_array(design.domain)}
+        places = pa.array(range(len(design.domain)))
+        domain = {_place(manifest): places, manifest.sensitive: domain_array(design.domain)}
         connection.register("domain", pa.table(domain))
         wanted = _wanted(connection, manifest, question)
         tallies = list(_tallies(connection, manifest, question))
@@ -203,7 +211,7 @@ def _wanted(connection: duckdb.DuckDBPyConnection, manifest: Manifest, question:
     if question.sensitive_where is None:
         return np.ones(len(domain), dtype=np.bool_)
     wanted = np.zeros(len(domain), dtype=np.bool_)
-    for row in _run(connection, f"SELECT place FROM domain WHERE {question.sensitive_where}"):
+    for row in _run(connection, f"SELECT {_quoted(_place(manifest))} FROM domain WHERE {question.sensitive_where}"):
         wanted[row[0]] = True
     return wanted
 
@@ -214,21 +222,29 @@ def _tallies(
     """For each public group, the counts of the published symbols."""
     sensitive = _quoted(manifest.sensitive)
     groups = [f"({group}) AS g{number}" for number, group in enumerate(filter(None, question.groups))]
-    names = "".join(f"g{number}, " for number in range(len(groups)))
+    names = "".join(f"counted.g{number}, " for number in range(len(groups)))
+    place = f"domain.{_quoted(_place(manifest))}"
     where = f" WHERE {question.public_where}" if question.public_where else ""
     counted = (
         f"SELECT {', '.join([*groups, f'{sensitive} AS symbol'])}, COUNT(*) AS rows FROM {TABLE}{where} GROUP BY ALL"
     )
-    joined = f"({counted}) LEFT JOIN domain ON symbol IS NOT DISTINCT FROM domain.{sensitive}"
-    rows = _run(connection, f"SELECT {names}place, rows FROM {joined} ORDER BY ALL")
+    joined = f"({counted}) AS counted LEFT JOIN domain ON counted.symbol IS NOT DISTINCT FROM domain.{sensitive}"
+    rows = _run(connection, f"SELECT {names}{place}, counted.rows FROM {joined} ORDER BY ALL")
     if len({tuple(row[:-2]) for row in rows}) * len(manifest.design.domain) > MOST_CELLS:
         raise QueryError("the query makes too many groups; group by fewer or coarser columns.")
     by_group: dict[tuple[Value, ...], np.ndarray] = {}
     for *key, place, count in rows:
         if place is None:
             raise ReleaseFormatError("the release holds a value outside its domain; get it again from its publisher.")
-        by_group.setdefault(tuple(key), np.zeros(len(manifest.design.domain), dtype=np.int64))[place] += count
+        # One object for every not-a-number, because two of them are never equal.
+        group = tuple(math.nan if isinstance(value, float) and math.isnan(value) else value for value in key)
+        by_group.setdefault(group, np.zeros(len(manifest.design.domain), dtype=np.int64))[place] += count
     return ((key, Tally(counts)) for key, counts in by_group.items())
+
+
+def _place(manifest: Manifest) -> str:
+    """The column that numbers the domain; its name cannot be that of the sensitive column beside it."""
+    return f"{manifest.sensitive} place"
 
 
 def _run(connection: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:
@@ -264,10 +280,14 @@ class _Parser:
         group = select.args.get("group")
         expressions = list(group.expressions) if group else []
         groups = tuple(self._group(each) for each in expressions)
-        outputs = tuple(self._output(each, expressions) for each in select.expressions)
+        keys = [self._sql(_unwrapped(each)) for each in expressions]
+        outputs = tuple(self._output(each, keys) for each in select.expressions)
         if sum(output.group is None for output in outputs) != 1:
             raise QueryError("select one COUNT(*), and any of the columns that you group by.")
-        if len({output.name for output in outputs}) != len(outputs):
+        names = [
+            name for each in outputs for name in (_count_columns(each.name) if each.group is None else [each.name])
+        ]
+        if len(set(names)) != len(names):
             raise QueryError("two columns of the answer have the same name; rename one with AS.")
         return Question(outputs, public, sensitive, groups)
 
@@ -275,9 +295,8 @@ class _Parser:
         known = {"expressions", "from", "from_", "where", "group"}
         other = [name for name, value in select.args.items() if value and name not in known and name != "kind"]
         if other:
-            raise QueryError(
-                f"{other[0].upper()} cannot be answered yet: ask SELECT ... FROM release WHERE ... GROUP BY ..."
-            )
+            clause = other[0].rstrip("_").upper()
+            raise QueryError(f"{clause} cannot be answered yet: ask SELECT ... FROM release WHERE ... GROUP BY ...")
         source = select.args.get("from") or select.args.get("from_")
         table = source.this if source else None
         plain = isinstance(table, exp.Table) and not any(table.args[name] for name in table.args if name != "this")
@@ -307,18 +326,18 @@ class _Parser:
             if not named:
                 raise QueryError("group by columns of the release, by their names.")
             return self._sql(expression)
-        if isinstance(expression, exp.Column):
+        if isinstance(_unwrapped(expression), exp.Column):
             return None
         raise QueryError(f"group by {self.sensitive!r} itself, not by an expression of it.")
 
-    def _output(self, expression: exp.Expression, groups: list[exp.Expression]) -> Output:
-        inner = expression.this if isinstance(expression, exp.Alias) else expression
+    def _output(self, expression: exp.Expression, keys: list[str]) -> Output:
+        inner = _unwrapped(expression.this if isinstance(expression, exp.Alias) else expression)
         if isinstance(inner, exp.Count):
-            if not isinstance(inner.this, exp.Star):
+            if inner.sql("duckdb", comments=False) != "COUNT(*)":
                 raise QueryError("count rows with COUNT(*); other counts cannot be answered yet.")
             return Output(expression.alias or DEFAULT_COUNT, None)
-        if inner in groups:
-            return Output(expression.alias or inner.name or inner.sql("duckdb"), groups.index(inner))
+        if (key := self._sql(inner)) in keys:
+            return Output(expression.alias or inner.name or inner.sql("duckdb"), keys.index(key))
         if isinstance(inner, exp.Column) and self._name(inner) == self.sensitive:
             raise QueryError(
                 f"the {self.sensitive!r} of single rows is protected, so it cannot be selected; count it instead, with "
@@ -328,7 +347,9 @@ class _Parser:
 
     def _columns(self, expression: exp.Expression) -> set[str]:
         for node in expression.walk():
-            if not isinstance(node, _ALLOWED):
+            # The name of a type that is no known one would reach DuckDB as it is written, and could be any code.
+            is_named_type = isinstance(node, exp.DataType) and node.this is exp.DataType.Type.USERDEFINED
+            if is_named_type or not isinstance(node, _ALLOWED):
                 raise QueryError(
                     f"{node.sql('duckdb')!r} cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE."
                 )
@@ -363,6 +384,13 @@ def _conjuncts(expression: exp.Expression) -> Iterator[exp.Expression]:
         yield from _conjuncts(expression.this)
     else:
         yield expression
+
+
+def _unwrapped(expression: exp.Expression) -> exp.Expression:
+    """An expression without the parentheses around it."""
+    while isinstance(expression, exp.Paren):
+        expression = expression.this
+    return expression
 
 
 def _quoted(name: str) -> str:

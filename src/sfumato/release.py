@@ -85,7 +85,7 @@ def unpack(path: Path, folder: Path) -> None:
                         f"{path.name!r} holds what no release holds; get it again from its publisher."
                     )
                 archive.extract(entry, folder)
-    except (OSError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
         raise ReleaseFormatError(f"{path.name!r} is not the directory or .zip of a release.") from error
 
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+Codes = npt.NDArray[Any]
+"""Numbers of values in the order of their domain, in the narrowest unsigned type."""
 
 Counts = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

@@ -28,7 +28,8 @@ BATCH_ROWS = 1 << 17
 
 def verify(release: str | Path, original: Any = None, *, encoding: str = "utf-8") -> Verification:
     """Check a release; with the original table, also its public columns and the exact posterior of every value."""
-    folder = Release.open(release).folder
+    opened = Release.open(release)  # an unpacked .zip lasts as long as this object
+    folder = opened.folder
     found = verify_folder(folder)
     if original is None:
         return found

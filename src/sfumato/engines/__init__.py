@@ -1,1 +1,26 @@
-"""Where the passes over a table run. An engine knows no mechanism."""
+"""Where the passes over a table run. An engine moves data and knows no mechanism."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from sfumato.apply import Preparation, Rewrite
+from sfumato.profile import Profile
+from sfumato.source import Source
+
+
+class Engine(Protocol):
+    """Two passes over a source that can be read twice in the same order."""
+
+    def check_persons(self, source: Source, person: str, folder: Path) -> None:
+        """Refuse a table in which a person has several rows; `folder` may hold temporary files."""
+        ...
+
+    def profile(self, source: Source, preparation: Preparation) -> tuple[Profile, int]:
+        """Count the prepared rows; returns their profile, and how many rows were left out."""
+        ...
+
+    def rewrite(self, source: Source, preparation: Preparation, rewrite: Rewrite, rows: int, target: Path) -> None:
+        """Rewrite every batch, and write all rows to the target in the order of the words they carry."""
+        ...

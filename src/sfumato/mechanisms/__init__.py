@@ -12,9 +12,8 @@ from typing import Any, Protocol, TypeVar
 from sfumato.draws import Draws, Words
 from sfumato.histogram import Histogram
 from sfumato.mechanisms import uniform
-from sfumato.mechanisms.uniform import Codes
 from sfumato.spec import BreachBound
-from sfumato.tally import Mask, Moments, Tally
+from sfumato.tally import Codes, Mask, Moments, Tally
 
 SpecT = TypeVar("SpecT", contravariant=True)
 OptionsT = TypeVar("OptionsT", contravariant=True)

@@ -16,21 +16,18 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.draws import LARGEST_BOUND, Draws, Words
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.histogram import Histogram
 from sfumato.spec import BreachBound, exact
-from sfumato.tally import Mask, Moments, Tally
+from sfumato.tally import Codes, Mask, Moments, Tally
 from sfumato.values import Value, values_from_json, values_to_json
 
 NAME = "uniform"
 GUARANTEE = "any-prior"
 METHOD = "unbiased count, score interval"
 ASSUMPTION = "none: the randomness is the perturbation's own, and its probabilities are published"
-
-Codes = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
