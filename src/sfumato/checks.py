@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -77,12 +78,25 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
             f"{column.missing} records have no {column.name!r}, and missing values were declared an error; "
             "treat them as a value (--nulls value) or leave them out (--nulls drop)."
         )
+    if not _is_whole_microseconds(column.values):
+        raise SchemaError(
+            f"the sensitive column {column.name!r} holds times finer than a microsecond, which are no categories; "
+            f"put it into bins (--bins {column.name}=2024-01-01,2025-01-01)."
+        )
     is_number = pa.types.is_floating(column.type)
     if pa.types.is_decimal(column.type) or (is_number and pc.any(pc.is_inf(column.values)).as_py()):
         raise SchemaError(
             f"the sensitive column {column.name!r} holds decimals or infinite numbers, which are no categories; "
             f"put it into bins (--bins {column.name}=0,10,20)."
         )
+
+
+def _is_whole_microseconds(values: pa.Array) -> bool:
+    """Whether a domain can be written down: JSON and Python know times to the microsecond."""
+    if not pa.types.is_timestamp(values.type) or values.type.unit != "ns":
+        return True
+    nanoseconds = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return not np.any(nanoseconds % 1000)
 
 
 def _check_alone(column: ColumnProfile, rows: int, *, is_sensitive: bool) -> None:

@@ -22,7 +22,7 @@ from sfumato import render
 from sfumato.audit.original import verify as verify_release
 from sfumato.demo import ROWS, demonstrate
 from sfumato.draws import Draws
-from sfumato.errors import SchemaError, SfumatoError, SpecError, TargetError
+from sfumato.errors import SchemaError, SfumatoError, SpecError, TargetError, reason
 from sfumato.estimate import DEFAULT_LEVEL
 from sfumato.histogram import Histogram
 from sfumato.plan import AUTO, GUARANTEES, choose
@@ -40,8 +40,8 @@ app = typer.Typer(
     help="Publish a table about people so that analysts count accurately and nobody can point at a person.",
     epilog="Start with: sfumato demo",
 )
-out = Console()
-err = Console(stderr=True)
+out = Console(emoji=False)
+err = Console(stderr=True, emoji=False)
 
 Table = Annotated[
     str, typer.Argument(metavar="TABLE", help="A CSV or Parquet file, a quoted glob, or a directory of Parquet files.")
@@ -349,13 +349,13 @@ def _new_directory(path: Path) -> Iterator[str]:
 
 
 def _print_json(written: Any) -> None:
-    typer.echo(json.dumps(written, ensure_ascii=False, indent=2))
+    typer.echo(json.dumps(written, ensure_ascii=False, indent=2, allow_nan=False, default=str))
 
 
 def _complain(sentence: str) -> None:
     line = " ".join(sentence.splitlines())
     stop = "" if line.endswith(".") else "."
-    err.print(f"error: {line}{stop}", markup=False, emoji=False, highlight=False, soft_wrap=True)
+    err.print(f"error: {line}{stop}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _usage(error: TyperException) -> str:
@@ -376,7 +376,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _complain(_usage(error))
         code = BAD_INPUT
     except OSError as error:
-        _complain(f"a file cannot be read or written: {error.strerror or type(error).__name__}.")
+        _complain(f"a file cannot be read or written: {reason(error)}.")
         code = BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
         _complain("stopped; nothing was left behind.")

@@ -6,8 +6,9 @@ if every value reads as one, of dates if every value is an ISO date. Empty field
 
 from __future__ import annotations
 
-import codecs
 import csv
+import itertools
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +27,7 @@ OVERSIZED = pa.decimal256(76, 0)
 """Whole numbers beyond 64 bits: harmless in a column that is not published, refused in one that is."""
 
 _INTEGER = r"^(0|-?[1-9][0-9]*)$"
-_NUMBER = r"^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$"
+_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]+)?$"
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 
 
@@ -44,8 +45,8 @@ class CsvSource:
     def open(cls, paths: Sequence[Path], *, text: Sequence[str] = (), encoding: str = "utf-8") -> CsvSource:
         """Read the files once to find the types of their columns."""
         try:
-            codecs.lookup(encoding)
-        except LookupError as error:
+            "".encode(encoding)
+        except (LookupError, ValueError) as error:
             raise SourceError(f"the encoding {encoding!r} is unknown; try utf-8, latin-1 or cp1252.") from error
         header, delimiter = _header(paths[0], encoding)
         for path in paths[1:]:
@@ -93,6 +94,8 @@ class CsvSource:
                 yield from reader
         except (pa.ArrowException, UnicodeError) as error:
             raise SourceError(self._explain(path)) from error
+        except OSError as error:
+            raise SourceError(f"{path.name!r} cannot be read: {error.strerror}.") from error
 
     def _explain(self, path: Path) -> str:
         """Find what is wrong with a file that Arrow refused, without repeating any of its content."""
@@ -113,7 +116,12 @@ class CsvSource:
     def _typed(self, block: pa.RecordBatch) -> pa.RecordBatch:
         columns = []
         for name, column in zip(block.schema.names, block.columns, strict=True):
-            values = column.dictionary.cast(self.schema.field(name).type)
+            try:
+                values = column.dictionary.cast(self.schema.field(name).type)
+            except pa.ArrowInvalid as error:
+                raise SourceError(
+                    f"the table changed while it was read: {name!r} holds values it did not hold before."
+                ) from error
             columns.append(pa.DictionaryArray.from_arrays(column.indices, values))
         return pa.RecordBatch.from_arrays(columns, names=block.schema.names)
 
@@ -123,6 +131,11 @@ def _header(path: Path, encoding: str) -> tuple[list[str], str]:
     try:
         with path.open(newline="", encoding=encoding) as file:
             line = file.readline().lstrip("\ufeff")
+            # A separator inside quotes belongs to a name.
+            delimiter = max(DELIMITERS, key=re.sub('"[^"]*"?', "", line).count)
+            header = next(csv.reader(itertools.chain([line], file), delimiter=delimiter), [])
+    except csv.Error as error:
+        raise SourceError(f"the first line of {path.name!r} does not name columns that can be read.") from error
     except UnicodeError as error:
         raise SourceError(
             f"{path.name!r} is not {encoding} text; say its encoding (--encoding latin-1, for example)."
@@ -131,8 +144,7 @@ def _header(path: Path, encoding: str) -> tuple[list[str], str]:
         raise SourceError(f"{path.name!r} cannot be read: {error.strerror}.") from error
     if not line.strip():
         raise SourceError(f"{path.name!r} is empty: the first line must name the columns.")
-    delimiter = max(DELIMITERS, key=line.count)
-    return next(csv.reader([line], delimiter=delimiter)), delimiter
+    return header, delimiter
 
 
 class _Guess:

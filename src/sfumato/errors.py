@@ -17,6 +17,8 @@ They never contain a row of data.
 
 from __future__ import annotations
 
+import os
+
 
 class SfumatoError(Exception):
     """Every error that sfumato raises on purpose."""
@@ -56,3 +58,8 @@ class MissingExtraError(SfumatoError, ImportError):
 
 class InternalError(SfumatoError):
     """A promise of our own code does not hold; please report it."""
+
+
+def reason(error: OSError) -> str:
+    """What the operating system says, without what libraries say around it."""
+    return os.strerror(error.errno) if error.errno else type(error).__name__

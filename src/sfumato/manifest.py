@@ -7,7 +7,7 @@ the bins and the treatment of missing values. Nothing in it is derived from a co
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,15 +93,14 @@ class Manifest:
             "path": path.name,
             "format": path.suffix[1:],
             "mediatype": "text/markdown" if path.name == README else "application/vnd.apache.parquet",
-            "bytes": path.stat().st_size,
             "hash": f"sha256:{file_digest(path)}",
         }
         if path.name == DATA:
             resource["type"] = "table"
-            resource["schema"] = {"fields": [field.to_json() for field in self.fields]}
+            resource["schema"] = _table_schema(self.fields)
         if path.name == WEIGHTS:
             resource["type"] = "table"
-            resource["schema"] = {"fields": [field.to_json() for field in self.weight_fields()]}
+            resource["schema"] = _table_schema(self.weight_fields())
         return resource
 
     def weight_fields(self) -> tuple[Field, ...]:
@@ -113,6 +112,11 @@ class Manifest:
             Field("if_equal", "number", False),
             Field("otherwise", "number", False),
         )
+
+
+def _table_schema(fields: Sequence[Field]) -> dict[str, Any]:
+    """A Table Schema. Parquet has missing values of its own, so that an empty text is a value like any other."""
+    return {"fields": [field.to_json() for field in fields], "missingValues": []}
 
 
 def manifest_digest(written: Mapping[str, Any]) -> str:
@@ -134,7 +138,7 @@ def load_json(folder: Path) -> dict[str, Any]:
         raise ReleaseFormatError(
             f"{str(folder)!r} is not a release that can be read: it has no readable {MANIFEST}."
         ) from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise ReleaseFormatError(
             f"{MANIFEST} is not that of a release; get the release again from its publisher."
         ) from error
@@ -174,6 +178,8 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
             f"the release was made by the mechanism {ours['mechanism']!r}, unknown to this version."
         )
     types = {field.name: field.type for field in fields}
+    if len({name.lower() for name in types}) != len(fields):
+        raise ReleaseFormatError("two columns of the release have the same name.")
     return Manifest(
         mechanism_name=mechanism.NAME,
         sensitive=str(ours["sensitive"]),

@@ -40,9 +40,13 @@ class PlanFile:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
             raise TargetError(f"the plan file {str(path)!r} cannot be written: {error.strerror}.") from error
-        with open(descriptor, "w", encoding="utf-8") as file:
-            json.dump(written, file, indent=2)
-            file.write("\n")
+        try:
+            with open(descriptor, "w", encoding="utf-8") as file:
+                json.dump(written, file, indent=2)
+                file.write("\n")
+        except BaseException:
+            path.unlink()
+            raise
 
     @classmethod
     def read(cls, path: Path) -> PlanFile:

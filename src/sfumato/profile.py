@@ -89,7 +89,7 @@ class Profiler:
         """Count one batch on its own; touches nothing, so that batches can be counted side by side."""
         sensitive, values = local_codes(batch.column(self.sensitive))
         width = len(values) + 1
-        sensitive = sensitive.astype(np.int64)
+        sensitive = sensitive.astype(np.int32)
         counted = {self.sensitive: BatchCounts(values, np.bincount(sensitive, minlength=width))}
         for name in self.pairs:
             codes, values = local_codes(batch.column(name))
@@ -97,7 +97,9 @@ class Profiler:
             if height * width > MOST_PAIRS:
                 counted[name] = BatchCounts(values, np.bincount(codes, minlength=height))
                 continue
-            cells = np.bincount(codes * np.int64(width) + sensitive, minlength=height * width)
+            cells = np.bincount(
+                codes.astype(np.int32, copy=False) * np.int32(width) + sensitive, minlength=height * width
+            )
             pairs = cells.reshape(height, width)
             counted[name] = BatchCounts(values, pairs.sum(axis=1), pairs)
         return counted

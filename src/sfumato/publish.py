@@ -23,7 +23,7 @@ from sfumato.digest import json_digest
 from sfumato.draws import Draws
 from sfumato.engines import Engine
 from sfumato.engines.local import LocalEngine, open_parquet
-from sfumato.errors import InternalError, SchemaError, SourceError, SpecError, TargetError
+from sfumato.errors import InternalError, SchemaError, SfumatoError, SourceError, SpecError, TargetError, reason
 from sfumato.histogram import Histogram
 from sfumato.manifest import DATA, MANIFEST, README, WEIGHTS, Field, Manifest
 from sfumato.plan import AUTO, GUARANTEES, Chosen, choose
@@ -35,7 +35,7 @@ from sfumato.schema import Schema
 from sfumato.source import Source, open_source
 from sfumato.spec import BreachBound
 from sfumato.values import field_type, to_json
-from sfumato.workshop import check_target, move_into_place, workshop
+from sfumato.workshop import check_plan_file, check_target, move_into_place, workshop
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,8 @@ def survey(request: Request, source: Source, engine: Engine, folder: Path) -> Su
     """Read the table once: check it, and count its sensitive column."""
     schema = request.schema
     schema.check_columns(source.schema.names)
+    if unknown := next((name for name in request.text if name not in source.schema.names), None):
+        raise SchemaError(f"the table has no column {unknown!r} to read as text.")
     names = schema.published(source.schema.names)
     check_types(source.schema, names)
     if schema.person is not None:
@@ -146,26 +148,26 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     target, engine = Path(out), engine or LocalEngine()
     check_target(target, force=force)
     kept = Path(plan_file) if plan_file is not None else None
+    check_plan_file(kept, target)
     try:
         with workshop(target) as folder:
             source = open_table(request, folder)
             fingerprint = source.fingerprint()
             draws = _draws(request, fingerprint, kept, unsafe_test_key)
             found = survey(request, source, engine, folder)
+            chosen = choose(found.histogram, request.spec, draws, request.mechanism, request.guarantee)
             for notice in found.notices:
                 on_notice(notice)
-            chosen = choose(found.histogram, request.spec, draws, request.mechanism, request.guarantee)
             rewrite = Rewrite(found.columns, request.schema.sensitive, chosen.mechanism, chosen.plan, draws)
             built = folder / "release"
             built.mkdir()
-            engine.rewrite(source, found.preparation, rewrite, found.histogram.total, built / DATA)
-            if source.fingerprint() != fingerprint:
-                raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
+            with _unchanged(source, fingerprint):
+                engine.rewrite(source, found.preparation, rewrite, found.histogram.total, built / DATA)
             _describe(built, _manifest(request, found, chosen, draws), found)
             with _written(kept, PlanFile(draws, fingerprint, request.to_json())):
                 move_into_place(_packed(built) if target.suffix == ".zip" else built, target, folder)
     except OSError as error:
-        raise TargetError(f"the release cannot be written to {str(target)!r}: {error.strerror or error}.") from error
+        raise TargetError(f"the release cannot be written to {str(target)!r}: {reason(error)}.") from error
     return Publication(Release.open(target), found.notices)
 
 
@@ -179,6 +181,29 @@ def _draws(request: Request, fingerprint: str, plan_file: Path | None, test_key:
     if given is not None and given != plan.draws:
         raise SpecError("the plan file holds another key than the test key; give one of the two.")
     return plan.draws
+
+
+@contextmanager
+def _unchanged(source: Source, fingerprint: str) -> Iterator[None]:
+    """Refuse a table that is another one at the second reading, whatever that broke in between."""
+    changed = SourceError("the table changed while it was read; publish it again when nobody writes to it.")
+    try:
+        yield
+    except SfumatoError:
+        raise
+    except Exception as error:
+        if _has_changed(source, fingerprint):
+            raise changed from error
+        raise
+    if _has_changed(source, fingerprint):
+        raise changed
+
+
+def _has_changed(source: Source, fingerprint: str) -> bool:
+    try:
+        return source.fingerprint() != fingerprint
+    except OSError:
+        return True  # it is not even there any more
 
 
 @contextmanager

@@ -223,13 +223,13 @@ def _tallies(
     sensitive = _quoted(manifest.sensitive)
     groups = [f"({group}) AS g{number}" for number, group in enumerate(filter(None, question.groups))]
     names = "".join(f"counted.g{number}, " for number in range(len(groups)))
-    place = f"domain.{_quoted(_place(manifest))}"
     where = f" WHERE {question.public_where}" if question.public_where else ""
     counted = (
         f"SELECT {', '.join([*groups, f'{sensitive} AS symbol'])}, COUNT(*) AS rows FROM {TABLE}{where} GROUP BY ALL"
     )
     joined = f"({counted}) AS counted LEFT JOIN domain ON counted.symbol IS NOT DISTINCT FROM domain.{sensitive}"
-    rows = _run(connection, f"SELECT {names}{place}, counted.rows FROM {joined} ORDER BY ALL")
+    numbered = f"SELECT {names}domain.{_quoted(_place(manifest))}, counted.rows FROM {joined} ORDER BY ALL"
+    rows = _run(connection, numbered)
     if len({tuple(row[:-2]) for row in rows}) * len(manifest.design.domain) > MOST_CELLS:
         raise QueryError("the query makes too many groups; group by fewer or coarser columns.")
     by_group: dict[tuple[Value, ...], np.ndarray] = {}

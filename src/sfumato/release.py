@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import EllipsisType
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.errors import ReleaseFormatError
@@ -48,7 +49,10 @@ class Release:
     @property
     def rows(self) -> int:
         """The number of records."""
-        return int(pq.read_metadata(self.folder / DATA).num_rows)
+        try:
+            return int(pq.read_metadata(self.folder / DATA).num_rows)
+        except (pa.ArrowException, OSError) as error:
+            raise ReleaseFormatError(f"{DATA} cannot be read; get the release again from its publisher.") from error
 
     @property
     def promise(self) -> str:

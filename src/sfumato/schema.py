@@ -49,10 +49,12 @@ class Bins:
     def __post_init__(self) -> None:
         if len(self.edges) in (0, 1):
             raise SchemaError("bins need at least two edges, such as 0,20,40,60.")
-        parsed = [_edge(edge) for edge in self.edges]
-        dates = sum(isinstance(edge, datetime.date) for edge in parsed)
-        if dates not in (0, len(parsed)):
+        parsed = self.values
+        dates = [edge for edge in parsed if isinstance(edge, datetime.date)]
+        if len(dates) not in (0, len(parsed)):
             raise SchemaError("the edges of bins are all numbers or all dates.")
+        if len({isinstance(edge, datetime.datetime) and edge.tzinfo is not None for edge in dates}) > 1:
+            raise SchemaError("either all edges of bins have an offset from UTC, or none has.")
         if any(low >= high for low, high in itertools.pairwise(parsed)):  # type: ignore[operator]
             raise SchemaError(f"the edges {', '.join(self.edges)} must rise from left to right.")
 
@@ -63,8 +65,13 @@ class Bins:
 
     @property
     def values(self) -> tuple[Edge, ...]:
-        """The edges as numbers or dates."""
-        return tuple(_edge(edge) for edge in self.edges)
+        """The edges as numbers or dates; a date among times is its midnight."""
+        parsed = tuple(_edge(edge) for edge in self.edges)
+        if not any(isinstance(edge, datetime.datetime) for edge in parsed):
+            return parsed
+        return tuple(
+            datetime.datetime.combine(edge, datetime.time()) if type(edge) is datetime.date else edge for edge in parsed
+        )
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -150,10 +157,19 @@ class Schema:
         return tuple(name for name in columns if self.role(name) in (Role.PUBLIC, Role.SENSITIVE))
 
     def check_columns(self, columns: Sequence[str]) -> None:
-        """Refuse repeated column names, and names that the table does not have."""
+        """Refuse repeated or empty column names, and names that the table does not have."""
         repeated = sorted({name for name in columns if columns.count(name) > 1})
         if repeated:
             raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
+        published = self.published(columns)
+        if "" in published:
+            raise SchemaError("a column of the table has no name; give it one, or leave it out (--drop '').")
+        # SQL does not tell capital letters from small ones: a question about one would be answered from the other.
+        lowered = [name.lower() for name in published]
+        if alike := [name for name in published if lowered.count(name.lower()) > 1]:
+            raise SchemaError(
+                f"columns {alike[0]!r} and {alike[1]!r} differ only by capital letters; rename or drop one of them."
+            )
         for name in (*self.roles, *self.domains, *self.bins, *self.confirmed):
             if name not in columns:
                 raise SchemaError(f"the table has no column {name!r}; it has {', '.join(map(repr, columns))}.")

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from sfumato.csv_source import CsvSource
 from sfumato.digest import files_digest
-from sfumato.errors import SourceError
+from sfumato.errors import SchemaError, SourceError
 
 SPOOL_ROWS = 65_536
 READ_BYTES = 1 << 20
@@ -178,6 +178,8 @@ def open_source(table: Any, spool: Path, *, text: Sequence[str] = (), encoding: 
 
 def _from_pandas(frame: Any) -> pa.Table:
     names = [str(name) for name in frame.columns]
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
     try:
         return pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False).replace_schema_metadata(None)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
@@ -206,6 +208,8 @@ def _spooled(stream: Any, spool: Path) -> Source:
 
 
 def _open_path(path: str, text: Sequence[str], encoding: str) -> Source:
+    if not path:
+        raise SourceError("the name of the table is empty; name a file, a quoted glob or a directory.")
     files = _files(path)
     if files[0].suffix.lower() in (".csv", ".tsv", ".txt"):
         return CsvSource.open(files, text=text, encoding=encoding)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -9,6 +10,9 @@ from fractions import Fraction
 from sfumato.errors import SpecError
 
 Exact = str | int | Fraction | Decimal
+
+_HUGE = re.compile(r"[eE][-+]?[0-9_]{4}")
+"""An exponent that would take minutes and gigabytes to write out; a stranger's release may hold one."""
 
 
 def exact(number: Exact, what: str = "a number") -> Fraction:
@@ -19,6 +23,8 @@ def exact(number: Exact, what: str = "a number") -> Fraction:
     if isinstance(number, float):
         raise SpecError(f"{what} must be exact, and the float {number!r} is not: write it as a string, '{number!r}'.")
     try:
+        if isinstance(number, str) and _HUGE.search(number):
+            raise ValueError("the exponent is too large")
         return Fraction(number)
     except (ValueError, ZeroDivisionError, OverflowError, TypeError) as error:
         raise SpecError(f"{what} is {number!r}: write a number such as 1/13, 0.02 or 3.") from error

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import datetime
+import math
 from collections.abc import Sequence
+from decimal import Decimal
 
 import pyarrow as pa
 
 from sfumato.errors import ReleaseFormatError
 
-Value = str | int | float | bool | datetime.date | datetime.datetime | None
+Value = str | int | float | bool | Decimal | datetime.date | datetime.datetime | None
 JsonValue = str | int | float | bool | None
 
 
 def to_json(value: Value) -> JsonValue:
-    """Write one value in JSON; dates and times as ISO 8601."""
+    """Write one value in JSON; dates and times as ISO 8601, and what is no number in JSON by its name in XML Schema."""
     if isinstance(value, datetime.date | datetime.datetime):
         return value.isoformat()
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "INF" if value > 0 else "-INF"
     return value
 
 

@@ -10,6 +10,7 @@ import fcntl
 import os
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,9 +30,27 @@ def check_target(target: Path, *, force: bool) -> None:
         return
     if not force:
         raise TargetError(f"{str(target)!r} exists; choose another name, or replace it with --force.")
-    is_release = (target / MANIFEST).is_file() if target.is_dir() else target.suffix == ".zip"
+    is_release = (target / MANIFEST).is_file() if target.is_dir() else _is_packed_release(target)
     if not is_release and not (target.is_dir() and not any(target.iterdir())):
         raise TargetError(f"{str(target)!r} exists and is not a release, so it is not replaced; choose another name.")
+
+
+def check_plan_file(plan_file: Path | None, target: Path) -> None:
+    """Refuse a plan file that cannot be written, or that would lie in the release and be published or lost with it."""
+    if plan_file is None:
+        return
+    if not plan_file.parent.is_dir():
+        raise TargetError(f"the directory {str(plan_file.parent)!r} of the plan file does not exist; create it first.")
+    if target.resolve() in (plan_file.resolve(), *plan_file.resolve().parents):
+        raise TargetError("the plan file is private, so it cannot lie in the release; keep it in another place.")
+
+
+def _is_packed_release(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return MANIFEST in archive.namelist()
+    except (OSError, zipfile.BadZipFile):
+        return False
 
 
 @contextmanager

@@ -31,7 +31,8 @@ def verify(release: str | Path, original: Any = None, *, encoding: str = "utf-8"
     opened = Release.open(release)  # an unpacked .zip lasts as long as this object
     folder = opened.folder
     found = verify_folder(folder)
-    if original is None:
+    is_intact = found.checks[0].passed  # the files come first, and without them there is nothing to compare
+    if original is None or not is_intact:
         return found
     with tempfile.TemporaryDirectory(prefix="sfumato-") as spool:
         source = open_source(original, Path(spool) / "spool", text=text_columns(load_json(folder)), encoding=encoding)
