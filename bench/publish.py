@@ -94,6 +94,7 @@ def timed(work: Callable[[Path, Path], None], source: Path, target: Path) -> tup
     receiver, sender = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("spawn").Process(target=_timed, args=(sender, work, source, target))
     process.start()
+    sender.close()  # so that a process that fails ends the waiting
     measured: tuple[float, int] = receiver.recv()
     process.join()
     shutil.rmtree(target) if target.is_dir() else target.unlink()

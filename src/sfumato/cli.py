@@ -33,6 +33,7 @@ from sfumato.schema import Bins, NullPolicy, Schema, read_domain
 from sfumato.spec import BreachBound
 
 BAD_INPUT = 2
+STOPPED = 130
 
 app = typer.Typer(
     name="sfumato",
@@ -379,6 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _complain(f"a file cannot be read or written: {reason(error)}.")
         code = BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
+        code = STOPPED
+    if code == STOPPED:  # typer answers an interrupt by this code, without a word
         _complain("stopped; nothing was left behind.")
-        code = 130
     sys.exit(code if isinstance(code, int) else 0)

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from sfumato.digest import files_digest
-from sfumato.errors import SchemaError, SourceError
+from sfumato.errors import SchemaError, SourceError, reason
 
 BLOCK_BYTES = 1 << 23
 DELIMITERS = ",;\t|"
@@ -95,7 +95,7 @@ class CsvSource:
         except (pa.ArrowException, UnicodeError) as error:
             raise SourceError(self._explain(path)) from error
         except OSError as error:
-            raise SourceError(f"{path.name!r} cannot be read: {error.strerror}.") from error
+            raise SourceError(f"{path.name!r} cannot be read: {reason(error)}.") from error
 
     def _explain(self, path: Path) -> str:
         """Find what is wrong with a file that Arrow refused, without repeating any of its content."""

@@ -36,7 +36,9 @@ class Field:
 
     def to_json(self) -> dict[str, Any]:
         """A Table Schema field."""
-        return {"name": self.name, "type": self.type, "constraints": {"required": not self.has_missing}}
+        written = {"name": self.name, "type": self.type, "constraints": {"required": not self.has_missing}}
+        # Readers that go through floating-point columns, as frictionless does, meet a missing integer as "nan".
+        return {**written, "missingValues": ["nan"]} if self.has_missing and self.type == "integer" else written
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,8 @@ def load_json(folder: Path) -> dict[str, Any]:
         written = json.loads(path.read_text(encoding="utf-8"))
         ours = written["sfumato"]
         newest, digest = int(ours["format"]), str(ours["digest"])
+    except ReleaseFormatError:
+        raise
     except OSError as error:
         raise ReleaseFormatError(
             f"{str(folder)!r} is not a release that can be read: it has no readable {MANIFEST}."

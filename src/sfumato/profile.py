@@ -140,6 +140,7 @@ class _Counter:
         if len(self.values) > MOST_VALUES:
             self.is_wide = True
             self.values, self.counts = self.values[:0], self.counts[:1]
+            return None
         return places
 
     def _places(self, values: pa.Array) -> Numbers:
@@ -156,6 +157,8 @@ class _Counter:
 
     def result(self) -> ColumnProfile:
         order = pc.sort_indices(self.values).to_numpy()
+        # A dictionary may list values that no row has: they are not of this table, and must not be published.
+        order = order[self.counts[1:][order] > 0]
         missing = int(self.counts[0])
         values = self.values.take(pa.array(order))
         return ColumnProfile(self.name, values.type, values, self.counts[1:][order], missing, self.is_wide)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from sfumato.manifest import DATA, load_json
 from sfumato.release import Release
 from sfumato.schema import Bins, NullPolicy, Role, Schema
 from sfumato.source import Source, open_source
+from sfumato.spec import exact
 from sfumato.values import domain_array
 
 MEMORY_LIMIT = "512MB"
@@ -107,7 +107,7 @@ def _check_public(connection: duckdb.DuckDBPyConnection, written: Mapping[str, A
 def _check_posteriors(connection: duckdb.DuckDBPyConnection, written: Mapping[str, Any]) -> Check:
     column, domain = sensitive_domain(written)
     design = written["sfumato"]["design"]
-    prior, posterior = Fraction(design["prior"]), Fraction(design["posterior"])
+    prior, posterior = exact(design["prior"]), exact(design["posterior"])
     connection.register("domain", pa.table({"place": pa.array(range(len(domain))), "value": domain_array(domain)}))
     counted = f"SELECT {_quoted(column)} AS symbol, COUNT(*) AS rows FROM original GROUP BY ALL"
     joined = f"({counted}) LEFT JOIN domain ON symbol IS NOT DISTINCT FROM value"

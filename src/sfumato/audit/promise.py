@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import ReleaseFormatError
+from sfumato.spec import exact
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ def published_law(ours: Mapping[str, Any]) -> Law:
     """The law of a published value, from the rationals of the manifest."""
     if ours["mechanism"] != "uniform":
         raise ReleaseFormatError(f"the mechanism {ours['mechanism']!r} cannot be verified by this version.")
-    retention, size = Fraction(ours["design"]["retention"]), len(ours["design"]["domain"])
+    retention, size = exact(ours["design"]["retention"]), len(ours["design"]["domain"])
     other = (1 - retention) / size
     law = Law(1 - (size - 1) * other, other)
     if not 0 < law.other < law.same < 1:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from sfumato.audit.promise import published_law
 from sfumato.digest import file_digest
 from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.manifest import DATA, FILES, MANIFEST, WEIGHTS, load_json
+from sfumato.spec import exact
 from sfumato.values import Value, field_type, values_from_json
 
 FIT = "fitness"
@@ -63,10 +63,11 @@ def _check_files(folder: Path, written: Mapping[str, Any]) -> Check:
         path = folder / name
         if not path.is_file() or f"sha256:{file_digest(path)}" != resource["hash"]:
             return Check("files", False, f"{name} is missing or was changed after publishing.")
-    listed = {str(resource["path"]) for resource in written["resources"]}
-    extra = sorted({path.name for path in folder.iterdir()} - listed - {MANIFEST})
-    if extra or listed != set(FILES):
-        return Check("files", False, f"the files differ from the manifest: {', '.join(extra) or 'one is not listed'}.")
+    listed = sorted(str(resource["path"]) for resource in written["resources"])
+    extra = sorted({path.name for path in folder.iterdir()} - {*listed, MANIFEST})
+    if extra or listed != sorted(FILES):
+        named = ", ".join(extra) or "one is not listed, or twice"
+        return Check("files", False, f"the files differ from the manifest: {named}.")
     return Check("files", True, f"{len(listed)} files have the digests of the manifest.")
 
 
@@ -106,7 +107,7 @@ def _check_domain(folder: Path, written: Mapping[str, Any]) -> Check:
 
 def _check_promise(folder: Path, written: Mapping[str, Any]) -> Check:
     design = written["sfumato"]["design"]
-    prior, posterior = Fraction(design["prior"]), Fraction(design["posterior"])
+    prior, posterior = exact(design["prior"]), exact(design["posterior"])
     law = published_law(written["sfumato"])
     if not 0 < prior < posterior < 1:
         return Check("promise", False, f"a bound from {prior} to {posterior} promises nothing.")
@@ -151,13 +152,11 @@ _CHECKS: tuple[Callable[[Path, Mapping[str, Any]], Check], ...] = (
 def sensitive_domain(written: Mapping[str, Any]) -> tuple[str, tuple[Value, ...]]:
     """The name of the sensitive column, and its domain."""
     ours = written["sfumato"]
-    kind = next(
-        field["type"] for field in resource_of(written, DATA)["schema"]["fields"] if field["name"] == ours["sensitive"]
-    )
-    return ours["sensitive"], values_from_json(ours["design"]["domain"], kind)
+    kinds = {field["name"]: field["type"] for field in resource_of(written, DATA)["schema"]["fields"]}
+    return ours["sensitive"], values_from_json(ours["design"]["domain"], kinds[ours["sensitive"]])
 
 
 def resource_of(written: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     """The description of one file."""
-    found: Mapping[str, Any] = next(resource for resource in written["resources"] if resource["path"] == name)
+    found: Mapping[str, Any] = {resource["path"]: resource for resource in written["resources"]}[name]
     return found

@@ -246,17 +246,15 @@ class _Scatter:
     def _read(self, number: int) -> list[Rows]:
         if not self.spilled:
             return []
-        pieces = []
         with pa.memory_map(str(self.folder / str(number))) as file:
+            batches = []
             while file.tell() < file.size():
-                batch = pa.ipc.open_stream(file).read_next_batch()
-                pieces.append(
-                    {
-                        name: column.to_numpy() if name in self.coded else column
-                        for name, column in zip(batch.schema.names, batch.columns, strict=True)
-                    }
-                )
-        return pieces
+                batches.extend(pa.ipc.open_stream(file))  # to its end mark, where the next spill begins
+            return [self._rows(batch) for batch in batches]
+
+    def _rows(self, batch: pa.RecordBatch) -> Rows:
+        columns = zip(batch.schema.names, batch.columns, strict=True)
+        return {name: column.to_numpy() if name in self.coded else column for name, column in columns}
 
 
 def _sliced(rows: Rows, start: int, stop: int) -> Rows:

@@ -135,8 +135,8 @@ def reconstruct(design: Design, tally: Tally, wanted: Mask, /) -> Moments:
     hits, rows, values = int(tally.counts[wanted].sum()), tally.rows, int(wanted.sum())
     retention, swap = float(design.retention), float(design.swap_probability)
     base, slope = count_variance(design, rows, values)
-    if values == len(design.domain):
-        return Moments(float(rows), 0.0, 0.0, rows)
+    if values in (0, len(design.domain)):
+        return Moments(float(rows if values else 0), 0.0, 0.0, rows)  # nobody, or everybody: known without error
     return Moments((hits - values * rows * swap) / retention, base, slope, rows)
 
 
