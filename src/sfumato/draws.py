@@ -14,7 +14,7 @@ import json
 import math
 import secrets
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -49,7 +49,7 @@ class Draws:
     column: str = ""
 
     def __post_init__(self) -> None:
-        if len(self.key) != KEY_BYTES:
+        if len(bytes(self.key)) != KEY_BYTES:  # text has as many characters, and is no key
             raise SpecError(f"a key has {KEY_BYTES} bytes ({2 * KEY_BYTES} hexadecimal digits), not {len(self.key)}.")
 
     @classmethod
@@ -114,16 +114,21 @@ class Stream:
         bounds = np.asarray(bound, dtype=np.uint64)
         shares = LARGEST_WORD // bounds
         drawn = self.words(first_row, rows) // shares
-        for position in np.flatnonzero(drawn >= bounds):
-            row_bound, share = (int(np.broadcast_to(each, rows)[position]) for each in (bounds, shares))
-            drawn[position] = self._redraw(first_row + int(position), row_bound, share)
+        rejected, attempt = np.flatnonzero(drawn >= bounds), 0
+        while len(rejected):
+            attempt += 1
+            redrawn = self._scattered(np.uint64(first_row) + rejected.astype(np.uint64), attempt)
+            drawn[rejected] = redrawn // np.broadcast_to(shares, rows)[rejected]
+            rejected = rejected[drawn[rejected] >= np.broadcast_to(bounds, rows)[rejected]]
         return drawn
 
-    def _redraw(self, row: int, bound: int, share: int) -> int:
-        attempt = 1
-        while (drawn := int(self.words(row, 1, attempt)[0]) // share) >= bound:
-            attempt += 1
-        return drawn
+    def _scattered(self, row_numbers: Words, attempt: int) -> Words:
+        """The word of each given row: the same keystream, block by block."""
+        blocks = np.empty((len(row_numbers), WORDS_PER_BLOCK), dtype=">u8")
+        blocks[:, 0] = attempt
+        blocks[:, 1] = row_numbers // WORDS_PER_BLOCK
+        keystream = _encrypted(self.subkey, blocks)
+        return keystream[np.arange(len(row_numbers)), row_numbers % WORDS_PER_BLOCK]
 
 
 class Permutation(Protocol):
@@ -195,6 +200,10 @@ class FeistelPermutation:
         blocks = np.empty((len(half), WORDS_PER_BLOCK), dtype="<u8")
         blocks[:, 0] = number
         blocks[:, 1] = half
-        # ECB of distinct blocks is the plain block cipher, used as a pseudo-random function; nothing is encrypted.
-        encryptor = Cipher(algorithms.AES(self.subkey), modes.ECB()).encryptor()
-        return np.frombuffer(encryptor.update(blocks.tobytes()), dtype="<u8")[::WORDS_PER_BLOCK].astype(np.uint64)
+        return _encrypted(self.subkey, blocks)[:, 0]
+
+
+def _encrypted(subkey: bytes, blocks: npt.NDArray[Any]) -> Words:
+    """Each block through the plain block cipher, as a pseudo-random function; no message is hidden this way."""
+    encryptor = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()
+    return np.frombuffer(encryptor.update(blocks.tobytes()), dtype="<u8").reshape(-1, WORDS_PER_BLOCK)

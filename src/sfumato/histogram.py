@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -30,7 +31,7 @@ class Histogram:
     @classmethod
     def of(cls, values: Sequence[Value], counts: Sequence[int]) -> Histogram:
         """Make a histogram of any two sequences."""
-        return cls(tuple(values), tuple(int(count) for count in counts))
+        return cls(tuple(values), tuple(operator.index(count) for count in counts))
 
     @property
     def total(self) -> int:

@@ -11,7 +11,7 @@ from sfumato.errors import SpecError
 
 Exact = str | int | Fraction | Decimal
 
-_HUGE = re.compile(r"[eE][-+]?[0-9_]{4}")
+_HUGE = re.compile(r"[eE][-+]?[\d_]{4}")
 """An exponent that would take minutes and gigabytes to write out; a stranger's release may hold one."""
 
 
@@ -21,7 +21,8 @@ def exact(number: Exact, what: str = "a number") -> Fraction:
     Floats are refused: 0.1 as a float is not one tenth, and a promise must not rest on the difference.
     """
     if isinstance(number, float):
-        raise SpecError(f"{what} must be exact, and the float {number!r} is not: write it as a string, '{number!r}'.")
+        written = float.__repr__(number)
+        raise SpecError(f"{what} must be exact, and the float {written} is not: write it as a string, '{written}'.")
     try:
         if isinstance(number, str) and _HUGE.search(number):
             raise ValueError("the exponent is too large")

@@ -33,6 +33,8 @@ def values_to_json(values: Sequence[Value]) -> list[JsonValue]:
 
 def values_from_json(values: Sequence[JsonValue], field_type: str) -> tuple[Value, ...]:
     """Read a domain back, given the Data Package type of its column."""
+    if not isinstance(values, list):
+        raise ReleaseFormatError("a domain is not a list of values.")
     return tuple(_from_json(value, field_type) for value in values)
 
 
@@ -49,9 +51,11 @@ def _from_json(value: JsonValue, field_type: str) -> Value:
             return datetime.date.fromisoformat(str(value))
         if field_type == "datetime":
             return datetime.datetime.fromisoformat(str(value))
-    except ValueError as error:
+        if field_type == "number":
+            return float(value)
+    except (ValueError, OverflowError) as error:
         raise ReleaseFormatError(f"a domain of type {field_type!r} holds a value that is no {field_type}.") from error
-    return float(value) if field_type == "number" else value
+    return value
 
 
 _JSON_TYPES: dict[str, type | tuple[type, ...]] = {

@@ -84,6 +84,11 @@ def plan(histogram: Histogram, spec: BreachBound, options: None, draws: Draws, /
             "domain file, or publish without this column."
         )
     keep_words, swap_words = _words(histogram.domain_size, spec.amplification)
+    if not keep_words:
+        raise InfeasibleError(
+            f"the posterior {spec.posterior} is so close to the prior {spec.prior} that no value could ever be kept, "
+            "and nothing could be counted; allow a larger posterior."
+        )
     return Plan(histogram.values, spec, keep_words, swap_words)
 
 
@@ -121,8 +126,11 @@ def read_design(written: Mapping[str, Any], field_type: str, /) -> Design:
         exact(written["retention"], "the retention"),
         BreachBound(written["prior"], written["posterior"]),
     )
-    if not 0 < read.retention < 1 or len(read.domain) in (0, 1):
+    size = len(set(read.domain))
+    if not 0 < read.retention < 1 or size in (0, 1) or size != len(read.domain):
         raise ReleaseFormatError("the design's retention or domain is out of range.")
+    if read.retention > (read.bound.amplification - 1) * read.swap_probability:
+        raise ReleaseFormatError("the design's retention is higher than its bound allows, so its promise is untrue.")
     return read
 
 
