@@ -92,7 +92,9 @@ class ParquetSource:
         for path in self.paths:
             with _parquet(path, strings) as file:
                 try:
-                    yield from file.iter_batches(batch_rows, columns=list(columns))
+                    # Group by group: a reader of all row groups holds on to the bytes of those it has passed.
+                    for group in range(file.num_row_groups):
+                        yield from file.iter_batches(batch_rows, row_groups=[group], columns=list(columns))
                 except (pa.ArrowException, OSError) as error:
                     raise SourceError(f"{path.name!r} is damaged: it cannot be read to its end.") from error
 

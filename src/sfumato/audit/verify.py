@@ -98,8 +98,9 @@ def _check_domain(folder: Path, written: Mapping[str, Any]) -> Check:
     found: set[Value] = set()
     strings = [column] if all(isinstance(value, str) for value in domain if value is not None) else []
     with pq.ParquetFile(folder / DATA, read_dictionary=strings) as file:
-        for batch in file.iter_batches(BATCH_ROWS, columns=[column]):
-            found.update(batch.column(0).unique().to_pylist())
+        for group in range(file.num_row_groups):
+            for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=[column]):
+                found.update(batch.column(0).unique().to_pylist())
     if outside := len(found - set(domain)):
         return Check("domain", False, f"{outside} published values are outside the domain.")
     return Check("domain", True, f"every published {column!r} is one of the {len(domain)} values of the domain.")
