@@ -34,15 +34,16 @@ def field_types() -> st.SearchStrategy[str]:
     return st.sampled_from(sorted(VALUES_OF_TYPE))
 
 
-def values(field_type: str | None = None) -> st.SearchStrategy[Value]:
-    """A value of one column type, or of any; missing included."""
-    kinds = VALUES_OF_TYPE.values() if field_type is None else [VALUES_OF_TYPE[field_type]]
-    return st.one_of(st.none(), *kinds)
+def values() -> st.SearchStrategy[Value]:
+    """Any value that a cell can hold: of every type, missing, and what is no number among the numbers."""
+    decimals = st.decimals(-(10**60), 10**60, places=3)
+    return st.one_of(st.none(), *VALUES_OF_TYPE.values(), st.floats(), decimals)
 
 
 def domains(field_type: str, min_size: int = 2, max_size: int = 8) -> st.SearchStrategy[tuple[Value, ...]]:
     """Distinct values of one column type, in any order."""
-    return st.lists(values(field_type), min_size=min_size, max_size=max_size, unique=True).map(tuple)
+    kind = st.none() | VALUES_OF_TYPE[field_type]
+    return st.lists(kind, min_size=min_size, max_size=max_size, unique=True).map(tuple)
 
 
 @st.composite
@@ -54,15 +55,20 @@ def histograms(draw: st.DrawFn, min_size: int = 2, max_size: int = 8) -> Histogr
     return Histogram(domain, tuple(counts))
 
 
-def shares(max_denominator: int = 1000) -> st.SearchStrategy[Fraction]:
-    """An exact number strictly between 0 and 1."""
-    return st.fractions(0, 1, max_denominator=max_denominator).filter(lambda share: 0 < share < 1)
+def _parts(number: int, largest: int) -> st.SearchStrategy[tuple[int, ...]]:
+    return st.tuples(*[st.integers(1, largest)] * number)
 
 
-def breach_bounds(max_denominator: int = 1000) -> st.SearchStrategy[BreachBound]:
-    """A request that makes sense: 0 < prior < posterior < 1."""
-    pairs = st.lists(shares(max_denominator), min_size=2, max_size=2, unique=True).map(sorted)
-    return pairs.map(lambda pair: BreachBound(*pair))
+def shares(largest: int = 1000) -> st.SearchStrategy[Fraction]:
+    """An exact number strictly between 0 and 1: one of two parts of a whole."""
+    return _parts(2, largest).map(lambda parts: Fraction(parts[0], sum(parts)))
+
+
+def breach_bounds(largest: int = 1000) -> st.SearchStrategy[BreachBound]:
+    """A request that makes sense, 0 < prior < posterior < 1: two limits between three parts of a whole."""
+    return _parts(3, largest).map(
+        lambda parts: BreachBound(Fraction(parts[0], sum(parts)), Fraction(parts[0] + parts[1], sum(parts)))
+    )
 
 
 def fine_breach_bounds() -> st.SearchStrategy[BreachBound]:

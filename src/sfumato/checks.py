@@ -62,6 +62,7 @@ def _published(column: ColumnProfile, rows: int, schema: Schema) -> PublishedCol
         _check_sensitive(column, schema)
     if column.name not in schema.confirmed:
         _check_alone(column, rows, is_sensitive=is_sensitive)
+        _check_lines(column)
     _check_length(column)
     if column.is_wide:
         return RawColumn(column.name, column.type, column.missing > 0)
@@ -115,6 +116,15 @@ def _check_alone(column: ColumnProfile, rows: int, *, is_sensitive: bool) -> Non
         f"column {column.name!r} {why}, so it points at persons: leave it out (--identifier {column.name}), coarsen it "
         f"(--bins), or confirm it by name (--keep {column.name})."
     )
+
+
+def _check_lines(column: ColumnProfile) -> None:
+    """A quote that a CSV file opens and does not close makes one value of many rows, with the names in them."""
+    if pa.types.is_string(column.type) and pc.any(pc.match_substring_regex(column.values, "[\r\n]")).as_py():
+        raise SchemaError(
+            f"column {column.name!r} holds values with line breaks, as if a quote in a CSV file were not closed: "
+            f"correct the table, drop the column (--drop {column.name}), or confirm it by name (--keep {column.name})."
+        )
 
 
 def _check_length(column: ColumnProfile) -> None:

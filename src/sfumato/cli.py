@@ -57,7 +57,10 @@ Person = Annotated[
 ]
 Drop = Annotated[list[str], typer.Option("--drop", metavar="COL", help="A column to leave out. Repeatable.")]
 Keep = Annotated[
-    list[str], typer.Option("--keep", metavar="COL", help="Confirms a nearly unique column by name. Repeatable.")
+    list[str],
+    typer.Option(
+        "--keep", metavar="COL", help="Confirms a column that is nearly unique or holds line breaks. Repeatable."
+    ),
 ]
 BinsOption = Annotated[
     list[str],

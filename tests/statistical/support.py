@@ -34,9 +34,10 @@ def keyed_draws(number: int) -> Draws:
 
 def counts_of(published: npt.NDArray[np.integer], size: int) -> Counts:
     """How often each of `range(size)` occurs."""
-    counts = np.bincount(published.astype(np.int64), minlength=size)
-    assert len(counts) == size, "an outcome lies outside the law"
-    return counts
+    outcomes = published.astype(np.int64)
+    assert outcomes.min() >= 0, "an outcome lies outside the law"
+    assert outcomes.max() < size, "an outcome lies outside the law"
+    return np.bincount(outcomes, minlength=size)
 
 
 def joint_counts_of(one: npt.NDArray[np.integer], other: npt.NDArray[np.integer], size: int) -> Counts:

@@ -166,6 +166,16 @@ def test_integers_redraw_rejected_words_by_attempt(bound: int, rejected: float) 
     assert any(attempts > 1 for _, attempts in by_hand)
 
 
+def test_integers_reject_the_very_first_words_that_nobody_owns() -> None:
+    """A row found by search among six thousand million: its first word, divided by the share, is exactly the bound."""
+    row, bound = 5_844_403_146, 2**32
+    subkey = _subkey_by_hand(KEY, "", "coins")
+    assert _word_by_hand(subkey, row) // ((2**64 - 1) // bound) == bound
+    drawn = _draws().stream("coins").integers(row, 1, bound)
+    assert drawn.tolist() == [_integer_by_hand(subkey, row, bound)[0]]
+    assert drawn[0] < bound
+
+
 def test_integers_redraw_each_row_with_its_own_bound() -> None:
     subkey = _subkey_by_hand(KEY, "", "coins")
     bounds = [bound for _ in range(ROWS // 4) for bound in (3, 2**62 + 1, LARGEST_BOUND, 2**64 // 3 + 1)]

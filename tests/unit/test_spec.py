@@ -89,6 +89,13 @@ def test_exact_refuses_a_zero_denominator() -> None:
         exact("1/0")
 
 
+@pytest.mark.parametrize("written", ["1e9999", "1E-9999", "1e+9_999", "1e٩٩٩٩"])
+def test_exact_refuses_huge_exponents(written: str) -> None:
+    """With five more digits such a number takes minutes and gigabytes, and a stranger's release may hold one."""
+    with pytest.raises(SpecError):
+        exact(written)
+
+
 def test_spec_errors_are_value_errors_and_ours() -> None:
     assert issubclass(SpecError, ValueError)
     assert issubclass(SpecError, SfumatoError)

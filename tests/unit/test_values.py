@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 
 import pyarrow as pa
 import pytest
@@ -35,6 +36,12 @@ def test_values_come_back_from_json_equal_and_of_the_same_type(data: st.DataObje
 @given(values())
 def test_values_of_every_type_can_be_written_as_json(value: Value) -> None:
     assert json.loads(json.dumps(to_json(value), allow_nan=False)) == to_json(value)
+
+
+@pytest.mark.parametrize(("value", "name"), [(math.nan, "NaN"), (math.inf, "INF"), (-math.inf, "-INF")])
+def test_what_is_no_number_in_json_is_written_by_its_name(value: float, name: str) -> None:
+    """The names of the Data Package standard, which are those of XML Schema."""
+    assert to_json(value) == name
 
 
 def test_a_datetime_keeps_its_offset_and_its_microseconds() -> None:

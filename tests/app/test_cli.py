@@ -1,0 +1,422 @@
+"""Each command does its job, for people and for machines; notices go to standard error, answers to standard output."""
+
+from __future__ import annotations
+
+import json
+import stat
+import zipfile
+from fractions import Fraction
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from rich.console import Console
+
+from command_line import (
+    BOUND,
+    OPEN_BOUND,
+    TEST_KEY,
+    content,
+    people,
+    publishing,
+    run,
+    run_apart,
+    succeed,
+    write_csv,
+    write_parquet,
+)
+from sfumato.cli import app
+from sfumato.engines.local import LocalEngine
+
+FILES = {"README.md", "data.parquet", "datapackage.json", "weights.parquet"}
+DISEASES = ["HIV", "asthma", "cold", "flu"]
+PROMISE = "a chance of at most 1/10, then after seeing this release they can give it a chance of at most 1/2"
+
+
+# ---------------------------------------------------------------------------------------------------------- the program
+
+
+def test_version_is_that_of_the_package() -> None:
+    assert succeed("--version").out == f"sfumato {version('sfumato')}\n"
+
+
+def test_program_runs_in_a_process_of_its_own(desk: Path, table: Path) -> None:
+    published = run_apart(*publishing(table, "--json"))
+    assert published.code == 0
+    assert json.loads(published.out)["rows"] == 60
+    assert {path.name for path in desk.iterdir()} == {"people.csv", "release"}
+
+
+@pytest.mark.parametrize("name", ["demo", "plan", "publish", "info", "query", "verify"])
+def test_help_names_every_option_with_a_sentence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    shown = succeed(name, "--help").words
+    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
+    for parameter in command.params:
+        assert parameter.help, parameter.name
+        assert parameter.help in shown
+        for option in parameter.opts:
+            assert option.startswith("--") is False or f" {option} " in shown
+    assert "--json" in shown
+
+
+def test_help_of_the_program_names_every_command() -> None:
+    shown = succeed("--help").words
+    assert all(f"│ {name} " in shown for name in ("demo", "plan", "publish", "info", "query", "verify"))
+
+
+def test_stopping_a_command_leaves_nothing_behind(desk: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(LocalEngine, "rewrite", stop)
+    before = content(desk)
+    outcome = run(*publishing(table, "--plan-file", "plan.json"))
+    assert (outcome.code, outcome.err.splitlines()[-1]) == (130, "error: stopped; nothing was left behind.")
+    assert content(desk) == before
+
+
+# -------------------------------------------------------------------------------------------------------------- publish
+
+
+def test_publish_writes_a_release_and_shows_its_promise(desk: Path, table: Path) -> None:
+    outcome = succeed(*publishing(table))
+    assert {path.name for path in (desk / "release").iterdir()} == FILES
+    assert PROMISE in outcome.words
+    assert outcome.words.startswith("60 records, mechanism uniform")
+    assert outcome.out.endswith("written to release\n")
+
+
+def test_publish_tells_machines_what_it_did(desk: Path, table: Path) -> None:
+    outcome = succeed(*publishing(table, "--json"))
+    found = outcome.json
+    assert found["path"] == "release"
+    assert found["rows"] == 60
+    assert found["sensitive"] == "disease"
+    assert found["public"] == ["age", "sex"]
+    assert found["fit_to_publish"] is True
+    assert PROMISE in found["promise"]
+    assert [f"notice: {notice}" for notice in found["notices"]] == outcome.notices
+
+
+def test_publish_leaves_out_what_names_people(desk: Path) -> None:
+    written = people(name=[f"Zelenka {row}" for row in range(60)], number=range(60), note=["x", "y"])
+    table = write_csv(desk / "people.csv", written)
+    options = ["--identifier", "name", "--person", "number", "--drop", "note"]
+    assert succeed(*publishing(table, *options, "--json")).json["public"] == ["age", "sex"]
+    assert not any(b"Zelenka" in (found or b"") for found in content(desk / "release").values())
+
+
+def test_publish_of_bins_shows_ranges(desk: Path, table: Path) -> None:
+    outcome = succeed(*publishing(table, "--bins", "age=0,40,80"))
+    assert "age │ string │ public, in bins" in outcome.words
+    answer = succeed("query", "release", "SELECT age, COUNT(*) FROM release GROUP BY age", "--json").json
+    assert [(row["age"], row["n"]) for row in answer["rows"]] == [("[0,40)", 15), ("[40,80]", 45)]
+
+
+# -------------------------------------------------------------------------------------------------------------- notices
+
+
+def test_notice_tells_that_the_domain_was_observed(desk: Path, table: Path) -> None:
+    assert "taken from the table, so the release tells which values occur" in succeed(*publishing(table)).notices[0]
+    (desk / "domain.txt").write_text("value\nflu\ncold\nHIV\nasthma\nmalaria\n")
+    declared = succeed(*publishing(table, "--domain", "disease=domain.txt", out="declared"))
+    assert "taken from the table" not in declared.err
+    domain = succeed("info", "declared", "--json").json["design"]["domain"]
+    assert domain == ["flu", "cold", "HIV", "asthma", "malaria"]
+
+
+def test_notice_names_the_values_above_the_prior(desk: Path) -> None:
+    table = write_csv(desk / "people.csv", people(100, disease=["flu"] * 89 + ["cold"] * 10 + ["HIV"]))
+    said = [notice for notice in succeed(*publishing(table)).notices if "more frequent than the prior" in notice]
+    assert len(said) == 1
+    assert said[0].startswith("notice: 'flu' of 'disease' are more frequent than the prior 1/10")
+
+
+def test_notice_names_a_public_column_that_tells_the_sensitive_one(desk: Path) -> None:
+    chapters = {"flu": "J", "cold": "J", "HIV": "B", "asthma": "J"}
+    written = people()
+    table = write_csv(desk / "people.csv", written | {"ICD chapter": [chapters[each] for each in written["disease"]]})
+    # The chapter tells HIV for certain, and makes a guess at the rest right for 36 of 60; a blind guess is for 24.
+    said = [notice for notice in succeed(*publishing(table)).notices if "nearly tells" in notice]
+    assert said == []
+    finer = {"flu": "J1", "cold": "J0", "HIV": "B2", "asthma": "J4"}
+    table = write_csv(desk / "finer.csv", written | {"ICD chapter": [finer[each] for each in written["disease"]]})
+    said = [notice for notice in succeed(*publishing(table, out="finer")).notices if "nearly tells" in notice]
+    assert len(said) == 1
+    assert "'ICD chapter' nearly tells 'disease': guessing from it alone is right for 100% of the records" in said[0]
+    assert "(blindly: 40%); drop or coarsen it" in said[0]
+
+
+def test_notice_counts_the_records_left_out(desk: Path) -> None:
+    table = write_csv(desk / "people.csv", people(disease=["flu", "cold", None]))
+    outcome = succeed(*publishing(table, "--nulls", "drop"))
+    assert outcome.notices[0] == "notice: 20 records without a 'disease' were left out."
+    assert "left out" not in outcome.out
+
+
+# ----------------------------------------------------------------------------------------------------------------- plan
+
+
+def test_plan_of_a_table_writes_nothing_and_shows_counts(desk: Path, table: Path) -> None:
+    before = content(desk)
+    outcome = succeed("plan", table, "--sensitive", "disease", *BOUND)
+    assert content(desk) == before
+    assert "mechanism uniform, guarantee any-prior" in outcome.words
+    assert "retention 2/3, amplification 9/1" in outcome.words
+    assert "flu │ 24 │ 40.00%" in outcome.words
+    assert len(outcome.notices) == 2
+
+
+def _is_plan(found: dict[str, Any], counts: dict[str, int]) -> None:
+    """The contract of `plan --json`."""
+    assert found["mechanism"] == "uniform"
+    assert found["feasible"] is True
+    assert found["guarantee"] == "any-prior"
+    assert PROMISE in found["scope"]
+    assert (found["total"], found["domain_size"]) == (sum(counts.values()), len(counts))
+    (cell,) = found["cells"]
+    assert dict(zip(cell["values"], cell["counts"], strict=True)) == counts
+    assert (cell["prior"], cell["amplification"], cell["retention"]) == ("1/10", "9/1", "2/3")
+    # Theorem 2 of the small-domain paper: 2 sqrt(ln(2 / 0.05)) / (sqrt(n) p).
+    assert found["error_bound"] == cell["error_bound"] == pytest.approx(2 * 3.688879454**0.5 / (60**0.5 * 2 / 3))
+    assert set(found["predicted"]["relative_error"]) == {"0.001", "0.005", "0.01"}
+    assert found["alternatives"] == []
+
+
+def test_plan_of_a_table_keeps_its_contract_with_machines(table: Path) -> None:
+    found = succeed("plan", table, "--sensitive", "disease", *BOUND, "--json").json
+    _is_plan(found, {"HIV": 12, "asthma": 12, "cold": 12, "flu": 24})
+
+
+def test_plan_of_counts_keeps_its_contract_with_machines(desk: Path) -> None:
+    (desk / "counts.csv").write_text("value,count\nflu,24\ncold,12\nHIV,12\nasthma,12\n")
+    outcome = succeed("plan", "--counts", "counts.csv", *BOUND, "--json")
+    _is_plan(outcome.json, {"flu": 24, "cold": 12, "HIV": 12, "asthma": 12})
+    assert outcome.err == ""
+
+
+def test_plan_of_counts_reads_rationals_values_and_the_missing_one(desk: Path) -> None:
+    (desk / "counts.csv").write_text('\ufeffvalue,count,note\n"a, b",7,x\n,3,y\n', encoding="utf-8")
+    found = succeed("plan", "--counts", "counts.csv", "--prior", "0.02", "--posterior", "4/13", "--json").json
+    cell = found["cells"][0]
+    assert (cell["values"], cell["counts"]) == (["a, b", None], [7, 3])
+    amplification = Fraction(4, 13) * Fraction(49, 50) / (Fraction(1, 50) * Fraction(9, 13))
+    assert Fraction(cell["amplification"]) == amplification
+    assert Fraction(cell["retention"]) == (amplification - 1) / (amplification + 1)
+
+
+def test_plan_predicts_the_error_by_how_much_a_count_finds(desk: Path) -> None:
+    (desk / "counts.csv").write_text("value,count\nflu,900000\ncold,90000\nHIV,10000\n")
+    predicted = succeed("plan", "--counts", "counts.csv", *BOUND, "--json").json["predicted"]["relative_error"]
+    assert 1 > predicted["0.001"] > predicted["0.005"] > predicted["0.01"] > 0
+
+
+# ------------------------------------------------------------------------------------------------------- info and query
+
+
+def test_info_shows_columns_and_promise(release: Path) -> None:
+    shown = succeed("info", release).words
+    assert shown.startswith("60 records, mechanism uniform")
+    assert "disease │ string │ protected" in shown
+    assert "age │ integer │ public" in shown
+    assert PROMISE in shown
+
+
+def test_info_tells_machines_the_exact_design(release: Path) -> None:
+    found = succeed("info", release, "--json").json
+    design = {"domain": DISEASES, "retention": "2/3", "prior": "1/10", "posterior": "1/2"}
+    assert (found["rows"], found["mechanism"], found["guarantee"]) == (60, "uniform", "any-prior")
+    assert found["design"] == design
+    assert found["software"] == version("sfumato")
+
+
+def test_query_keeps_its_contract_with_machines(release: Path) -> None:
+    sql = "SELECT COUNT(*) FROM release WHERE disease = 'flu' AND sex = 'F'"
+    found = succeed("query", release, sql, "--json").json
+    assert list(found) == ["columns", "rows", "method", "assumption", "level"]
+    assert found["columns"] == ["n", "n_se", "n_low", "n_high"]
+    assert found["level"] == 0.95
+    (row,) = found["rows"]
+    assert list(row) == found["columns"]
+    assert row["n_se"] > 0
+    assert 0 <= row["n_low"] <= row["n_high"] <= 30
+
+
+def test_query_names_the_count_as_asked_and_groups(release: Path) -> None:
+    sql = "SELECT disease, COUNT(*) AS people, sex FROM release GROUP BY disease, sex"
+    found = succeed("query", release, sql, "--json").json
+    assert found["columns"] == ["disease", "people", "people_se", "people_low", "people_high", "sex"]
+    assert {(row["disease"], row["sex"]) for row in found["rows"]} == {(each, sex) for each in DISEASES for sex in "FM"}
+    assert sum(row["people"] for row in found["rows"]) == pytest.approx(60)
+
+
+def test_query_at_a_higher_level_has_a_wider_interval(release: Path) -> None:
+    sql = "SELECT COUNT(*) FROM release WHERE disease = 'flu'"
+    usual, higher = (succeed("query", release, sql, "--level", level, "--json").json for level in ("0.9", "0.99"))
+    assert (usual["level"], higher["level"]) == (0.9, 0.99)
+    assert higher["rows"][0]["n_low"] < usual["rows"][0]["n_low"]
+    assert higher["rows"][0]["n_high"] > usual["rows"][0]["n_high"]
+
+
+def test_query_shows_people_a_table_and_what_the_interval_is_for(release: Path) -> None:
+    shown = succeed("query", release, "SELECT sex, COUNT(*) FROM release GROUP BY sex", "--level", "0.9").words
+    assert "F │ 30 │ 0 │ 30 │ 30" in shown
+    assert "intervals at 90%, for the counts of the original table" in shown
+
+
+# --------------------------------------------------------------------------------------------------------------- verify
+
+
+def test_verify_says_what_was_checked(release: Path) -> None:
+    outcome = succeed("verify", release)
+    assert [line[:5] for line in outcome.out.splitlines()] == ["ok   "] * 7
+    assert "a belief of 1/10 can rise to 1/2 at most, within the promised 1/2 (odds times 9)" in outcome.words
+
+
+def test_verify_with_the_original_checks_public_columns_and_posteriors(release: Path, table: Path) -> None:
+    found = succeed("verify", release, "--original", table, "--json").json
+    assert found["passed"] is True
+    assert [check["name"] for check in found["checks"]][-2:] == ["public columns", "posteriors"]
+    assert all(check["passed"] and check["detail"].endswith(".") for check in found["checks"])
+
+
+def test_verify_tells_machines_what_failed(release: Path) -> None:
+    (release / "README.md").write_text("Everything is exact.")
+    outcome = run("verify", release, "--json")
+    assert outcome.code == 2
+    assert outcome.json["passed"] is False
+    assert outcome.err.startswith("error: the release does not pass the check of files: README.md is missing or was")
+
+
+# ------------------------------------------------------------------------------------------------------------------ zip
+
+
+def test_packed_release_opens_answers_and_verifies(desk: Path, table: Path) -> None:
+    succeed("publish", table, "--out", "release.zip", "--sensitive", "disease", *OPEN_BOUND)
+    with zipfile.ZipFile(desk / "release.zip") as archive:
+        assert set(archive.namelist()) == FILES
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    assert succeed("info", "release.zip", "--json").json["rows"] == 60
+    answer = succeed("query", "release.zip", "SELECT COUNT(*) FROM release WHERE disease = 'flu'", "--json").json
+    assert answer["rows"][0]["n"] == pytest.approx(24)
+    succeed("verify", "release.zip", "--original", table)
+
+
+def test_packed_release_is_replaced_by_force(desk: Path, table: Path) -> None:
+    succeed(*publishing(table, out="release.zip"))
+    old = (desk / "release.zip").read_bytes()
+    succeed(*publishing(table, "--force", out="release.zip"))
+    assert (desk / "release.zip").read_bytes() != old
+    assert {path.name for path in desk.iterdir()} == {"people.csv", "release.zip"}
+
+
+def test_packed_release_holds_the_files_of_the_directory(desk: Path, table: Path) -> None:
+    succeed(*publishing(table, "--unsafe-test-key", TEST_KEY))
+    succeed(*publishing(table, "--unsafe-test-key", TEST_KEY, out="release.zip"))
+    with zipfile.ZipFile(desk / "release.zip") as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == content(desk / "release")
+
+
+# ----------------------------------------------------------------------------------------------------------- plan files
+
+
+def test_plan_file_is_private(desk: Path, table: Path) -> None:
+    succeed(*publishing(table, "--plan-file", "plan.json"))
+    assert stat.S_IMODE((desk / "plan.json").stat().st_mode) == 0o600
+
+
+def test_plan_file_repeats_the_release_byte_for_byte(desk: Path, table: Path) -> None:
+    succeed(*publishing(table, "--plan-file", "plan.json"))
+    kept = (desk / "plan.json").read_bytes()
+    succeed(*publishing(table, "--plan-file", "plan.json", out="again"))
+    assert content(desk / "again") == content(desk / "release")
+    succeed(*publishing(table, "--plan-file", "plan.json", "--force"))
+    assert content(desk / "again") == content(desk / "release")
+    assert (desk / "plan.json").read_bytes() == kept
+
+
+def test_release_without_a_plan_file_is_drawn_afresh(desk: Path, table: Path) -> None:
+    succeed(*publishing(table, out="one"))
+    succeed(*publishing(table, out="other"))
+    assert (desk / "one" / "data.parquet").read_bytes() != (desk / "other" / "data.parquet").read_bytes()
+
+
+def test_plan_file_keeps_a_test_key_marked_as_one(desk: Path, table: Path) -> None:
+    succeed(*publishing(table, "--plan-file", "plan.json", "--unsafe-test-key", TEST_KEY))
+    again = succeed(*publishing(table, "--plan-file", "plan.json", "--json", out="again"))
+    assert again.json["fit_to_publish"] is False
+    assert content(desk / "again") == content(desk / "release")
+
+
+# ------------------------------------------------------------------------------------------------------------ test keys
+
+
+def test_release_of_a_test_key_says_that_it_is_unfit(desk: Path, table: Path) -> None:
+    assert "UNFIT TO PUBLISH" in succeed(*publishing(table, "--unsafe-test-key", TEST_KEY)).out
+    assert "UNFIT TO PUBLISH" in succeed("info", "release").out
+    assert succeed("info", "release", "--json").json["fit_to_publish"] is False
+    assert "UNFIT TO PUBLISH" in (desk / "release" / "README.md").read_text(encoding="utf-8")
+    succeed("query", "release", "SELECT COUNT(*) FROM release")
+
+
+def test_release_of_a_test_key_does_not_verify(table: Path) -> None:
+    succeed(*publishing(table, "--unsafe-test-key", TEST_KEY))
+    outcome = run("verify", "release")
+    assert outcome.code == 2
+    assert "does not pass the check of fitness" in outcome.err
+    assert "unfit to publish" in outcome.err
+    assert "FAIL fitness" in outcome.out
+    assert outcome.out.count("FAIL") == 1
+
+
+def test_release_of_a_secret_key_is_not_called_unfit(release: Path) -> None:
+    assert "UNFIT" not in succeed("info", release).out
+    assert "UNFIT" not in (release / "README.md").read_text(encoding="utf-8")
+
+
+# ----------------------------------------------------------------------------------------------------------------- demo
+
+
+def test_demo_shows_truth_estimate_and_interval_and_leaves_nothing(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfumato.cli.out", Console(width=200))
+    outcome = succeed("demo", "--rows", "2000")
+    assert "2,000 patients" in outcome.words
+    for word in ("truth", "estimate", "95% interval", "women with migraine", "depression by region"):
+        assert word in outcome.words
+    assert "FAIL" not in outcome.out
+    assert content(desk) == {}
+
+
+def test_demo_tells_machines_truth_beside_estimate(desk: Path) -> None:
+    found = succeed("demo", "--rows", "2000", "--json").json
+    assert found["release"]["rows"] == 2000
+    assert found["verification"]["passed"] is True
+    assert len(found["answers"]) == 6
+    for answer in found["answers"]:
+        assert set(answer) == {"question", "truth", "n", "n_se", "n_low", "n_high"}
+        assert isinstance(answer["truth"], int)
+        # Six standard errors: a true answer is further off once in 500 million.
+        assert abs(answer["n"] - answer["truth"]) < 6 * answer["n_se"] + 6
+
+
+def test_demo_keeps_its_files_on_request(desk: Path) -> None:
+    outcome = succeed("demo", "--rows", "2000", "--out", "shown")
+    assert {path.name for path in (desk / "shown").iterdir()} == {"hospital.parquet", "release"}
+    assert {path.name for path in (desk / "shown" / "release").iterdir()} == FILES
+    assert "are in shown" in outcome.words
+    succeed("verify", "shown/release", "--original", "shown/hospital.parquet")
+
+
+# --------------------------------------------------------------------------------------------------------------- tables
+
+
+def test_directory_of_parquet_files_is_one_table(desk: Path) -> None:
+    (desk / "parts").mkdir()
+    write_parquet(desk / "parts" / "a.parquet", people(40))
+    write_parquet(desk / "parts" / "b.parquet", people(20))
+    for number, name in enumerate(("parts", "parts/*.parquet")):
+        assert succeed(*publishing(name, "--json", out=f"release-{number}")).json["rows"] == 60
+        succeed("verify", f"release-{number}", "--original", name)

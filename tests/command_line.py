@@ -1,0 +1,159 @@
+"""Running commands in a test: what they say, and what a command that fails must not do."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import functools
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import typer.main
+
+from sfumato.cli import main
+
+BOUND = ("--prior", "1/10", "--posterior", "1/2")
+OPEN_BOUND = ("--prior", "1/1000000000", "--posterior", "999999999/1000000000")
+"""So weak that no record of a small table is ever changed: estimates are the truth."""
+
+TEST_KEY = "5f" * 32
+SCRIPT = "import sys; from sfumato.cli import main; main(sys.argv[1:])"
+LIMITED = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)\n" + SCRIPT
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What it printed, as JSON."""
+        return json.loads(self.out)
+
+    @property
+    def words(self) -> str:
+        """What it printed, on one line."""
+        return " ".join(self.out.split())
+
+    @property
+    def notices(self) -> list[str]:
+        """What it wants the holder to know."""
+        return [line for line in self.err.splitlines() if line.startswith("notice: ")]
+
+
+def run(*arguments: str | Path) -> Outcome:
+    """Run a command inside this process."""
+    out, err = io.StringIO(), io.StringIO()
+    code: Any = None
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _command_built_once():
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as leaving:
+            code = leaving.code
+    return Outcome(code, out.getvalue(), err.getvalue())
+
+
+def _command_built_once() -> contextlib.AbstractContextManager[Any]:
+    # Typer reads the signatures of all commands anew for every call, which takes longer than most commands.
+    return mock.patch.object(typer.main, "get_command", _built)
+
+
+_built = functools.cache(typer.main.get_command)
+
+
+def run_apart(*arguments: str | Path, largest_file: int | None = None, **environment: str) -> Outcome:
+    """Run a command in a process of its own, which may be forbidden to write large files."""
+    limit = [] if largest_file is None else [str(largest_file)]
+    ran = subprocess.run(
+        [sys.executable, "-c", LIMITED if limit else SCRIPT, *limit, *map(str, arguments)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return Outcome(ran.returncode, ran.stdout, ran.stderr)
+
+
+def succeed(*arguments: str | Path) -> Outcome:
+    """Run a command that must succeed."""
+    outcome = run(*arguments)
+    assert outcome.code == 0, outcome.err
+    return outcome
+
+
+def fail(folder: Path, *arguments: str | Path) -> str:
+    """Run a command that must fail as every command fails, and return its one sentence."""
+    before = content(folder)
+    outcome = run(*arguments)
+    sentence = complaint(outcome)
+    assert outcome.notices == []
+    assert content(folder) == before
+    return sentence
+
+
+def complaint(outcome: Outcome) -> str:
+    """The one sentence of a command that failed; notices may come before it."""
+    assert outcome.code == 2, (outcome.code, outcome.err)
+    assert outcome.out == ""
+    lines = [line for line in outcome.err.splitlines() if not line.startswith("notice: ")]
+    assert len(lines) == 1, outcome.err
+    assert "Traceback" not in outcome.err
+    assert lines[0].startswith("error: ")
+    assert re.search(r"[^.](\.|\.{3})$", lines[0]), lines[0]
+    return lines[0].removeprefix("error: ")
+
+
+def content(folder: Path) -> dict[str, bytes | None]:
+    """Every file below a folder with its bytes, hidden ones included; directories without."""
+    found = sorted(folder.rglob("*"))
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in found}
+
+
+def publishing(table: str | Path, *options: str, out: str | Path = "release") -> list[str]:
+    """The arguments of a command that publishes a table of people (see `people`)."""
+    return ["publish", str(table), "--out", str(out), "--sensitive", "disease", *BOUND, *options]
+
+
+def people(rows: int = 60, /, **columns: Sequence[Any]) -> dict[str, list[Any]]:
+    """A table of people in which no public column tells the disease; further columns repeat to its length."""
+    table = {
+        "age": [30 + 10 * (row % 4) for row in range(rows)],
+        "sex": ["FM"[row % 2] for row in range(rows)],
+        "disease": [("flu", "HIV", "cold", "asthma", "flu")[row // 4 % 5] for row in range(rows)],
+    }
+    for name, values in columns.items():
+        table[name] = [values[row % len(values)] for row in range(rows)]
+    return table
+
+
+def write_csv(path: Path, table: Mapping[str, Sequence[Any]], **dialect: Any) -> Path:
+    """Write a table as CSV; a missing value is an empty field."""
+    write_csv_rows(path, [list(table), *zip(*table.values(), strict=True)], **dialect)
+    return path
+
+
+def write_csv_rows(path: Path, rows: Iterable[Sequence[Any]], encoding: str = "utf-8", **dialect: Any) -> None:
+    """Write rows as CSV, the header among them."""
+    with path.open("w", newline="", encoding=encoding) as file:
+        csv.writer(file, **dialect).writerows(rows)
+
+
+def write_parquet(path: Path, table: Mapping[str, Any] | pa.Table) -> Path:
+    """Write a table as Parquet."""
+    pq.write_table(table if isinstance(table, pa.Table) else pa.table(dict(table)), path)
+    return path

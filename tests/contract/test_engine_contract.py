@@ -1,0 +1,501 @@
+"""What every engine owes: the same key gives the same bytes, however the work is cut up, and a failure leaves nothing.
+
+A new engine adds its settings to `ENGINES`.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from releases import BOUND, known_key, people, published
+from sfumato.apply import Rewrite
+from sfumato.draws import Draws
+from sfumato.engines import local
+from sfumato.engines.local import LocalEngine, positions_in_order
+from sfumato.errors import SourceError
+from sfumato.manifest import DATA
+from sfumato.mechanisms import REGISTRY
+from sfumato.plan import choose
+from sfumato.publish import Request, Survey, survey
+from sfumato.schema import Schema
+from sfumato.source import MemorySource, Source, open_source
+
+DRAWS = Draws.unsafe_test_key(known_key(1))
+ROWS = 101
+
+
+def _setting(batch_rows: int, threads: int, budget: int) -> Any:
+    engine = LocalEngine(batch_rows, threads, budget)
+    return pytest.param(engine, id=f"{batch_rows} rows, {threads} threads, {budget} bytes")
+
+
+ENGINES = [_setting(*each) for each in product((1, 7, 50, 1000), (1, 2, 4), (0, 2000, 1 << 28))]
+"""Batches of one row up to more than the table; scattered rows all on disk, partly on disk, and all in memory."""
+
+SOME_ENGINES = [_setting(1, 4, 2000), _setting(7, 2, 0), _setting(50, 1, 1 << 28), _setting(1000, 2, 0)]
+
+USUAL = LocalEngine()
+MECHANISMS = pytest.mark.parametrize("mechanism", REGISTRY)
+
+
+# --------------------------------------------------------------------------------------------------------------- tables
+
+
+def cycled(rows: int, **columns: list[Any]) -> pa.Table:
+    return pa.table({name: [values[row % len(values)] for row in range(rows)] for name, values in columns.items()})
+
+
+def every_type() -> pa.Table:
+    days = [datetime.date(1970 + year, 2, 28) for year in range(5)]
+    return cycled(
+        ROWS,
+        age=[*range(20, 43)],
+        sex=["F", "M"],
+        town=["Virum", "Aix", "Lich"],
+        weight=[50.5, 61.25, 72.0, 80.125],
+        smoker=[True, False, False],
+        admitted=days,
+        seen=[datetime.datetime(2024, 1, 1, 12, minute) for minute in range(7)],
+        disease=["flu", "HIV", "cold", "flu", "asthma", "cold", "flu"],
+    )
+
+
+def with_gaps() -> pa.Table:
+    return cycled(
+        ROWS,
+        age=[None, *range(20, 40)],
+        sex=["F", "M", None],
+        weight=[50.5, None, float("nan"), 72.0],
+        disease=["flu", None, "cold", "flu", "asthma", None, "flu"],
+    )
+
+
+def wide() -> pa.Table:
+    """Columns of more values than are counted, which pass through as they are: texts and numbers, some missing."""
+    names = [None if row % 10 == 0 else f"name {row * 37 % 89}" for row in range(ROWS)]
+    return pa.table(
+        {
+            "name": names,
+            "code": [row * 53 % 97 for row in range(ROWS)],
+            "disease": ["flu", "cold", "HIV"] * 33 + ["flu"] * 2,
+        }
+    )
+
+
+def encoded() -> pa.Table:
+    """Texts as dictionaries whose order differs from chunk to chunk, and as long texts."""
+    table = every_type().select(["sex", "town", "disease"])
+    chunks = [
+        pa.table({name: part.column(name).combine_chunks().dictionary_encode() for name in part.column_names})
+        for part in (table.slice(0, 30), table.slice(30, 41), table.slice(71))
+    ]
+    joined = pa.concat_tables(chunks)
+    return joined.set_column(1, "town", table.column("town").cast(pa.large_string()))
+
+
+@dataclass(frozen=True)
+class Input:
+    """A table, and how it is to be published."""
+
+    table: pa.Table
+    schema: Schema = field(default_factory=lambda: Schema.of("disease"))
+    most_values: int | None = None
+
+
+INPUTS: Mapping[str, Input] = {
+    "every type": Input(every_type()),
+    "sorted": Input(every_type().sort_by("disease")),
+    "reversed": Input(every_type().sort_by([("disease", "descending"), ("age", "descending")])),
+    "with gaps": Input(with_gaps()),
+    "gaps dropped": Input(with_gaps(), Schema.of("disease", nulls="drop")),
+    "sensitive numbers": Input(every_type(), Schema.of("weight")),
+    "wide": Input(wide(), Schema.of("disease", keep=["name", "code"]), most_values=20),
+    "encoded": Input(encoded()),
+    "two rows": Input(people(2, disease=["flu", "cold"]), Schema.of("disease", keep=["age", "sex", "disease"])),
+}
+
+
+@pytest.fixture(params=INPUTS)
+def given_input(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Input:
+    """A table to publish; where it says so, even short columns count as wide."""
+    found = INPUTS[request.param]
+    if found.most_values is not None:
+        monkeypatch.setattr("sfumato.profile.MOST_VALUES", found.most_values)
+    return found
+
+
+def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give a table of a hundred rows several parts and several row groups."""
+    monkeypatch.setattr(local, "PART_ROWS", 16)
+    monkeypatch.setattr(local, "ROW_GROUP_ROWS", 25)
+
+
+@pytest.fixture(params=["usual sizes", "small sizes"])
+def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As they are, or small."""
+    if request.param == "small sizes":
+        make_small(monkeypatch)
+
+
+# ----------------------------------------------------------------------------------------------------------- same bytes
+
+
+def surveyed(
+    given_input: Input, engine: LocalEngine, folder: Path, mechanism: str, draws: Draws = DRAWS
+) -> tuple[Source, Survey, Rewrite]:
+    """The first pass, and what the second one needs."""
+    source = open_source(given_input.table, folder / "spool")
+    found = survey(Request(given_input.table, given_input.schema, BOUND, mechanism), source, engine, folder)
+    chosen = choose(found.histogram, BOUND, draws, mechanism)
+    return source, found, Rewrite(found.columns, given_input.schema.sensitive, chosen.mechanism, chosen.plan, draws)
+
+
+def written(given_input: Input, engine: LocalEngine, folder: Path, mechanism: str, draws: Draws = DRAWS) -> bytes:
+    """Both passes; the bytes of the published table."""
+    folder.mkdir()
+    source, found, rewrite = surveyed(given_input, engine, folder, mechanism, draws)
+    engine.rewrite(source, found.preparation, rewrite, found.histogram.total, folder / DATA)
+    assert os.listdir(folder) == [DATA]
+    return (folder / DATA).read_bytes()
+
+
+@MECHANISMS
+@pytest.mark.parametrize("engine", ENGINES)
+def test_same_key_gives_the_same_bytes(
+    engine: LocalEngine, mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_small(monkeypatch)
+    expected = written(INPUTS["every type"], USUAL, tmp_path / "usual", mechanism)
+    assert written(INPUTS["every type"], engine, tmp_path / "other", mechanism) == expected
+
+
+@MECHANISMS
+@pytest.mark.usefixtures("sizes")
+@pytest.mark.parametrize("engine", SOME_ENGINES)
+def test_same_key_gives_the_same_bytes_for_every_table(
+    engine: LocalEngine, mechanism: str, given_input: Input, tmp_path: Path
+) -> None:
+    expected = written(given_input, USUAL, tmp_path / "usual", mechanism)
+    assert written(given_input, engine, tmp_path / "other", mechanism) == expected
+
+
+@MECHANISMS
+@pytest.mark.parametrize("part_rows", [1, 16, 60])
+@pytest.mark.parametrize("most_parts", [1, 3, 4096])
+def test_number_of_parts_does_not_matter(
+    part_rows: int, most_parts: int, mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "ROW_GROUP_ROWS", 25)
+    expected = written(INPUTS["every type"], USUAL, tmp_path / "usual", mechanism)
+    monkeypatch.setattr(local, "PART_ROWS", part_rows)
+    monkeypatch.setattr(local, "MOST_PARTS", most_parts)
+    engine = LocalEngine(10, 2, 500)
+    assert written(INPUTS["every type"], engine, tmp_path / "other", mechanism) == expected
+
+
+@MECHANISMS
+def test_rows_are_grouped_in_the_file_as_asked(mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local, "ROW_GROUP_ROWS", 25)
+    written(INPUTS["every type"], LocalEngine(7, 2, 0), tmp_path / "folder", mechanism)
+    metadata = pq.read_metadata(tmp_path / "folder" / DATA)
+    assert [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)] == [25, 25, 25, 25, 1]
+
+
+@MECHANISMS
+def test_another_key_gives_other_bytes(mechanism: str, tmp_path: Path) -> None:
+    one = written(INPUTS["every type"], USUAL, tmp_path / "one", mechanism)
+    draws = Draws.unsafe_test_key(known_key(2))
+    assert written(INPUTS["every type"], USUAL, tmp_path / "other", mechanism, draws) != one
+
+
+# ----------------------------------------------------------------------------------------------------------- right rows
+
+
+@MECHANISMS
+@pytest.mark.usefixtures("sizes")
+@pytest.mark.parametrize("engine", [LocalEngine(7, 2, 0), LocalEngine(1000, 1)], ids=["in pieces", "at once"])
+def test_rows_are_replaced_one_by_one_and_sorted_by_their_words(
+    engine: LocalEngine, mechanism: str, given_input: Input, tmp_path: Path
+) -> None:
+    """The whole table in one piece: every value coded and replaced, every row put where its word says."""
+    written(given_input, engine, tmp_path / "folder", mechanism)
+    _, found, rewrite = surveyed(given_input, USUAL, tmp_path, mechanism)
+    (batch,) = given_input.table.combine_chunks().to_batches()
+    rows = rewrite(found.preparation(batch), 0)
+    words = DRAWS.stream("order").words(0, found.histogram.total).tolist()
+    order = sorted(range(len(words)), key=words.__getitem__)
+    published_table = pq.read_table(tmp_path / "folder" / DATA)
+    for column in found.columns:
+        decoded = column.decode(rows[column.name])
+        values = decoded.to_pylist() if isinstance(decoded, pa.Array) else list(decoded)
+        assert published_table.column(column.name).to_pylist() == [values[row] for row in order]
+
+
+@MECHANISMS
+def test_public_columns_are_the_original_ones(mechanism: str, given_input: Input, tmp_path: Path) -> None:
+    written(given_input, LocalEngine(7, 2, 0), tmp_path / "folder", mechanism)
+    sensitive = given_input.schema.sensitive
+
+    def rows(table: pa.Table) -> list[str]:
+        held = table.to_pylist() if given_input.schema.nulls == "value" else with_sensitive(table, sensitive)
+        return sorted(repr([_plain(row[name]) for name in table.column_names if name != sensitive]) for row in held)
+
+    assert rows(pq.read_table(tmp_path / "folder" / DATA)) == rows(given_input.table)
+
+
+def with_sensitive(table: pa.Table, sensitive: str) -> list[dict[str, Any]]:
+    return [row for row in table.to_pylist() if row[sensitive] is not None]
+
+
+def _plain(value: Any) -> Any:
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+# --------------------------------------------------------------------------------------------------------- every source
+
+
+def _csv(table: pa.Table, folder: Path) -> Any:
+    pa_csv.write_csv(table, folder / "people.csv")
+    return folder / "people.csv"
+
+
+def _parquet(table: pa.Table, folder: Path) -> Any:
+    pq.write_table(table, folder / "people.parquet", row_group_size=13)
+    return folder / "people.parquet"
+
+
+def _parts(table: pa.Table, folder: Path) -> Any:
+    (folder / "people").mkdir()
+    for number, first in enumerate(range(0, len(table), 40)):
+        pq.write_table(table.slice(first, 40), folder / "people" / f"part-{number}.parquet")
+    return folder / "people"
+
+
+def _chunks(table: pa.Table, folder: Path) -> Any:
+    return pa.concat_tables([table.slice(first, 9) for first in range(0, len(table), 9)])
+
+
+def _stream(table: pa.Table, folder: Path) -> Any:
+    return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(11))
+
+
+@pytest.mark.parametrize(
+    "offer",
+    [_csv, _parquet, _parts, _chunks, _stream, lambda table, folder: table.to_pandas()],
+    ids=["CSV", "Parquet", "several files", "chunks", "stream", "pandas"],
+)
+def test_same_rows_give_the_same_bytes_from_every_source(
+    offer: Callable[[pa.Table, Path], Any], tmp_path: Path
+) -> None:
+    table = people(ROWS, weight=[50.5, 61.25, None])
+    expected = published(table, tmp_path / "expected").folder
+    found = published(offer(table, tmp_path), tmp_path / "found", engine=LocalEngine(7, 2, 0)).folder
+    assert (found / DATA).read_bytes() == (expected / DATA).read_bytes()
+
+
+@pytest.mark.parametrize("engine", [USUAL, LocalEngine(7, 2, 0)], ids=["in memory", "on disk"])
+def test_publishing_leaves_the_release_and_nothing_else(engine: LocalEngine, tmp_path: Path) -> None:
+    published(every_type(), tmp_path / "release", engine=engine)
+    assert os.listdir(tmp_path) == ["release"]
+    assert sorted(os.listdir(tmp_path / "release")) == ["README.md", DATA, "datapackage.json", "weights.parquet"]
+
+
+def test_progress_is_told_up_to_the_last_row(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    engine = LocalEngine(10, 2, 0, progress=lambda *each: told.append(each))
+    published(every_type(), tmp_path / "release", engine=engine)
+    assert list(dict.fromkeys(stage for stage, *_ in told)) == ["counting", "rewriting", "writing"]
+    for stage in ("counting", "rewriting", "writing"):
+        done = [each for name, each, _ in told if name == stage]
+        assert done == sorted(done)
+        assert done[-1] == ROWS
+    assert {total for _, _, total in told} == {ROWS}
+
+
+# --------------------------------------------------------------------------------------- a table that changes meanwhile
+
+Change = Callable[[Path], Any]
+
+
+@dataclass
+class Meddler:
+    """Changes a file once, when a pass over it has come to its end."""
+
+    path: Path
+    stage: str
+    change: Change
+    has_changed: bool = False
+
+    def __call__(self, stage: str, done: int, total: int | None) -> None:
+        if stage == self.stage and done == ROWS and not self.has_changed:
+            self.has_changed = True
+            self.change(self.path)
+
+
+def meddled(table: pa.Table) -> pa.Table:
+    """Of the same size, with the same values in every column: two rows have exchanged their sex."""
+    values = table.column("sex").to_pylist()
+    values[0], values[1] = values[1], values[0]
+    return table.set_column(table.column_names.index("sex"), "sex", pa.array(values))
+
+
+def _writers() -> Iterator[Any]:
+    def to_csv(table: pa.Table, path: Path) -> None:
+        pa_csv.write_csv(table, path)
+
+    def to_parquet(table: pa.Table, path: Path) -> None:
+        pq.write_table(table, path)
+
+    yield pytest.param(to_csv, "people.csv", id="CSV")
+    yield pytest.param(to_parquet, "people.parquet", id="Parquet")
+
+
+CHANGES: Mapping[str, Callable[[pa.Table], pa.Table]] = {
+    "two cells exchanged": meddled,
+    "a new value": lambda table: people(len(table), sex=["F", "X"]),
+    "a value gone missing": lambda table: people(len(table), sex=["F", None]),
+    "rows appended": lambda table: people(len(table) + 4),
+    "rows removed": lambda table: table.slice(4),
+    "rows in another order": lambda table: table.take(list(reversed(range(len(table))))),
+    "another sensitive value": lambda table: people(len(table), disease=["flu", "cold", "HIV"]),
+    "a column of another type": lambda table: people(len(table), age=["old", "young"]),
+    "a column removed": lambda table: table.drop_columns(["sex"]),
+    "columns exchanged": lambda table: table.select(["sex", "age", "disease"]),
+    "a column renamed": lambda table: table.rename_columns({"sex": "gender"}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+@pytest.mark.parametrize("stage", ["counting", "rewriting"])
+@pytest.mark.parametrize(("write", "name"), list(_writers()))
+def test_table_that_changes_between_the_passes_is_refused(
+    write: Callable[[pa.Table, Path], None],
+    name: str,
+    stage: str,
+    change: Callable[[pa.Table], pa.Table],
+    tmp_path: Path,
+) -> None:
+    write(people(ROWS), tmp_path / name)
+    meddler = Meddler(tmp_path / name, stage, lambda path: write(change(people(ROWS)), path))
+    with pytest.raises(SourceError):
+        published(tmp_path / name, tmp_path / "release", engine=LocalEngine(7, 2, 0, progress=meddler))
+    assert meddler.has_changed
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda path: path.unlink(),
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(path.read_bytes()[:-9]),
+        lambda path: path.write_bytes(b"garbage" * 99),
+    ],
+    ids=["deleted", "emptied", "cut off", "overwritten"],
+)
+@pytest.mark.parametrize("stage", ["counting", "rewriting"])
+@pytest.mark.parametrize(("write", "name"), list(_writers()))
+def test_table_that_is_lost_between_the_passes_is_refused(
+    write: Callable[[pa.Table, Path], None], name: str, stage: str, change: Change, tmp_path: Path
+) -> None:
+    write(people(ROWS), tmp_path / name)
+    meddler = Meddler(tmp_path / name, stage, change)
+    with pytest.raises(SourceError):
+        published(tmp_path / name, tmp_path / "release", engine=LocalEngine(7, 2, 0, progress=meddler))
+    assert set(os.listdir(tmp_path)) <= {name}
+
+
+@pytest.mark.parametrize("names", [["name 1", None], ["name 1", "other"]], ids=["a value gone missing", "other values"])
+def test_wide_column_that_changes_between_the_passes_is_refused(
+    names: list[str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its values are not remembered from the first pass, so only the digest of the table can tell."""
+    monkeypatch.setattr("sfumato.profile.MOST_VALUES", 20)
+    path = tmp_path / "people.parquet"
+    pq.write_table(people(ROWS, name=[f"name {row}" for row in range(ROWS)]), path)
+    meddler = Meddler(path, "counting", lambda path: pq.write_table(people(ROWS, name=names), path))
+    engine = LocalEngine(7, 2, 0, progress=meddler)
+    with pytest.raises(SourceError, match=r"^the table changed while it was read; publish it again"):
+        published(path, tmp_path / "release", schema=Schema.of("disease", keep=["name"]), engine=engine)
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_table_that_is_only_touched_is_published(tmp_path: Path) -> None:
+    pq.write_table(people(ROWS), tmp_path / "people.parquet")
+    meddler = Meddler(tmp_path / "people.parquet", "counting", lambda path: os.utime(path, (0, 0)))
+    release = published(meddler.path, tmp_path / "release", engine=LocalEngine(7, 2, 0, progress=meddler))
+    assert (meddler.has_changed, release.rows) == (True, ROWS)
+
+
+class Stop(Exception):
+    """What a user does who has seen enough."""
+
+
+@pytest.mark.parametrize("stage", ["counting", "rewriting", "writing"])
+def test_run_that_is_stopped_leaves_nothing(stage: str, tmp_path: Path) -> None:
+    def stop(now: str, done: int, total: int | None) -> None:
+        if now == stage:
+            raise Stop
+
+    with pytest.raises(Stop):
+        published(every_type(), tmp_path / "release", engine=LocalEngine(7, 2, 0, progress=stop))
+    assert os.listdir(tmp_path) == []
+
+
+def test_memory_source_is_read_twice_in_the_same_order() -> None:
+    source = MemorySource(every_type())
+    readings = [pa.Table.from_batches(source.batches(["age", "sex"], 7)) for _ in range(2)]
+    assert readings[0].equals(readings[1])
+
+
+# ---------------------------------------------------------------------------------------------------- the order of rows
+
+# Words that differ only in their lowest bits, or not at all, are what the fast way cannot tell apart.
+NEIGHBOURS = st.builds(
+    lambda word, more: (word + more) % 2**64, st.sampled_from([0, 2**63, 2**64 - 8]), st.integers(0, 9)
+)
+
+
+@given(st.lists(st.integers(0, 2**64 - 1) | NEIGHBOURS, max_size=60))
+@example([])
+@example([2**64 - 1])
+@example([5, 5])
+@example([1, 0])
+@example([2**64 - 1, 0, 2**64 - 1, 0])
+@example([7, 6, 5, 4, 3, 2, 1, 0])
+@example([2**63 + 1, 2**63])
+def test_positions_are_those_of_a_stable_sort(words: list[int]) -> None:
+    positions = positions_in_order(np.array(words, dtype=np.uint64))
+    assert positions.tolist() == sorted(range(len(words)), key=words.__getitem__)
+
+
+@given(st.integers(0, 2**32), st.integers(2, 3000))
+def test_positions_of_random_words_are_those_of_a_stable_sort(seed: int, rows: int) -> None:
+    words = np.random.default_rng(seed).integers(0, 2**64, rows, dtype=np.uint64)
+    assert (positions_in_order(words) == np.argsort(words, kind="stable")).all()
+
+
+@given(st.integers(0, 2**32), st.integers(2, 500), st.integers(1, 12))
+def test_positions_of_words_with_many_ties_are_those_of_a_stable_sort(seed: int, rows: int, bits: int) -> None:
+    words = np.random.default_rng(seed).integers(0, 2**bits, rows, dtype=np.uint64) << np.uint64(64 - bits)
+    assert (positions_in_order(words) == np.argsort(words, kind="stable")).all()
+
+
+def test_positions_leave_the_words_as_they_are() -> None:
+    words = np.array([3, 1, 2], dtype=np.uint64)
+    positions_in_order(words)
+    assert words.tolist() == [3, 1, 2]

@@ -1,0 +1,74 @@
+"""Releases for tests: publish a small table with a known key, and edit a release the way a stranger could."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.digest import file_digest
+from sfumato.engines.local import LocalEngine
+from sfumato.manifest import MANIFEST, manifest_digest
+from sfumato.publish import Request, publish
+from sfumato.release import Release
+from sfumato.schema import Schema
+from sfumato.spec import BreachBound
+
+SENSITIVE = "disease"
+BOUND = BreachBound("1/10", "1/2")
+
+
+def known_key(number: int) -> str:
+    """The known key of a number: fixed, so that a failure can be repeated."""
+    return f"{number:064x}"
+
+
+def published(  # noqa: PLR0913 - everything but the table and the place has a default
+    table: Any,
+    out: Path,
+    *,
+    schema: Schema | None = None,
+    bound: BreachBound = BOUND,
+    key: int | None = 0,
+    mechanism: str = "auto",
+    engine: LocalEngine | None = None,
+) -> Release:
+    """Publish a table with a known key (None: a secret one); `disease` is sensitive unless a schema says otherwise."""
+    request = Request(table, schema or Schema.of(SENSITIVE), bound, mechanism)
+    return publish(request, out, unsafe_test_key=None if key is None else known_key(key), engine=engine).release
+
+
+def people(rows: int = 60, **columns: Sequence[Any]) -> pa.Table:
+    """A table in which no public column tells the disease; further columns repeat to its length."""
+    repeated: Mapping[str, Sequence[Any]] = {
+        "age": [30, 40, 50, 60],
+        "sex": ["F", "M"],
+        SENSITIVE: [name for name in ("flu", "HIV", "cold", "asthma", "flu") for _ in range(4)],
+        **columns,
+    }
+    return pa.table({name: [values[row % len(values)] for row in range(rows)] for name, values in repeated.items()})
+
+
+def read_json(folder: Path) -> dict[str, Any]:
+    """The manifest of a release as JSON."""
+    written: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    return written
+
+
+def write_json(folder: Path, written: Any) -> None:
+    """Write a manifest as it is given, consistent or not."""
+    (folder / MANIFEST).write_text(json.dumps(written), encoding="utf-8")
+
+
+def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], Any] = lambda written: None) -> None:
+    """Change the manifest of a release, and make every digest fit again: nothing looks edited."""
+    written = read_json(folder)
+    for resource in written["resources"]:
+        if (path := folder / resource["path"]).is_file():
+            resource["hash"] = f"sha256:{file_digest(path)}"
+    change(written)
+    written["sfumato"]["digest"] = manifest_digest(written)
+    write_json(folder, written)

@@ -1,0 +1,70 @@
+"""The public names: what is listed here is promised, and a change of this list is a change of the promise."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import sfumato
+from sfumato.errors import SfumatoError
+
+NAMES = [
+    "Bins",
+    "BreachBound",
+    "Chosen",
+    "Estimate",
+    "Histogram",
+    "InfeasibleError",
+    "InternalError",
+    "Interval",
+    "LocalEngine",
+    "MissingExtraError",
+    "NullPolicy",
+    "Publication",
+    "QueryError",
+    "Release",
+    "ReleaseFormatError",
+    "Request",
+    "Role",
+    "Schema",
+    "SchemaError",
+    "SfumatoError",
+    "SourceError",
+    "SpecError",
+    "TargetError",
+    "Verification",
+    "choose",
+    "plan_table",
+    "publish",
+    "verify",
+]
+
+
+def test_public_names_are_these() -> None:
+    assert sfumato.__all__ == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_public_name_can_be_imported_and_is_documented(name: str) -> None:
+    found = getattr(sfumato, name)
+    assert inspect.getdoc(found)
+    assert found.__module__.startswith("sfumato.")
+
+
+def test_star_import_gives_the_public_names() -> None:
+    scope: dict[str, object] = {}
+    exec("from sfumato import *", scope)
+    assert set(scope) - {"__builtins__"} == set(NAMES)
+
+
+def test_every_error_is_public() -> None:
+    def tree(kind: type[SfumatoError]) -> set[str]:
+        return {kind.__name__}.union(*map(tree, kind.__subclasses__()))
+
+    assert tree(SfumatoError) == {name for name in NAMES if name.endswith("Error")}
+
+
+def test_package_tells_what_it_is_for() -> None:
+    assert sfumato.__doc__
+    assert "publish" in sfumato.__doc__

@@ -1,0 +1,155 @@
+"""An estimate and its score interval; the worked numbers were computed with an independent implementation."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.draws import Draws
+from sfumato.errors import QueryError
+from sfumato.estimate import DEFAULT_LEVEL, Estimate, score_interval
+from sfumato.histogram import Histogram
+from sfumato.mechanisms import uniform
+from sfumato.spec import BreachBound
+from sfumato.tally import Moments, Tally
+
+
+@dataclass(frozen=True)
+class Worked:
+    """A count of one value: `hits` of `rows` rows show it."""
+
+    hits: int
+    rows: int
+    amplification: str
+    domain_size: int
+    value: str
+    variance: float
+    interval: tuple[float, float]
+
+
+EXAMPLES = pytest.mark.parametrize(
+    "worked",
+    [
+        pytest.param(
+            Worked(40, 1000, "12/5", 50, "5280/7", 51575.51020408162, (370.18163764396417, 1270.09695049412)),
+            id="inside the range",
+        ),
+        pytest.param(Worked(0, 25, "3", 13, "-25/2", 87.5, (-15.486844204546989, 11.614867718364682)), id="below zero"),
+        pytest.param(
+            Worked(25, 25, "3", 13, "175", 225.0, (121.18132692527927, 249.9466965885384)), id="above the rows"
+        ),
+    ],
+)
+
+
+def moments_of(worked: Worked) -> Moments:
+    """What uniform perturbation makes of the rows."""
+    amplification, size = Fraction(worked.amplification), worked.domain_size
+    histogram = Histogram(tuple(range(size)), (worked.rows,) * size)
+    spec = BreachBound("1/10", amplification / (9 + amplification))
+    design = uniform.design(uniform.plan(histogram, spec, None, Draws.unsafe_test_key("00" * 32)))
+    counts = np.array([worked.hits, worked.rows - worked.hits] + [0] * (size - 2))
+    return uniform.reconstruct(design, Tally(counts), np.arange(size) == 0)
+
+
+def estimate_of(moments: Moments) -> Estimate:
+    return Estimate.of(moments, "method", "assumption")
+
+
+@EXAMPLES
+def test_estimate_is_the_worked_one(worked: Worked) -> None:
+    estimate = estimate_of(moments_of(worked))
+    assert estimate.value == pytest.approx(float(Fraction(worked.value)), rel=1e-9)
+    assert estimate.standard_error**2 == pytest.approx(worked.variance, rel=1e-9)
+
+
+@EXAMPLES
+def test_score_interval_is_the_worked_one(worked: Worked) -> None:
+    assert score_interval(moments_of(worked), 0.95) == pytest.approx(worked.interval, rel=1e-9)
+
+
+@EXAMPLES
+def test_interval_is_the_score_interval_within_the_range_of_a_count(worked: Worked) -> None:
+    clipped = [min(max(end, 0), worked.rows) for end in worked.interval]
+    assert estimate_of(moments_of(worked)).interval(0.95) == pytest.approx(clipped, rel=1e-9)
+
+
+def test_estimate_travels_with_its_method_and_assumption() -> None:
+    estimate = Estimate.of(Moments(1.0, 4.0, 0.0, 10), "method", "assumption")
+    assert (estimate.method, estimate.assumption, estimate.standard_error) == ("method", "assumption", 2.0)
+
+
+@st.composite
+def all_moments(draw: st.DrawFn) -> Moments:
+    """What any release gives: a wanted record shows a wanted value with chance `wanted`, another one with `other`."""
+    other = draw(st.floats(0.001, 0.9))
+    wanted = draw(st.floats(other + 0.01, 0.999))
+    rows = draw(st.integers(1, 10**6))
+    hits = draw(st.integers(0, rows))
+    kept = wanted - other
+    at_zero, at_most = (rows * chance * (1 - chance) / kept**2 for chance in (other, wanted))
+    return Moments((hits - rows * other) / kept, at_zero, (at_most - at_zero) / rows, rows)
+
+
+@given(all_moments(), st.floats(0.01, 0.999))
+def test_score_interval_ends_where_a_test_just_does_not_reject(moments: Moments, level: float) -> None:
+    low, high = score_interval(moments, level)
+    assert low < high
+    score = NormalDist().inv_cdf((1 + level) / 2)
+    for end in (low, high):
+        variance = moments.variance_base + moments.variance_slope * end
+        assert (moments.value - end) ** 2 == pytest.approx(score**2 * variance, rel=1e-4, abs=1e-6 * moments.most)
+
+
+@given(all_moments(), st.floats(0.01, 0.98), st.floats(0.001, 0.019))
+def test_interval_is_wider_at_a_higher_level(moments: Moments, level: float, more: float) -> None:
+    narrow, wide = (estimate_of(moments).interval(each) for each in (level, level + more))
+    assert wide.low <= narrow.low <= narrow.high <= wide.high
+    narrow, wide = (score_interval(moments, each) for each in (level, level + more))
+    assert wide.high - wide.low > narrow.high - narrow.low
+
+
+@given(all_moments(), st.floats(0.01, 0.999))
+def test_interval_stays_within_the_range_of_a_count(moments: Moments, level: float) -> None:
+    low, high = estimate_of(moments).interval(level)
+    assert 0 <= low <= high <= moments.most
+
+
+@given(all_moments(), st.floats(0.01, 0.999))
+def test_interval_holds_an_estimate_that_lies_within_the_range(moments: Moments, level: float) -> None:
+    low, high = estimate_of(moments).interval(level)
+    if 0 <= moments.value <= moments.most:
+        assert low - 1e-9 * moments.most <= moments.value <= high + 1e-9 * moments.most
+
+
+def test_interval_has_the_default_level() -> None:
+    estimate = estimate_of(Moments(700.0, 5e4, 2.0, 1000))
+    assert DEFAULT_LEVEL == 0.95
+    assert estimate.interval() == estimate.interval(0.95) != estimate.interval(0.9)
+
+
+@pytest.mark.parametrize("level", [0, 1, -0.5, 1.5, 95, math.nan, math.inf])
+def test_level_outside_zero_and_one_is_refused(level: float) -> None:
+    with pytest.raises(QueryError, match=r"^the level is .*, and must lie between 0 and 1, such as 0\.95\.$"):
+        Estimate.exact(3).interval(level)
+
+
+@pytest.mark.parametrize("count", [0, 1, 10**15])
+def test_exact_estimate_has_no_error(count: int) -> None:
+    estimate = Estimate.exact(count)
+    assert (estimate.value, estimate.standard_error) == (count, 0)
+    assert estimate.interval(0.999) == (count, count)
+    assert estimate.method == "exact count"
+
+
+def test_estimate_does_not_show_its_moments_but_keeps_them() -> None:
+    estimate = estimate_of(Moments(1.0, 4.0, 0.0, 10))
+    assert "moments" not in repr(estimate)
+    assert estimate.moments.most == 10

@@ -1,0 +1,450 @@
+"""Verification: from its files alone a release must show what it promises, and beside the original that it keeps it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from enumeration import transition_law
+from releases import BOUND, edit_manifest, people, published
+from sfumato.audit.original import verify
+from sfumato.audit.promise import Law, published_law, worst_posterior
+from sfumato.audit.verify import FIT, verify_folder
+from sfumato.draws import Draws
+from sfumato.engines.local import open_parquet
+from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.histogram import Histogram
+from sfumato.manifest import DATA, FILES, WEIGHTS
+from sfumato.mechanisms import uniform
+from sfumato.release import pack
+from sfumato.schema import Bins, Schema
+from sfumato.spec import BreachBound
+from strategies import breach_bounds, fine_breach_bounds, histograms, shares
+
+ALONE = ["files", "schema", "metadata", "domain", "promise", "weights", FIT]
+WITH_ORIGINAL = ["public columns", "posteriors"]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release that nobody changes."""
+    return published(people(), tmp_path_factory.mktemp("verify") / "release", key=None).folder
+
+
+@pytest.fixture
+def folder(made: Path, tmp_path: Path) -> Path:
+    """A release of one's own."""
+    return Path(shutil.copytree(made, tmp_path / "release"))
+
+
+def failed(release: Path, original: Any = None) -> list[str]:
+    """The names of the checks that a release fails."""
+    return [check.name for check in verify(release, original).checks if not check.passed]
+
+
+def failed_alone(release: Path) -> list[str]:
+    """The same, without opening the release first, which refuses some of what is checked here."""
+    return [check.name for check in verify_folder(release).checks if not check.passed]
+
+
+def test_whole_release_passes_every_check(made: Path) -> None:
+    found = verify(made)
+    assert found.passed
+    assert [check.name for check in found.checks] == ALONE
+    assert all(check.detail.endswith(".") for check in found.checks)
+
+
+def test_whole_release_passes_beside_its_original(made: Path) -> None:
+    found = verify(made, people())
+    assert found.passed
+    assert [check.name for check in found.checks] == [*ALONE, *WITH_ORIGINAL]
+
+
+def test_release_in_one_file_is_verified_too(made: Path, tmp_path: Path) -> None:
+    pack(made, tmp_path / "release.zip")
+    assert verify(tmp_path / "release.zip").passed
+    assert verify(tmp_path / "release.zip", people()).passed
+
+
+def test_release_of_a_test_key_is_unfit_and_nothing_else(tmp_path: Path) -> None:
+    assert failed(published(people(), tmp_path / "release", key=5).folder, people()) == [FIT]
+
+
+# ---------------------------------------------------------------------------------------------------------------- files
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("place", [0, 100, -1], ids=["first byte", "some byte", "last byte"])
+def test_changed_file_is_noticed(folder: Path, name: str, place: int) -> None:
+    content = bytearray((folder / name).read_bytes())
+    content[place] ^= 1
+    (folder / name).write_bytes(content)
+    assert failed(folder) == ["files"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_longer_and_shorter_files_are_noticed(folder: Path, name: str) -> None:
+    content = (folder / name).read_bytes()
+    for other in (content + b"\n", content[:-1], b""):
+        (folder / name).write_bytes(other)
+        assert failed(folder) == ["files"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_missing_file_is_noticed(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    assert failed_alone(folder) == ["files"]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", ".hidden", "data.parquet.bak"])
+def test_additional_file_is_noticed(folder: Path, name: str) -> None:
+    (folder / name).write_text("x")
+    found = verify(folder).checks[0]
+    assert not found.passed
+    assert name in found.detail
+
+
+def test_file_that_the_manifest_does_not_list_is_noticed(folder: Path) -> None:
+    edit_manifest(folder, lambda written: written["resources"].pop())
+    assert failed(folder) == ["files"]
+
+
+def test_file_that_the_manifest_lists_twice_is_noticed(folder: Path) -> None:
+    edit_manifest(folder, lambda written: written["resources"].append(written["resources"][0]))
+    assert failed(folder) == ["files"]
+
+
+@pytest.mark.parametrize("path", ["../secret.txt", "/etc/hostname", "datapackage.json"])
+def test_manifest_cannot_point_at_other_files(folder: Path, path: str) -> None:
+    edit_manifest(folder, lambda written: written["resources"][2].update(path=path))
+    assert failed(folder) == ["files"]
+
+
+# ---------------------------------------------------------------------------------------- edited, with digests that fit
+
+
+def rewrite(folder: Path, name: str, change: Callable[[pa.Table], pa.Table]) -> None:
+    """Change a table of the release, and make every digest fit again."""
+    table = change(pq.read_table(folder / name))
+    with open_parquet(folder / name, table.schema) as writer:
+        writer.write_table(table)
+    edit_manifest(folder)
+
+
+def with_cell(table: pa.Table, column: str, row: int, value: Any) -> pa.Table:
+    """The table with another value in one cell."""
+    values = table.column(column).to_pylist()
+    values[row] = value
+    field = table.schema.field(column)
+    return table.set_column(table.schema.names.index(column), field, pa.array(values, field.type))
+
+
+def test_rewriting_a_release_as_it_was_is_not_noticed(folder: Path) -> None:
+    rewrite(folder, DATA, lambda table: table)
+    rewrite(folder, WEIGHTS, lambda table: table)
+    assert failed(folder, people()) == []
+
+
+def test_value_outside_the_domain_is_noticed(folder: Path) -> None:
+    rewrite(folder, DATA, lambda table: with_cell(table, "disease", 59, "plague"))
+    assert failed(folder) == ["domain"]
+
+
+def test_missing_value_outside_the_domain_is_noticed(folder: Path) -> None:
+    def change(table: pa.Table) -> pa.Table:
+        nullable = pa.schema([pa.field(field.name, field.type) for field in table.schema])
+        return with_cell(table.cast(nullable), "disease", 0, None)
+
+    rewrite(folder, DATA, change)
+    assert failed(folder) == ["domain"]
+
+
+def test_another_value_of_the_domain_cannot_be_noticed(folder: Path) -> None:
+    rewrite(folder, DATA, lambda table: with_cell(table, "disease", 0, "HIV"))
+    assert failed(folder) == []
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.rename_columns({"sex": "gender"}),
+        lambda table: table.select(["sex", "age", "disease"]),
+        lambda table: table.drop_columns(["sex"]),
+        lambda table: table.append_column("more", pa.array([1] * 60)),
+        lambda table: table.set_column(0, "age", table.column("age").cast(pa.string())),
+    ],
+    ids=["renamed", "reordered", "left out", "added", "another type"],
+)
+def test_other_columns_than_the_manifest_says_are_noticed(folder: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    rewrite(folder, DATA, change)
+    assert "schema" in failed(folder)
+
+
+def raised(retention: str, digits: int) -> str:
+    """The retention with 1 added to the last of so many digits."""
+    return str(Fraction(retention) + Fraction(1, 10**digits))
+
+
+@pytest.mark.parametrize("digits", [1, 6, 40])
+def test_retention_that_is_too_large_by_one_digit_breaks_the_promise(folder: Path, digits: int) -> None:
+    def change(written: dict[str, Any]) -> None:
+        design = written["sfumato"]["design"]
+        design["retention"] = raised(design["retention"], digits)
+
+    edit_manifest(folder, change)
+    assert "promise" in failed_alone(folder)
+
+
+def test_smaller_retention_keeps_the_promise_and_contradicts_the_weights(folder: Path) -> None:
+    edit_manifest(folder, lambda written: written["sfumato"]["design"].update(retention="1/2"))
+    assert failed(folder) == ["weights"]
+
+
+def test_tighter_bound_than_was_planned_for_breaks_the_promise(folder: Path) -> None:
+    edit_manifest(folder, lambda written: written["sfumato"]["design"].update(posterior="499999999/1000000000"))
+    assert failed_alone(folder) == ["promise"]
+
+
+@pytest.mark.parametrize("domain", [["HIV", "asthma", "cold"], ["HIV", "asthma", "cold", "flu", "gout"]])
+def test_another_domain_is_noticed(folder: Path, domain: list[str]) -> None:
+    edit_manifest(folder, lambda written: written["sfumato"]["design"].update(domain=domain))
+    assert "weights" in failed_alone(folder)
+
+
+def test_domain_that_names_a_value_twice_is_refused(folder: Path) -> None:
+    domain = ["HIV", "asthma", "cold", "flu", "flu"]
+    edit_manifest(folder, lambda written: written["sfumato"]["design"].update(domain=domain))
+    with pytest.raises(ReleaseFormatError, match=r"^the design's retention or domain is out of range\.$"):
+        verify(folder)
+
+
+@pytest.mark.parametrize("name", [DATA, WEIGHTS])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"write_statistics": ["{column}"], "store_schema": False},
+        {"write_statistics": False, "store_schema": True},
+    ],
+    ids=["statistics of one column", "stored schema"],
+)
+def test_statistics_and_metadata_are_noticed(folder: Path, name: str, options: dict[str, Any]) -> None:
+    table = pq.read_table(folder / name)
+    columns = options["write_statistics"] and [table.schema.names[1]]
+    pq.write_table(table, folder / name, **{**options, "write_statistics": columns})
+    edit_manifest(folder)
+    assert failed(folder) == ["metadata"]
+
+
+def test_metadata_of_the_file_are_noticed(folder: Path) -> None:
+    rewrite(folder, DATA, lambda table: table.replace_schema_metadata({"source": "people.csv"}))
+    table = pq.read_table(folder / DATA)
+    with pq.ParquetWriter(folder / DATA, table.schema, write_statistics=False, store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({"source": "people.csv"})
+    edit_manifest(folder)
+    assert failed(folder) == ["metadata"]
+
+
+@pytest.mark.parametrize("column", ["if_equal", "otherwise"])
+@pytest.mark.parametrize("row", [0, 3])
+def test_weight_that_is_wrong_in_its_last_bit_is_noticed(folder: Path, column: str, row: int) -> None:
+    def change(table: pa.Table) -> pa.Table:
+        return with_cell(table, column, row, np.nextafter(table.column(column)[row].as_py(), 9))
+
+    rewrite(folder, WEIGHTS, change)
+    assert failed(folder) == ["weights"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: table.take([1, 0, 2, 3]),
+        lambda table: table.slice(0, 3),
+        lambda table: pa.concat_tables([table, table.slice(0, 1)]),
+    ],
+    ids=["reordered", "one left out", "one twice"],
+)
+def test_weights_of_other_values_are_noticed(folder: Path, change: Callable[[pa.Table], pa.Table]) -> None:
+    rewrite(folder, WEIGHTS, change)
+    assert failed(folder) == ["weights"]
+
+
+@pytest.mark.parametrize("fit", [False, None, 1, "yes"])
+def test_release_that_does_not_say_that_it_is_fit_is_not(folder: Path, fit: Any) -> None:
+    edit_manifest(folder, lambda written: written["sfumato"].update(fit_to_publish=fit))
+    assert failed(folder) == [FIT]
+
+
+def test_mechanism_without_a_law_here_is_refused() -> None:
+    with pytest.raises(ReleaseFormatError, match=r"^the mechanism 'magic' cannot be verified by this version\.$"):
+        published_law({"mechanism": "magic"})
+
+
+# ---------------------------------------------------------------------------------------------------- with the original
+
+
+def swapped(table: pa.Table, column: str, one: int, other: int) -> pa.Table:
+    """The table with two cells of a column exchanged."""
+    values = table.column(column).to_pylist()
+    return with_cell(with_cell(table, column, one, values[other]), column, other, values[one])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: with_cell(table, "age", 17, 31),
+        lambda table: with_cell(table, "sex", 0, None),
+        lambda table: swapped(table, "sex", 0, 1),
+        lambda table: table.slice(1),
+        lambda table: pa.concat_tables([table, table.slice(0, 1)]),
+        lambda table: pa.concat_tables([table.slice(1), table.slice(1, 1)]),
+        lambda table: people(60, age=[30, 40, 50, 61]),
+    ],
+    ids=["changed", "emptied", "swapped", "one fewer", "one more", "one for another", "another table"],
+)
+def test_public_columns_that_are_not_the_original_ones_are_noticed(
+    made: Path, change: Callable[[pa.Table], pa.Table]
+) -> None:
+    assert failed(made, change(people())) == ["public columns"]
+
+
+def test_changed_public_cell_of_the_release_is_noticed(folder: Path) -> None:
+    rewrite(folder, DATA, lambda table: with_cell(table, "age", 3, 99))
+    assert failed(folder) == []
+    assert failed(folder, people()) == ["public columns"]
+
+
+def test_original_may_come_in_another_order(made: Path) -> None:
+    assert failed(made, people().sort_by("disease")) == []
+
+
+def test_original_with_a_value_outside_the_domain_is_noticed(made: Path) -> None:
+    assert failed(made, with_cell(people(), "disease", 0, "plague")) == ["posteriors"]
+
+
+def test_original_without_a_published_column_is_refused(made: Path) -> None:
+    with pytest.raises(ReleaseFormatError, match=r"is not the original of this release: it has no column 'sex'\.$"):
+        verify(made, people().drop_columns(["sex"]))
+
+
+def test_original_of_other_types_is_refused(made: Path) -> None:
+    assert failed(made, people(age=["old", "young"])) == ["public columns"]
+    with pytest.raises(ReleaseFormatError, match=r"^the release cannot be compared with that table"):
+        verify(made, people(disease=[1, 2, 3]))
+
+
+def test_columns_that_were_not_published_do_not_matter(made: Path) -> None:
+    assert failed(made, people(name=["Ann", "Bob", "Cy"])) == []
+
+
+def test_bins_and_missing_values_are_treated_as_in_publishing(tmp_path: Path) -> None:
+    table = people(70, disease=["flu", "cold", None, "HIV", "flu", "asthma", "cold"])
+    schema = Schema.of("disease", bins={"age": Bins.parse("0,45,90")}, nulls="drop")
+    release = published(table, tmp_path / "release", schema=schema, key=None)
+    assert release.rows == 60
+    assert failed(release.folder, table) == []
+    assert failed(release.folder, with_cell(table, "age", 0, 31)) == []
+    assert failed(release.folder, with_cell(table, "age", 0, 46)) == ["public columns"]
+
+
+def test_original_can_be_a_file(tmp_path: Path) -> None:
+    table = people(60, code=["007", "010"])
+    pa_csv.write_csv(table, tmp_path / "people.csv")
+    pq.write_table(table, tmp_path / "people.parquet")
+    release = published(table, tmp_path / "release", key=None)
+    assert failed(release.folder, tmp_path / "people.csv") == []
+    assert failed(release.folder, str(tmp_path / "people.parquet")) == []
+
+
+def test_posteriors_are_those_of_the_original(tmp_path: Path) -> None:
+    """The odds of the 5 records of 100 rise nine times: 9 * 5 against 95, which is 45 of 140 or 9/28."""
+    table = people(100, disease=["HIV"] * 5 + ["flu"] * 45 + ["cold"] * 50)
+    detail = verify(published(table, tmp_path / "release").folder, table).checks[-1].detail
+    assert detail == (
+        "of 1 values with a share within 1/10, none can be believed with more than 9/28 (about 0.3214); promised: 1/2."
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------- exact laws
+
+
+def full_law(size: int, law: Law) -> list[list[Fraction]]:
+    """The whole matrix: the chance of each published value (column) for each true one (row)."""
+    return [[law.same if shown == true else law.other for shown in range(size)] for true in range(size)]
+
+
+def posteriors(counts: list[int], law: Law) -> list[list[Fraction]]:
+    """Bayes' rule, written out: the chance of each true value (row) for each published one (column)."""
+    matrix = full_law(len(counts), law)
+    seen = [sum(count * row[shown] for count, row in zip(counts, matrix, strict=True)) for shown in range(len(counts))]
+    return [
+        [count * chance / total for chance, total in zip(row, seen, strict=True)]
+        for count, row in zip(counts, matrix, strict=True)
+    ]
+
+
+def laws(size: int) -> st.SearchStrategy[Law]:
+    """The law of uniform perturbation with any retention."""
+    return shares(500).map(lambda retention: Law(retention + (1 - retention) / size, (1 - retention) / size))
+
+
+@given(st.data(), st.lists(st.integers(0, 50), min_size=2, max_size=7).filter(any))
+def test_worst_posterior_is_that_of_bayes_rule(data: st.DataObject, counts: list[int]) -> None:
+    prior = data.draw(shares(60))
+    law = data.draw(laws(len(counts)))
+    within = [Fraction(count, sum(counts)) <= prior for count in counts]
+    rows = posteriors(counts, law)
+    brute = max((max(row) for row, covered in zip(rows, within, strict=True) if covered), default=Fraction(0))
+    assert worst_posterior(counts, prior, law) == brute
+
+
+@given(st.integers(2, 6).flatmap(lambda size: st.tuples(st.just(size), laws(size))))
+def test_amplification_is_the_largest_ratio_of_the_whole_law(sized: tuple[int, Law]) -> None:
+    size, law = sized
+    columns = list(zip(*full_law(size, law), strict=True))
+    assert law.amplification == max(one / other for column in columns for one in column for other in column)
+
+
+def planned_law(histogram: Histogram, bound: BreachBound) -> Law:
+    """The law of the plan that was made for a table; an example for which there is none is passed over."""
+    try:
+        plan = uniform.plan(histogram, bound, None, Draws.unsafe_test_key("00" * 32))
+    except InfeasibleError:
+        reject()
+    return published_law({"mechanism": "uniform", "design": uniform.design(plan).to_json()})
+
+
+@settings(max_examples=50)
+@given(histograms(max_size=5), breach_bounds() | fine_breach_bounds())
+def test_no_covered_value_of_any_table_is_believed_beyond_the_bound(histogram: Histogram, bound: BreachBound) -> None:
+    law = planned_law(histogram, bound)
+    assert worst_posterior(histogram.counts, bound.prior, law) <= bound.posterior
+
+
+@given(breach_bounds(60), st.integers(2, 5))
+def test_value_as_frequent_as_the_prior_is_believed_as_much_as_the_bound_allows(bound: BreachBound, size: int) -> None:
+    """The bound is tight: a record that shows a value of share `prior` makes it as likely as `posterior`."""
+    total = bound.prior.denominator
+    counts = [bound.prior.numerator, total - bound.prior.numerator, *[0] * (size - 2)]
+    law = planned_law(Histogram(tuple(range(size)), tuple(counts)), bound)
+    assert worst_posterior(counts, bound.prior, law) == bound.posterior
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("bound", [BOUND, BreachBound("1/13", "1/4")], ids=["wide", "narrow"])
+def test_published_law_is_what_the_sampler_does(size: int, bound: BreachBound) -> None:
+    histogram = Histogram(tuple("abcde"[:size]), (1,) * size)
+    plan = uniform.plan(histogram, bound, None, Draws.unsafe_test_key("00" * 32))
+    law = published_law({"mechanism": "uniform", "design": uniform.design(plan).to_json()})
+    assert transition_law(uniform, plan, size) == full_law(size, law)  # type: ignore[arg-type]
