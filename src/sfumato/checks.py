@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -13,13 +12,14 @@ from sfumato.columns import CodedColumn, PublishedColumn, RawColumn
 from sfumato.csv_source import OVERSIZED
 from sfumato.errors import SchemaError
 from sfumato.histogram import Histogram
-from sfumato.profile import MOST_VALUES, Association, ColumnProfile, Profile
+from sfumato.profile import MOST_VALUES, Association, ColumnProfile, Numbers, Profile
 from sfumato.schema import NullPolicy, Schema
 from sfumato.spec import BreachBound
 from sfumato.values import Value, display, field_type
 
 LONGEST_VALUE = 1000
-TELLING_SHARE = Fraction(1, 2)
+SMALLEST_GROUP = 20
+"""In smaller groups a value is above any share by chance too often to be worth a notice."""
 NAMED_VALUES = 5
 
 
@@ -67,7 +67,9 @@ def _published(column: ColumnProfile, rows: int, schema: Schema) -> PublishedCol
     if column.is_wide:
         return RawColumn(column.name, column.type, column.missing > 0)
     if column.name in schema.bins:
-        return CodedColumn(column.name, pa.array(schema.bins[column.name].labels), column.missing > 0)
+        # By the policy and not by the records: whether somebody's value is missing must not show in the domain.
+        has_missing = schema.nulls is NullPolicy.VALUE if is_sensitive else column.missing > 0
+        return CodedColumn(column.name, pa.array(schema.bins[column.name].labels), has_missing)
     if column.name in schema.domains:
         return _declared(column, schema.domains[column.name])
     return CodedColumn(column.name, column.values, column.missing > 0)
@@ -103,8 +105,8 @@ def _is_whole_microseconds(values: pa.Array) -> bool:
 def _check_alone(column: ColumnProfile, rows: int, *, is_sensitive: bool) -> None:
     if column.is_wide:
         why = f"has more than {MOST_VALUES:,} different values"
-    elif 2 * column.alone > rows:
-        why = f"is nearly unique ({column.alone} of {rows} records are alone with their value)"
+    elif 2 * column.alone > (filled := rows - column.missing):
+        why = f"is nearly unique ({column.alone} of the {filled} records that have one are alone with their value)"
     else:
         return
     if is_sensitive:
@@ -139,11 +141,9 @@ def _declared(column: ColumnProfile, declared: Sequence[Value]) -> CodedColumn:
     domain = typed_domain(column, declared)
     outside = column.values.filter(pc.invert(pc.is_in(column.values, domain)))
     if len(outside):
-        named = ", ".join(repr(display(value)) for value in outside[:NAMED_VALUES].to_pylist())
-        more = f" and {len(outside) - NAMED_VALUES} more" if len(outside) > NAMED_VALUES else ""
         raise SchemaError(
-            f"column {column.name!r} holds values outside its declared domain: {named}{more}; correct the table or "
-            "add them to the domain."
+            f"column {column.name!r} holds values outside its declared domain: {_listed(outside.to_pylist())}; correct "
+            "the table or add them to the domain."
         )
     if column.missing and None not in declared:
         raise SchemaError(
@@ -162,26 +162,50 @@ def typed_domain(column: ColumnProfile, declared: Sequence[Value]) -> pa.Array:
         else:
             domain = pa.array(present, type=column.type)
     except (pa.ArrowException, TypeError, OverflowError) as error:
-        raise SchemaError(f"the domain of {column.name!r} holds a value that is no {column.type}.") from error
+        raise SchemaError(
+            f"the domain of {column.name!r} holds a value that is no {column.type}, as the column is; correct the "
+            f"domain, or read the column as text (--text {column.name})."
+        ) from error
     if len(domain.unique()) != len(declared) - (None in declared):
         raise SchemaError(f"the domain of {column.name!r} names a value twice; name each value once.")
     return domain
+
+
+def _listed(values: Sequence[Value]) -> str:
+    """The first few values, and how many more there are."""
+    named = ", ".join(repr(display(value)) for value in values[:NAMED_VALUES])
+    return f"{named} and {len(values) - NAMED_VALUES} more" if len(values) > NAMED_VALUES else named
 
 
 def notices(
     histogram: Histogram, bound: BreachBound, schema: Schema, associations: Iterable[Association], dropped: int
 ) -> list[str]:
     """What the holder should know: private advice, never written into a release."""
-    said = [*_dropped(dropped, schema), *_observed_domain(schema), *_frequent(histogram, bound, schema)]
-    return [*said, *_telling(histogram, schema, associations)]
+    said = [*_dropped(dropped, schema), *_unchecked_persons(schema), *_observed_domain(schema)]
+    said += _frequent(histogram, bound, schema)
+    return [*said, *(notice for each in associations for notice in _telling(each, bound, schema))]
 
 
 def _dropped(dropped: int, schema: Schema) -> list[str]:
-    return [f"{dropped} records without a {schema.sensitive!r} were left out."] if dropped else []
+    if not dropped:
+        return []
+    return [
+        f"{dropped} records without a {schema.sensitive!r} were left out; whoever misses a person's record in the "
+        "release learns that the value was missing."
+    ]
+
+
+def _unchecked_persons(schema: Schema) -> list[str]:
+    if schema.person is not None:
+        return []
+    return [
+        "nothing says whose row is whose, so it was not checked that each person has one row, as the promise assumes; "
+        "name the column that tells (--person COL)."
+    ]
 
 
 def _observed_domain(schema: Schema) -> list[str]:
-    if schema.sensitive in schema.domains or schema.sensitive in schema.bins:
+    if schema.is_declared:
         return []
     return [
         f"the domain of {schema.sensitive!r} was taken from the table, so the release tells which values occur; "
@@ -193,30 +217,40 @@ def _frequent(histogram: Histogram, bound: BreachBound, schema: Schema) -> list[
     frequent = histogram.above(bound.prior)
     if not frequent:
         return []
-    named = ", ".join(repr(display(value)) for value in frequent[:NAMED_VALUES])
-    more = f" and {len(frequent) - NAMED_VALUES} more" if len(frequent) > NAMED_VALUES else ""
     return [
-        f"{named}{more} of {schema.sensitive!r} are more frequent than the prior {bound.prior}: whoever knows the "
-        f"frequencies already believes these values more than the bound speaks of, so for them only the odds are "
-        f"bounded (by a factor of {bound.amplification}); the other values are covered in full."
+        f"more frequent in {schema.sensitive!r} than the prior {bound.prior}: {_listed(frequent)}. Whoever knows the "
+        f"frequencies believes such a value more than the bound speaks of, so for it only the odds are bounded (by a "
+        f"factor of {bound.amplification}); the other values are covered in full."
     ]
 
 
-def _telling(histogram: Histogram, schema: Schema, associations: Iterable[Association]) -> list[str]:
-    """Name public columns that nearly tell the sensitive value: publishing them undoes the protection."""
-    said = []
-    blind = Fraction(max(histogram.counts), histogram.total)
-    for each in associations:
-        if not each.is_complete:
-            said.append(
-                f"whether {each.column!r} tells {schema.sensitive!r} was not checked: the two have too many pairs of "
-                "values."
-            )
-        # Half of the distance between guessing blindly and knowing for certain.
-        elif each.share > blind + (1 - blind) * TELLING_SHARE:
-            said.append(
-                f"public column {each.column!r} nearly tells {schema.sensitive!r}: guessing from it alone is right for "
-                f"{float(each.share):.0%} of the records (blindly: {float(blind):.0%}); drop or coarsen it, because no "
-                "perturbation can hide what another column says."
-            )
-    return said
+def _telling(association: Association, bound: BreachBound, schema: Schema) -> list[str]:
+    """Name a public column that nearly tells the sensitive value: no perturbation hides what another column says."""
+    column, pairs = association.column, association.pairs
+    if pairs is None:
+        return [f"whether {column!r} tells {schema.sensitive!r} was not checked: there are too many pairs of values."]
+    rows = int(pairs.sum())
+    # One record less in each group: a record must not vouch for itself, or every small group would seem to tell.
+    guessed = int(np.maximum(pairs.max(axis=1) - 1, 0).sum())
+    blind = int(pairs.sum(axis=0).max())
+    if 2 * guessed > blind + rows:
+        return [
+            f"public column {column!r} nearly tells {schema.sensitive!r}: guessing from it alone is right for "
+            f"{guessed / rows:.0%} of the records (blindly: {blind / rows:.0%}); drop or coarsen it, because no "
+            "perturbation can hide what another column says."
+        ]
+    if told := _told(pairs, bound):
+        return [
+            f"public column {column!r} tells the {schema.sensitive!r} of {told:,} records ({told / rows:.1%}): among "
+            f"those with the same {column!r}, a value that is rare in the table (at most {bound.prior}) has more than "
+            f"{bound.posterior}; drop or coarsen the column."
+        ]
+    return []
+
+
+def _told(pairs: Numbers, bound: BreachBound) -> int:
+    """The records whose value is within the prior in the table and above the posterior in their group."""
+    totals, sizes = pairs.sum(axis=0), pairs.sum(axis=1, keepdims=True)
+    is_rare = totals <= totals.sum() * float(bound.prior)
+    is_told = pairs > sizes * float(bound.posterior)
+    return int(pairs[is_rare & is_told & (sizes >= SMALLEST_GROUP)].sum())

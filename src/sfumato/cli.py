@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -369,8 +370,14 @@ def _usage(error: TyperException) -> str:
     return f"{message[:1].lower()}{message[1:]}; see {context.command_path if context else app.info.name} --help."
 
 
+def _interrupt(number: int, frame: object) -> None:
+    """A request to end is an interrupt, so that everything is cleaned up on the way out."""
+    raise KeyboardInterrupt
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         code = app(args=arguments, prog_name=app.info.name, standalone_mode=False)
     except SfumatoError as error:

@@ -21,33 +21,38 @@ import pyarrow.compute as pc
 from sfumato.errors import SchemaError, SourceError
 from sfumato.schema import Bins
 from sfumato.tally import Codes
-from sfumato.values import Value
+from sfumato.values import Value, plain_type
 
 
 def local_codes(column: pa.Array) -> tuple[Codes, pa.Array]:
     """Number the values of one batch: its codes, and its distinct values; the missing value comes after the last."""
-    encoded = column if pa.types.is_dictionary(column.type) else pc.dictionary_encode(column)
-    values = plain(encoded.dictionary)
+    is_given = pa.types.is_dictionary(column.type)
+    encoded = column if is_given else pc.dictionary_encode(column)
+    values = _plain(encoded.dictionary)
     missing = len(values)
     indices = encoded.indices.fill_null(missing) if encoded.indices.null_count else encoded.indices
     codes: Codes = indices.to_numpy(zero_copy_only=False)
-    if pc.any(is_missing := pc.is_null(values, nan_is_null=True)).as_py():
-        codes = np.append(np.where(is_missing, missing, np.arange(missing)), missing).take(codes)
-    return codes, values
+    is_missing = pc.is_null(values, nan_is_null=True)
+    has_repeats = is_given and len(values.unique()) < len(values)
+    if not has_repeats and not pc.any(is_missing).as_py():
+        return codes, values
+    # A dictionary from elsewhere may hold a missing value, or (1.5 and 1.50 read as numbers) the same value twice.
+    distinct = values.filter(pc.invert(is_missing)).unique()
+    places = pc.index_in(values, distinct).fill_null(len(distinct)).to_numpy(zero_copy_only=False)
+    places[is_missing.to_numpy(zero_copy_only=False)] = len(distinct)
+    return np.append(places, len(distinct)).take(codes), distinct
 
 
-def plain(values: pa.Array) -> pa.Array:
-    """Cast the values of a dictionary to the plain type of their column."""
-    if pa.types.is_large_string(values.type) or pa.types.is_string_view(values.type):
-        return values.cast(pa.string())
-    if pa.types.is_date64(values.type):
-        return values.cast(pa.date32())
-    return values.cast(pa.float32()) if pa.types.is_float16(values.type) else values
+def _plain(values: pa.Array) -> pa.Array:
+    """Values in the plain type of their column; zero has one sign."""
+    if pa.types.is_floating(values.type):
+        values = pc.add(values, pa.scalar(0, values.type))
+    return values.cast(plain_type(values.type))
 
 
 def dense(column: pa.Array) -> pa.Array:
     """A column without a dictionary, in its plain type."""
-    return plain(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
+    return _plain(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
 
 
 def smallest_type(largest: int) -> np.dtype[Any]:

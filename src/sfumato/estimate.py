@@ -11,6 +11,8 @@ from sfumato.errors import QueryError
 from sfumato.tally import Moments
 
 DEFAULT_LEVEL = 0.95
+EXACT_METHOD = "exact count"
+EXACT_ASSUMPTION = "none: only public columns are counted"
 
 
 class Interval(NamedTuple):
@@ -43,14 +45,20 @@ class Estimate:
     @classmethod
     def exact(cls, count: int) -> Estimate:
         """A count of public columns only, which the release answers without error."""
-        return cls(
-            float(count), 0.0, "exact count", "none: only public columns are counted", Moments(count, 0, 0, count)
-        )
+        return cls(float(count), 0.0, EXACT_METHOD, EXACT_ASSUMPTION, Moments(count, 0, 0, count))
 
     def interval(self, level: float = DEFAULT_LEVEL) -> Interval:
         """The score interval: all counts that a test at this level would not reject."""
-        score = score_interval(self.moments, level)
-        return Interval(*(min(max(end, 0.0), float(self.moments.most)) for end in score))
+        low, high = self._clipped(score_interval(self.moments, level))
+        if low == high and self.standard_error:
+            # Every count that fits lies outside the range of a count: say how far off the nearest may be, not that
+            # it is certain.
+            nearest, reach = low, NormalDist().inv_cdf((1 + level) / 2) * self.standard_error
+            return self._clipped(Interval(nearest - reach, nearest + reach))
+        return Interval(low, high)
+
+    def _clipped(self, interval: Interval) -> Interval:
+        return Interval(*(min(max(end, 0.0), float(self.moments.most)) for end in interval))
 
 
 def score_interval(moments: Moments, level: float) -> Interval:
@@ -58,7 +66,7 @@ def score_interval(moments: Moments, level: float) -> Interval:
 
     Source: Wilson 1927 for one binomial; here for the sum of two.
     """
-    if not 0 < level < 1:
+    if not 0 < level < (1 + level) / 2 < 1:
         raise QueryError(f"the level is {level}, and must lie between 0 and 1, such as 0.95.")
     squared = NormalDist().inv_cdf((1 + level) / 2) ** 2
     middle = moments.value + squared * moments.variance_slope / 2

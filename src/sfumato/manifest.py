@@ -49,6 +49,8 @@ class Manifest:
     sensitive: str
     fields: tuple[Field, ...]
     design: Any
+    is_declared: bool
+    """Whether the domain was declared; else it was taken from the table."""
     bins: Mapping[str, tuple[str, ...]]
     nulls: str
     software: str
@@ -63,6 +65,22 @@ class Manifest:
     def public(self) -> tuple[str, ...]:
         """The names of the public columns."""
         return tuple(field.name for field in self.fields if field.name != self.sensitive)
+
+    @property
+    def promise(self) -> str:
+        """What is promised in plain words, with what this release tells besides."""
+        said = [self.mechanism.promise(self.design)]
+        if not self.is_declared:
+            said.append(
+                f"The list of values of {self.sensitive!r} was taken from the table: that a value is in it tells that "
+                "at least one person has it, and this is not covered."
+            )
+        if self.nulls == "drop":
+            said.append(
+                f"Records without a {self.sensitive!r} were left out: whoever knows that a person was in the table, "
+                "and does not find the record, learns that the value was missing."
+            )
+        return " ".join(said)
 
     def field(self, name: str) -> Field:
         """The field of a column."""
@@ -81,6 +99,7 @@ class Manifest:
                 "guarantee": self.mechanism.GUARANTEE,
                 "sensitive": self.sensitive,
                 "design": self.design.to_json(),
+                "domain_declared": self.is_declared,
                 "bins": {name: list(edges) for name, edges in self.bins.items()},
                 "nulls": self.nulls,
                 "fit_to_publish": not self.is_test,
@@ -189,6 +208,7 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         sensitive=str(ours["sensitive"]),
         fields=fields,
         design=mechanism.read_design(ours["design"], types[ours["sensitive"]]),
+        is_declared=bool(ours["domain_declared"]),
         bins={str(name): tuple(map(str, edges)) for name, edges in ours["bins"].items()},
         nulls=str(ours["nulls"]),
         software=str(ours["software"]),

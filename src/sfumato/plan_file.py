@@ -44,6 +44,8 @@ class PlanFile:
             with open(descriptor, "w", encoding="utf-8") as file:
                 json.dump(written, file, indent=2)
                 file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
         except BaseException:
             path.unlink()
             raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +15,7 @@ from sfumato.columns import local_codes
 MOST_VALUES = 1 << 20
 """A column of more values than this is not counted value by value."""
 
-MOST_PAIRS = 1 << 22
+MOST_PAIRS = 1 << 18
 """Pairs of public and sensitive values are counted up to this many; beyond, a column is reported as not checked."""
 
 Numbers = npt.NDArray[np.int64]
@@ -41,17 +40,10 @@ class ColumnProfile:
 
 @dataclass(frozen=True)
 class Association:
-    """How often the sensitive value can be told from one public column, by the most frequent value in each group."""
+    """How often each value of a public column (a row each) meets each sensitive value; None: too many pairs."""
 
     column: str
-    hits: int
-    rows: int
-    is_complete: bool
-
-    @property
-    def share(self) -> Fraction:
-        """The share of records whose sensitive value is the most frequent one among those with their public value."""
-        return Fraction(self.hits, self.rows)
+    pairs: Numbers | None
 
 
 @dataclass(frozen=True)
@@ -114,9 +106,7 @@ class Profiler:
 
     def result(self) -> Profile:
         """The profile of all rows added."""
-        associations = tuple(
-            Association(name, pairs.hits, self.rows, pairs.is_complete) for name, pairs in self.pairs.items()
-        )
+        associations = tuple(Association(name, pairs.table) for name, pairs in self.pairs.items())
         return Profile(self.rows, {name: each.result() for name, each in self.counters.items()}, associations)
 
 
@@ -168,26 +158,20 @@ class _Pairs:
     """How often each public value meets each sensitive value; missing values are values here."""
 
     def __init__(self) -> None:
-        self.table: Numbers = np.zeros((1, 1), dtype=np.int64)
-        self.is_complete = True
+        self.table: Numbers | None = np.zeros((1, 1), dtype=np.int64)
 
     def add(self, public: Numbers | None, sensitive: Numbers | None, pairs: Numbers | None) -> None:
-        if not self.is_complete or public is None or sensitive is None or pairs is None:
-            self.is_complete = False
+        if self.table is None or public is None or sensitive is None or pairs is None:
+            self.table = None
             return
-        shape = tuple(
+        height, width = (
             max(size, int(places.max()) + 1) for size, places in zip(self.table.shape, (public, sensitive), strict=True)
         )
-        if shape[0] * shape[1] > MOST_PAIRS:
-            self.is_complete = False
+        if height * width > MOST_PAIRS:
+            self.table = None
             return
-        if shape != self.table.shape:
-            grown = np.zeros(shape, dtype=np.int64)
+        if (height, width) != self.table.shape:
+            grown = np.zeros((height, width), dtype=np.int64)
             grown[: self.table.shape[0], : self.table.shape[1]] = self.table
             self.table = grown
         np.add.at(self.table, np.ix_(public, sensitive), pairs)
-
-    @property
-    def hits(self) -> int:
-        """The records that the most frequent sensitive value of each public value gets right."""
-        return int(self.table.max(axis=1).sum()) if self.is_complete else 0

@@ -163,9 +163,13 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             built.mkdir()
             with _unchanged(source, fingerprint):
                 engine.rewrite(source, found.preparation, rewrite, found.histogram.total, built / DATA)
-            _describe(built, _manifest(request, found, chosen, draws), found)
-            with _written(kept, PlanFile(draws, fingerprint, request.to_json())):
-                move_into_place(_packed(built) if target.suffix == ".zip" else built, target, folder)
+            manifest = _manifest(request, found, chosen, draws)
+            if (manifest.design.bound, manifest.design.domain) != (request.spec, found.histogram.values):
+                raise InternalError("the design is not the one that was asked for. Please report this.")
+            _describe(built, manifest, found)
+            ready = _packed(built) if target.suffix == ".zip" else built
+            with _written(kept, PlanFile(draws, fingerprint, request.to_json()), ready):
+                move_into_place(ready, target, folder)
     except OSError as error:
         raise TargetError(f"the release cannot be written to {str(target)!r}: {reason(error)}.") from error
     return Publication(Release.open(target), found.notices)
@@ -207,8 +211,11 @@ def _has_changed(source: Source, fingerprint: str) -> bool:
 
 
 @contextmanager
-def _written(path: Path | None, plan: PlanFile) -> Iterator[None]:
-    """Write a new plan file before the release appears, so that no release is out whose key is lost."""
+def _written(path: Path | None, plan: PlanFile, ready: Path) -> Iterator[None]:
+    """Write a new plan file before the release appears, so that no release is out whose key is lost.
+
+    It is taken back only if the release is still where it was built.
+    """
     if path is None or path.exists():
         yield
         return
@@ -216,7 +223,8 @@ def _written(path: Path | None, plan: PlanFile) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        path.unlink()
+        if ready.exists():
+            path.unlink()
         raise
 
 
@@ -244,6 +252,7 @@ def _manifest(request: Request, found: Survey, chosen: Chosen, draws: Draws) -> 
         sensitive=request.schema.sensitive,
         fields=tuple(fields),
         design=chosen.design,
+        is_declared=request.schema.is_declared,
         bins={name: bins.edges for name, bins in request.schema.bins.items() if name in found.preparation.columns},
         nulls=request.schema.nulls.value,
         software=version("sfumato"),

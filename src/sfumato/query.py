@@ -18,7 +18,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.errors import QueryError, ReleaseFormatError
-from sfumato.estimate import DEFAULT_LEVEL, Estimate
+from sfumato.estimate import DEFAULT_LEVEL, EXACT_ASSUMPTION, EXACT_METHOD, Estimate
 from sfumato.manifest import Manifest
 from sfumato.sql import TABLE, Question, count_columns, parse, quoted
 from sfumato.tally import Mask, Tally
@@ -91,11 +91,7 @@ def answer(manifest: Manifest, data: Path, question: Question) -> Answer:
                 estimate = Estimate.of(moments, mechanism.METHOD, mechanism.ASSUMPTION)
             rows.append((_named(question, key, value), estimate))
     count_name = next(output.name for output in question.outputs if output.group is None)
-    method = (
-        ("exact count", "none: only public columns are counted")
-        if is_exact
-        else (mechanism.METHOD, mechanism.ASSUMPTION)
-    )
+    method = (EXACT_METHOD, EXACT_ASSUMPTION) if is_exact else (mechanism.METHOD, mechanism.ASSUMPTION)
     return Answer(tuple(output.name for output in question.outputs), count_name, tuple(rows), *method)
 
 
@@ -115,6 +111,7 @@ def _connection(data: Path) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(
         config={
             "memory_limit": MEMORY_LIMIT,
+            "temp_directory": "",  # what does not fit is refused, and not left on somebody's disk
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "python_enable_replacements": False,

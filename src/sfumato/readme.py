@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 
 from sfumato.manifest import Manifest
+from sfumato.sql import quoted
 from sfumato.values import display
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _TEST = """
 > **UNFIT TO PUBLISH.** This release was drawn with a known test key: whoever knows the key can undo the protection.
@@ -21,7 +24,8 @@ not be the true one. All other columns ({public}) are as the publisher gave them
 {promise}
 
 What is not promised: the other columns are not protected, so a person may be recognised by them. What is hidden is the
-person's `{sensitive}`. General facts about groups can be learned; that is what the release is for.
+person's `{sensitive}`. What can be learned about groups of people is not limited; that is what the release is for. It
+tells something about each person whose value is tied to those of others.
 
 ## How to count
 
@@ -45,15 +49,14 @@ Made with sfumato {software}, mechanism `{mechanism}`; the exact design is in `d
 def release_readme(manifest: Manifest, rows: int) -> str:
     """Write the README of a release."""
     example = next(value for value in manifest.design.domain if value is not None)
-    quoted = '"' + manifest.sensitive.replace('"', '""') + '"'
     return _TEXT.format(
         warning=_TEST if manifest.is_test else "",
         rows=rows,
         sensitive=manifest.sensitive,
-        quoted=manifest.sensitive if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", manifest.sensitive) else quoted,
+        quoted=manifest.sensitive if _PLAIN.fullmatch(manifest.sensitive) else quoted(manifest.sensitive),
         public=", ".join(f"`{name}`" for name in manifest.public),
         bins="; some are given in ranges" if manifest.bins else "",
-        promise=manifest.mechanism.promise(manifest.design),
+        promise=manifest.promise,
         example=display(example).replace("'", "''"),
         software=manifest.software,
         mechanism=manifest.mechanism_name,

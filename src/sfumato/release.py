@@ -57,7 +57,7 @@ class Release:
     @property
     def promise(self) -> str:
         """What an attacker can learn at most, in plain words."""
-        return self.manifest.mechanism.promise(self.manifest.design)
+        return self.manifest.promise
 
     def count(self, value: Value | EllipsisType = ..., *, where: str | None = None) -> Estimate:
         """Estimate how many records hold `value` (None: missing) and satisfy a condition on public columns.

@@ -144,6 +144,11 @@ class Schema:
         return names[0]
 
     @property
+    def is_declared(self) -> bool:
+        """Whether the domain of the sensitive column is known without looking at the table."""
+        return self.sensitive in self.domains or self.sensitive in self.bins
+
+    @property
     def person(self) -> str | None:
         """The column that says which person a row is about."""
         return next((name for name, role in self.roles.items() if role is Role.PERSON), None)

@@ -1,7 +1,7 @@
 """Where a table comes from: Parquet, CSV, pandas, or anything that speaks the Arrow stream protocol.
 
 A source can be read twice, in the same order, in batches of any size. Columns arrive in a few plain types (see
-`plain_type`), strings preferably as dictionaries.
+`sfumato.values.plain_type`), strings preferably as dictionaries.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from sfumato.csv_source import CsvSource
 from sfumato.digest import files_digest
 from sfumato.errors import SchemaError, SourceError
+from sfumato.values import plain_type
 
 SPOOL_ROWS = 65_536
 READ_BYTES = 1 << 20
@@ -45,19 +46,6 @@ class Source(Protocol):
     def fingerprint(self) -> str:
         """A digest of the content; two equal digests mean the same table."""
         ...
-
-
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type under which a column is handled: no dictionaries, one string type, one date type."""
-    if pa.types.is_dictionary(kind):
-        return plain_type(kind.value_type)
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return pa.string()
-    if pa.types.is_date64(kind):
-        return pa.date32()
-    if pa.types.is_float16(kind):
-        return pa.float32()
-    return kind
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

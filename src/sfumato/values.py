@@ -68,6 +68,17 @@ _JSON_TYPES: dict[str, type | tuple[type, ...]] = {
 }
 
 
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type under which a column is handled: no dictionaries, one string type, one date type."""
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_date64(kind):
+        return pa.date32()
+    return pa.float32() if pa.types.is_float16(kind) else kind
+
+
 def field_type(arrow_type: pa.DataType) -> str | None:
     """Name the Data Package type of an Arrow type; None where a table of people should not hold it."""
     for name, is_type in _FIELD_TYPES:

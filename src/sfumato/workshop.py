@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sfumato.errors import TargetError
-from sfumato.manifest import MANIFEST
+from sfumato.errors import ReleaseFormatError, TargetError
+from sfumato.manifest import FILES, MANIFEST, load_json
 
 PREFIX = ".sfumato-"
 LOCK = "lock"
@@ -30,8 +30,8 @@ def check_target(target: Path, *, force: bool) -> None:
         return
     if not force:
         raise TargetError(f"{str(target)!r} exists; choose another name, or replace it with --force.")
-    is_release = (target / MANIFEST).is_file() if target.is_dir() else _is_packed_release(target)
-    if not is_release and not (target.is_dir() and not any(target.iterdir())):
+    is_release = _is_release(target) if target.is_dir() else _is_packed_release(target)
+    if not is_release:
         raise TargetError(f"{str(target)!r} exists and is not a release, so it is not replaced; choose another name.")
 
 
@@ -45,10 +45,22 @@ def check_plan_file(plan_file: Path | None, target: Path) -> None:
         raise TargetError("the plan file is private, so it cannot lie in the release; keep it in another place.")
 
 
+def _is_release(folder: Path) -> bool:
+    """Whether a directory is empty, or holds a release and nothing else that would be lost with it."""
+    names = {path.name for path in folder.iterdir()}
+    if not names:
+        return True
+    try:
+        load_json(folder)
+    except ReleaseFormatError:
+        return False
+    return names <= {MANIFEST, *FILES}
+
+
 def _is_packed_release(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
-            return MANIFEST in archive.namelist()
+            return MANIFEST in (names := archive.namelist()) and set(names) <= {MANIFEST, *FILES}
     except (OSError, zipfile.BadZipFile):
         return False
 
@@ -85,8 +97,8 @@ def move_into_place(built: Path, target: Path, folder: Path) -> None:
         target.rename(old)
     try:
         built.replace(target)
-    except OSError:
-        if old.exists():
+    except BaseException:
+        if old.exists() and not target.exists():
             old.rename(target)
         raise
 

@@ -1,7 +1,8 @@
 """Uniform perturbation: keep the value with a coin, else redraw it from the whole domain.
 
-Claim: (prior, posterior)-privacy for every value and every predicate, upward and downward, against an attacker of any
-prior belief who may know all other columns of all records.
+Claim: (prior, posterior)-privacy for every record and every predicate of its value, upward and downward. Prior is what
+is believed from everything but the record's own published value, which may be anything: all other columns, and the true
+values of all other records.
 Source: Evfimievski et al. 2003, Statement 1; the largest retention: Chaytor and Wang, section 3.
 Published: the domain, the retention and the bound. Not published: any count of the original table.
 Notation: p = retention, m = domain_size, γ = amplification, q = swap_probability = (1-p)/m; Pr[kept] = p + q = γ q.
@@ -109,7 +110,7 @@ def _words(domain_size: int, amplification: Fraction) -> tuple[int, int]:
 
 def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Codes:
     """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
-    drawn = draws.stream("coins").integers(first_row, len(codes), plan.words)
+    drawn = draws.stream(f"{NAME}/coins").integers(first_row, len(codes), plan.words)
     swapped = (drawn - np.uint64(plan.keep_words)) // np.uint64(plan.swap_words)
     return np.where(drawn < plan.keep_words, codes, swapped.astype(codes.dtype))
 
@@ -168,10 +169,11 @@ def promise(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
     bound, kept = design.bound, design.retention + design.swap_probability
     return (
-        f"Whatever somebody knew before, and however much they know about the other columns and the other people: if "
-        f"they gave a statement about one person's sensitive value a chance of at most {bound.prior}, then after "
-        f"seeing this release they can give it a chance of at most {bound.posterior}. Seeing a person's published "
-        f"value multiplies anybody's odds by at most {bound.amplification}. Each published value is the true one with "
-        f"probability {float(kept):.4g}, and any given other one of the {len(design.domain)} values with probability "
-        f"{float(design.swap_probability):.4g}."
+        "Take a person with one record, and any statement about that person's sensitive value. If somebody, from all "
+        "they know and from everything in this release but that person's own published value, gives the statement a "
+        f"chance of at most {bound.prior}, then with that value they give it a chance of at most {bound.posterior}; "
+        f"and a chance of at least {bound.posterior} stays at least {bound.prior}. The published value multiplies "
+        f"anybody's odds by at most {bound.amplification}, even if they know all other columns and the true values of "
+        f"all other people. It is the true one with probability {float(kept):.4g}, and any given other one of the "
+        f"{len(design.domain)} values with probability {float(design.swap_probability):.4g}."
     )
