@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -12,12 +13,15 @@ from sfumato.columns import CodedColumn, PublishedColumn, RawColumn
 from sfumato.csv_source import OVERSIZED
 from sfumato.errors import SchemaError
 from sfumato.histogram import Histogram
-from sfumato.profile import MOST_VALUES, Association, ColumnProfile, Numbers, Profile
+from sfumato.profile import FEW_RECORDS, MOST_VALUES, Association, ColumnProfile, Numbers, Profile
 from sfumato.schema import NullPolicy, Schema
 from sfumato.spec import BreachBound
 from sfumato.values import Value, display, field_type
 
 LONGEST_VALUE = 1000
+MANY_VALUES = 1000
+"""A column of more values than this is nearly unique too if most records share their value with very few others."""
+
 SMALLEST_GROUP = 20
 """In smaller groups a value is above any share by chance too often to be worth a notice."""
 NAMED_VALUES = 5
@@ -49,6 +53,18 @@ def check_rows(profile: Profile) -> None:
         )
 
 
+def check_lines(profile: Profile, schema: Schema) -> None:
+    """Refuse line breaks in CSV: a quote that is not closed makes one value of many rows, with the names in them."""
+    for column in profile.columns.values():
+        if column.name in schema.confirmed or not pa.types.is_string(column.type):
+            continue
+        if pc.any(pc.match_substring_regex(column.values, "[\r\n]")).as_py():
+            raise SchemaError(
+                f"column {column.name!r} holds values with line breaks, as if a quote were not closed: correct the "
+                f"table, drop the column (--drop {column.name}), or confirm it by name (--keep {column.name})."
+            )
+
+
 def published_columns(profile: Profile, schema: Schema) -> tuple[PublishedColumn, ...]:
     """Decide the canonical values of every published column, and refuse the columns that must not go out."""
     return tuple(_published(column, profile.rows, schema) for column in profile.columns.values())
@@ -62,7 +78,6 @@ def _published(column: ColumnProfile, rows: int, schema: Schema) -> PublishedCol
         _check_sensitive(column, schema)
     if column.name not in schema.confirmed:
         _check_alone(column, rows, is_sensitive=is_sensitive)
-        _check_lines(column)
     _check_length(column)
     if column.is_wide:
         return RawColumn(column.name, column.type, column.missing > 0)
@@ -106,7 +121,12 @@ def _check_alone(column: ColumnProfile, rows: int, *, is_sensitive: bool) -> Non
     if column.is_wide:
         why = f"has more than {MOST_VALUES:,} different values"
     elif 2 * column.alone > (filled := rows - column.missing):
-        why = f"is nearly unique ({column.alone} of the {filled} records that have one are alone with their value)"
+        why = f"is nearly unique ({column.alone:,} of the {filled:,} records that have a value are alone with it)"
+    elif len(column.values) > MANY_VALUES and 2 * column.nearly_alone > filled:
+        why = (
+            f"is nearly unique ({column.nearly_alone:,} of the {filled:,} records that have a value share it with at "
+            f"most {FEW_RECORDS - 2} others)"
+        )
     else:
         return
     if is_sensitive:
@@ -118,15 +138,6 @@ def _check_alone(column: ColumnProfile, rows: int, *, is_sensitive: bool) -> Non
         f"column {column.name!r} {why}, so it points at persons: leave it out (--identifier {column.name}), coarsen it "
         f"(--bins), or confirm it by name (--keep {column.name})."
     )
-
-
-def _check_lines(column: ColumnProfile) -> None:
-    """A quote that a CSV file opens and does not close makes one value of many rows, with the names in them."""
-    if pa.types.is_string(column.type) and pc.any(pc.match_substring_regex(column.values, "[\r\n]")).as_py():
-        raise SchemaError(
-            f"column {column.name!r} holds values with line breaks, as if a quote in a CSV file were not closed: "
-            f"correct the table, drop the column (--drop {column.name}), or confirm it by name (--keep {column.name})."
-        )
 
 
 def _check_length(column: ColumnProfile) -> None:
@@ -182,7 +193,7 @@ def notices(
 ) -> list[str]:
     """What the holder should know: private advice, never written into a release."""
     said = [*_dropped(dropped, schema), *_unchecked_persons(schema), *_observed_domain(schema)]
-    said += _frequent(histogram, bound, schema)
+    said += frequent_notice(histogram, bound, schema.sensitive)
     return [*said, *(notice for each in associations for notice in _telling(each, bound, schema))]
 
 
@@ -213,15 +224,28 @@ def _observed_domain(schema: Schema) -> list[str]:
     ]
 
 
-def _frequent(histogram: Histogram, bound: BreachBound, schema: Schema) -> list[str]:
+def frequent_notice(histogram: Histogram, bound: BreachBound, column: str) -> list[str]:
+    """Name the values that are too frequent for the bound to speak of them."""
     frequent = histogram.above(bound.prior)
     if not frequent:
         return []
     return [
-        f"more frequent in {schema.sensitive!r} than the prior {bound.prior}: {_listed(frequent)}. Whoever knows the "
-        f"frequencies believes such a value more than the bound speaks of, so for it only the odds are bounded (by a "
-        f"factor of {bound.amplification}); the other values are covered in full."
+        f"more frequent in {column!r} than the prior {bound.prior}: {_listed(frequent)}. Whoever knows the "
+        "frequencies believes such a value more than the bound speaks of, so for it only the odds are bounded (by a "
+        f"factor of {bound.amplification}): the most frequent may come to be believed with "
+        f"{float(_reached(max(histogram.shares), bound)):.2f}. {_covered(histogram, frequent)}"
     ]
+
+
+def _reached(belief: Fraction, bound: BreachBound) -> Fraction:
+    """Where a belief can rise to if its odds are multiplied by the whole amplification."""
+    return belief * bound.amplification / (belief * bound.amplification + 1 - belief)
+
+
+def _covered(histogram: Histogram, frequent: Sequence[Value]) -> str:
+    if len(frequent) == histogram.domain_size:
+        return "No value is covered in full: raise the prior, or group the values otherwise."
+    return "The other values are covered in full."
 
 
 def _telling(association: Association, bound: BreachBound, schema: Schema) -> list[str]:

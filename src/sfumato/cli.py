@@ -21,6 +21,7 @@ from typer.exceptions import TyperException
 
 from sfumato import render
 from sfumato.audit.original import verify as verify_release
+from sfumato.checks import frequent_notice
 from sfumato.demo import ROWS, demonstrate
 from sfumato.draws import Draws
 from sfumato.errors import SchemaError, SfumatoError, SpecError, TargetError, reason
@@ -158,7 +159,9 @@ def plan(
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
     notices: tuple[str, ...] = ()
     if counts is not None:
-        chosen = choose(_read_counts(counts), spec, Draws.secret(), mechanism, guarantee)
+        histogram = _read_counts(counts)
+        chosen = choose(histogram, spec, Draws.secret(), mechanism, guarantee)
+        notices = tuple(frequent_notice(histogram, spec, "value"))
     else:
         schema = _schema(sensitive, identifier, person, drop, keep, bins, domain, nulls)
         request = Request(table, schema, spec, mechanism, guarantee, tuple(text), encoding)
@@ -280,7 +283,10 @@ def verify(
 
 def _bound(prior: str | None, posterior: str | None) -> BreachBound:
     if prior is None or posterior is None:
-        raise SpecError("say what to protect: --prior R --posterior R, for example --prior 1/10 --posterior 1/3.")
+        lacking = " and ".join(
+            name for name, value in (("--prior", prior), ("--posterior", posterior)) if value is None
+        )
+        raise SpecError(f"say what to protect: {lacking} is missing, for example --prior 1/10 --posterior 1/3.")
     return BreachBound(prior, posterior)
 
 

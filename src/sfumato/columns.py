@@ -39,15 +39,13 @@ def local_codes(column: pa.Array) -> tuple[Codes, pa.Array]:
     # A dictionary from elsewhere may hold a missing value, or (1.5 and 1.50 read as numbers) the same value twice.
     distinct = values.filter(pc.invert(is_missing)).unique()
     places = pc.index_in(values, distinct).fill_null(len(distinct)).to_numpy(zero_copy_only=False)
-    places[is_missing.to_numpy(zero_copy_only=False)] = len(distinct)
     return np.append(places, len(distinct)).take(codes), distinct
 
 
 def _plain(values: pa.Array) -> pa.Array:
     """Values in the plain type of their column; zero has one sign."""
-    if pa.types.is_floating(values.type):
-        values = pc.add(values, pa.scalar(0, values.type))
-    return values.cast(plain_type(values.type))
+    plain = values.cast(plain_type(values.type))
+    return pc.add(plain, pa.scalar(0, plain.type)) if pa.types.is_floating(plain.type) else plain
 
 
 def dense(column: pa.Array) -> pa.Array:
@@ -67,8 +65,8 @@ def binned(column: pa.Array, bins: Bins, name: str) -> pa.DictionaryArray:
     outside = int(np.append(places < 0, False).take(codes).sum())
     if outside:
         raise SchemaError(
-            f"{outside} of the records have a {name!r} outside its bins, {bins.edges[0]} to {bins.edges[-1]}; "
-            "widen the bins, so that everybody is in one."
+            f"records have values of {name!r} outside its bins, {bins.edges[0]} to {bins.edges[-1]} ({outside:,} in "
+            "the first batch that has any); widen the bins, so that everybody is in one."
         )
     indices = np.append(places, -1).take(codes)
     return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(bins.labels))
@@ -90,7 +88,9 @@ def _comparable(values: pa.Array, bins: Bins, name: str) -> tuple[Codes, Codes, 
         edges = [_since_1970(edge, kind) for edge in edges]
         values = values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
     elif isinstance(edges[0], datetime.date) or not (pa.types.is_integer(kind) or is_fractional(kind)):
-        raise SchemaError(f"the bins of {name!r} do not fit a column of type {kind}; bins are for numbers or dates.")
+        raise SchemaError(
+            f"the bins of {name!r} do not fit a column of type {kind}: bins are for numbers or dates (2024-01-31)."
+        )
     if pa.types.is_floating(kind):
         numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
         return numbers, np.array(edges[:-1], dtype=np.float64), edges[-1]

@@ -15,6 +15,9 @@ from sfumato.columns import local_codes
 MOST_VALUES = 1 << 20
 """A column of more values than this is not counted value by value."""
 
+FEW_RECORDS = 5
+"""A value of fewer records than this is nearly an identifier."""
+
 MOST_PAIRS = 1 << 18
 """Pairs of public and sensitive values are counted up to this many; beyond, a column is reported as not checked."""
 
@@ -31,6 +34,11 @@ class ColumnProfile:
     counts: Numbers
     missing: int
     is_wide: bool
+
+    @property
+    def nearly_alone(self) -> int:
+        """How many records share their value with very few others."""
+        return int(self.counts[self.counts < FEW_RECORDS].sum())
 
     @property
     def alone(self) -> int:

@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 
 from sfumato.apply import Preparation, Rewrite
 from sfumato.audit.verify import FIT, verify_folder
-from sfumato.checks import check_rows, check_types, notices, published_columns
+from sfumato.checks import check_lines, check_rows, check_types, notices, published_columns
 from sfumato.columns import CodedColumn, PublishedColumn
+from sfumato.csv_source import CsvSource
 from sfumato.digest import json_digest
 from sfumato.draws import Draws
 from sfumato.engines import Engine
@@ -49,6 +50,12 @@ class Request:
     guarantee: str = GUARANTEES[0]
     text: tuple[str, ...] = ()
     encoding: str = "utf-8"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.schema, Schema):
+            raise SchemaError("say what the columns are for with a Schema, such as Schema.of('diagnosis').")
+        if not isinstance(self.spec, BreachBound):
+            raise SpecError("say what to protect with a BreachBound, such as BreachBound('1/10', '1/3').")
 
     def to_json(self) -> dict[str, Any]:
         """What a plan file remembers of the request: enough to tell whether another one is the same."""
@@ -105,6 +112,8 @@ def survey(request: Request, source: Source, engine: Engine, folder: Path) -> Su
     preparation = Preparation(schema, names)
     profile, dropped = engine.profile(source, preparation)
     check_rows(profile)
+    if isinstance(source, CsvSource):
+        check_lines(profile, schema)
     columns = published_columns(profile, schema)
     histogram = _histogram(profile, next(column for column in columns if column.name == schema.sensitive))
     said = notices(histogram, request.spec, schema, profile.associations, dropped)

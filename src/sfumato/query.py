@@ -25,6 +25,7 @@ from sfumato.tally import Mask, Tally
 from sfumato.values import Value, display, domain_array
 
 MEMORY_LIMIT = "1GB"
+NAMED_VALUES = 20
 MOST_CELLS = 1 << 26
 """Groups times values of the domain: beyond this an answer would fill the memory, and nobody could read it."""
 
@@ -38,6 +39,7 @@ class Answer:
     rows: tuple[tuple[Mapping[str, Value], Estimate], ...]
     method: str
     assumption: str
+    note: str | None = None
 
     def table(self, level: float = DEFAULT_LEVEL) -> tuple[list[str], list[dict[str, Any]]]:
         """Column names and rows with `n`, `n_se`, `n_low` and `n_high`."""
@@ -92,7 +94,14 @@ def answer(manifest: Manifest, data: Path, question: Question) -> Answer:
             rows.append((_named(question, key, value), estimate))
     count_name = next(output.name for output in question.outputs if output.group is None)
     method = (EXACT_METHOD, EXACT_ASSUMPTION) if is_exact else (mechanism.METHOD, mechanism.ASSUMPTION)
-    return Answer(tuple(output.name for output in question.outputs), count_name, tuple(rows), *method)
+    names = tuple(output.name for output in question.outputs)
+    return Answer(names, count_name, tuple(rows), *method, note=_note(question, tallies))
+
+
+def _note(question: Question, tallies: Sequence[tuple[Any, Tally]]) -> str | None:
+    if question.public_where is None or any(tally.rows for _, tally in tallies):
+        return None
+    return "no record satisfies the condition on the public columns; check how their values are spelt."
 
 
 def _masks(domain: Sequence[Value], wanted: Mask) -> Iterator[tuple[Value, Mask]]:
@@ -137,6 +146,11 @@ def _wanted(connection: duckdb.DuckDBPyConnection, manifest: Manifest, question:
     wanted = np.zeros(len(domain), dtype=np.bool_)
     for row in _run(connection, f"SELECT {quoted(_place(manifest))} FROM domain WHERE {question.sensitive_where}"):
         wanted[row[0]] = True
+    if not wanted.any():
+        # A typing error would else be answered by a zero that looks certain.
+        known = ", ".join(repr(display(value)) for value in domain[:NAMED_VALUES])
+        more = f" and {len(domain) - NAMED_VALUES} more" if len(domain) > NAMED_VALUES else ""
+        raise QueryError(f"no value of {manifest.sensitive!r} satisfies the condition; its values are {known}{more}.")
     return wanted
 
 
@@ -176,5 +190,7 @@ def _run(connection: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...
         table = connection.sql(sql).to_arrow_table()
         return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
     except duckdb.Error as error:
-        reason = str(error).splitlines()[0]
-        raise QueryError(f"the query does not fit the columns of the release: {reason}") from error
+        said = str(error).splitlines()[0]
+        raise QueryError(
+            f"the query does not fit the columns of the release ({said}); info shows their types."
+        ) from error

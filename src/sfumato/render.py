@@ -19,6 +19,7 @@ from sfumato.estimate import DEFAULT_LEVEL
 from sfumato.plan import Chosen
 from sfumato.query import Answer
 from sfumato.release import Release
+from sfumato.schema import Bins
 from sfumato.values import display, to_json
 
 MOST_CELLS = 12
@@ -58,10 +59,16 @@ def number(value: Any) -> str:
 def show_answer(console: Console, answer: Answer, level: float) -> None:
     """A table of estimates with their intervals."""
     columns, rows = answer.table(level)
-    table = Table(*columns)
+    table = Table()
+    for name in columns:
+        table.add_column(
+            escape(name), justify="right" if name.startswith(answer.count_name) else "left", overflow="fold"
+        )
     for row in rows:
         table.add_row(*(escape(number(row[name])) for name in columns))
     console.print(table)
+    if answer.note:
+        show_notice(console, answer.note)
     console.print(f"[dim]{answer.method}; intervals at {level:.0%}, for the counts of the original table[/dim]")
 
 
@@ -74,12 +81,13 @@ def answer_json(answer: Answer, level: float) -> dict[str, Any]:
         "method": answer.method,
         "assumption": answer.assumption,
         "level": level,
+        **({"note": answer.note} if answer.note else {}),
     }
 
 
 def show_notice(console: Console, notice: str) -> None:
     """Something the holder should know, on one line."""
-    console.print(f"[yellow]notice:[/yellow] {escape(notice)}", soft_wrap=True, highlight=False)
+    console.print(f"[yellow]notice:[/yellow] {escape(notice)}", soft_wrap=not console.is_terminal, highlight=False)
 
 
 def show_plan(console: Console, chosen: Chosen) -> None:
@@ -110,7 +118,9 @@ def show_verification(console: Console, verification: Verification) -> None:
     """One line for each check."""
     for check in verification.checks:
         mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]"
-        console.print(f"{mark} {check.name}: {escape(check.detail)}", soft_wrap=True, highlight=False)
+        console.print(
+            f"{mark} {check.name}: {escape(check.detail)}", soft_wrap=not console.is_terminal, highlight=False
+        )
 
 
 def verification_json(verification: Verification) -> dict[str, Any]:
@@ -142,11 +152,17 @@ def show_info(console: Console, release: Release) -> None:
     table = Table("column", "type", "role")
     for field in manifest.fields:
         role = "protected" if field.name == manifest.sensitive else "public"
-        table.add_row(escape(field.name), field.type, f"{role}, in bins" if field.name in manifest.bins else role)
+        bins = manifest.bins.get(field.name)
+        table.add_row(escape(field.name), field.type, escape(f"{role}, in {_ranges(bins)}" if bins else role))
     console.print(table)
     show_text(console, release.promise)
     if manifest.is_test:
         console.print("[red]UNFIT TO PUBLISH: drawn with a test key.[/red]")
+
+
+def _ranges(edges: tuple[str, ...]) -> str:
+    labels = Bins(edges).labels
+    return ", ".join(labels) if len(labels) <= MOST_CELLS else f"{labels[0]}, {labels[1]}, ... {labels[-1]}"
 
 
 def show_demonstration(console: Console, shown: Demonstration, kept: bool) -> None:

@@ -63,6 +63,13 @@ class Bins:
         """Read `0,20,40,60` or `2020-01-01,2021-01-01`."""
         return cls(tuple(edge.strip() for edge in text.split(",")))
 
+    @classmethod
+    def of(cls, edges: Bins | str | Sequence[Edge]) -> Bins:
+        """Take bins as they are, as text, or as a list of edges."""
+        if isinstance(edges, Bins):
+            return edges
+        return cls.parse(edges) if isinstance(edges, str) else cls(tuple(str(edge) for edge in edges))
+
     @property
     def values(self) -> tuple[Edge, ...]:
         """The edges as numbers or dates; a date among times is its midnight."""
@@ -114,8 +121,8 @@ class Schema:
         person: str | None = None,
         drop: Iterable[str] = (),
         keep: Iterable[str] = (),
-        domains: Mapping[str, Sequence[Value]] | None = None,
-        bins: Mapping[str, Bins] | None = None,
+        domains: Mapping[str, Sequence[Value] | Path] | None = None,
+        bins: Mapping[str, Bins | str | Sequence[Edge]] | None = None,
         nulls: NullPolicy | str = NullPolicy.VALUE,
     ) -> Schema:
         """Make a schema from lists of column names; a column with two roles is refused."""
@@ -132,8 +139,9 @@ class Schema:
                     raise SchemaError(
                         f"column {name!r} cannot be both {roles[name].value} and {role.value}: give it one role."
                     )
-        read_domains = {name: tuple(values) for name, values in (domains or {}).items()}
-        return cls(roles, read_domains, dict(bins or {}), NullPolicy(nulls), frozenset(_names(keep)))
+        read_domains = {name: _domain(name, values) for name, values in (domains or {}).items()}
+        read_bins = {name: Bins.of(edges) for name, edges in (bins or {}).items()}
+        return cls(roles, read_domains, read_bins, NullPolicy(nulls), frozenset(_names(keep)))
 
     @property
     def sensitive(self) -> str:
@@ -184,6 +192,14 @@ class Schema:
 
 def _names(names: str | Iterable[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _domain(column: str, values: Sequence[Value] | Path) -> tuple[Value, ...]:
+    if isinstance(values, Path):
+        return read_domain(values)
+    if isinstance(values, str):
+        raise SchemaError(f"the domain of {column!r} is a text; give a list of values, or the Path of a domain file.")
+    return tuple(values)
 
 
 def read_domain(path: Path) -> tuple[str | None, ...]:

@@ -110,7 +110,7 @@ def test_csv_with_a_quote_that_swallows_rows_is_refused_without_them(desk: Path,
     rows[35] += closing
     (desk / "people.csv").write_text("\n".join(["name,age,disease", *rows]) + "\n")
     sentence = fail(desk, *publishing("people.csv", "--identifier", "name"))
-    assert sentence.startswith("column 'disease' holds values with line breaks, as if a quote in a CSV file were not")
+    assert sentence.startswith("column 'disease' holds values with line breaks, as if a quote were not closed")
     assert "Zelenka" not in sentence
 
 
@@ -296,7 +296,7 @@ def test_values_of_1000_characters_are_published(desk: Path) -> None:
 def test_nearly_unique_column_is_refused_unless_it_is_confirmed_left_out_or_coarsened(desk: Path) -> None:
     write_csv(desk / "people.csv", people(number=range(60)))
     sentence = fail(desk, *publishing("people.csv"))
-    assert "'number' is nearly unique (60 of 60 records are alone with their value)" in sentence
+    assert "'number' is nearly unique (60 of the 60 records that have one are alone with their value)" in sentence
     assert "(--identifier number), coarsen it (--bins), or confirm it by name (--keep number)" in sentence
     for number, options in enumerate((["--identifier", "number"], ["--keep", "number"], ["--bins", "number=0,30,60"])):
         succeed(*publishing("people.csv", *options, out=f"release-{number}"))
@@ -398,7 +398,7 @@ def test_missing_values_are_a_value_unless_asked_otherwise(desk: Path) -> None:
 
 def test_missing_values_are_dropped_on_request(desk: Path) -> None:
     write_csv(desk / "people.csv", people(disease=["flu", "cold", None]))
-    assert "20 records without a 'disease' were left out." in succeed(*publishing("people.csv", "--nulls", "drop")).err
+    assert "20 records without a 'disease' were left out;" in succeed(*publishing("people.csv", "--nulls", "drop")).err
     found = succeed("info", "release", "--json").json
     assert (found["rows"], found["design"]["domain"]) == (40, ["cold", "flu"])
 

@@ -45,10 +45,12 @@ def test_local_codes_point_at_the_values(column: pa.Array) -> None:
     assert all(code == len(values) for code, value in zip(codes, column.to_pylist(), strict=True) if value is None)
 
 
-def test_not_a_number_in_a_dictionary_is_missing() -> None:
-    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, None]), pa.array([float("nan"), 1.5, None]))
+def test_dictionary_from_elsewhere_has_each_value_once_and_none_for_what_is_missing() -> None:
+    listed = pa.array([float("nan"), 1.5, None, 1.5, 0.0, -0.0])
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3, 4, 5, None]), listed)
     codes, values = local_codes(column)
-    assert codes.tolist() == [len(values), 1, len(values), len(values)]
+    assert values.to_pylist() == [1.5, 0.0]
+    assert codes.tolist() == [2, 0, 2, 0, 1, 1, 2]
 
 
 @given(arrays().filter(len))

@@ -44,6 +44,7 @@ def manifests(draw: st.DrawFn) -> Manifest:
         sensitive=sensitive.name,
         fields=fields,
         design=draw(designs(sensitive.type)),
+        is_declared=draw(st.booleans()),
         bins=draw(
             st.dictionaries(st.sampled_from(names), st.sampled_from([("0", "20", "40"), ("2020-01-01", "2021-01-01")]))
         ),
@@ -77,17 +78,17 @@ def test_manifest_describes_its_columns_in_order(folder: Path, manifest: Manifes
     assert len(manifest.public) == len(manifest.fields) - 1
 
 
-def test_manifest_holds_the_digest_of_every_file(folder: Path) -> None:
-    manifest = Manifest(
-        "uniform", "a", (Field("a", "string", False),), simple_design(), {}, "value", "0.1.0", is_test=False
-    )
+@given(manifests())
+def test_manifest_holds_the_digest_of_every_file(folder: Path, manifest: Manifest) -> None:
     hashes = {each["path"]: each["hash"] for each in manifest.to_json(folder)["resources"]}
     assert hashes == {name: f"sha256:{file_digest(folder / name)}" for name in FILES}
 
 
-def simple_design() -> uniform.Design:
-    written = {"domain": ["x", "y"], "retention": "1/2", "prior": "1/10", "posterior": "1/2"}
-    return uniform.read_design(written, "string")
+@given(manifests())
+def test_promise_says_what_else_the_release_tells(manifest: Manifest) -> None:
+    assert manifest.promise.startswith(uniform.promise(manifest.design))
+    assert ("was taken from the table" in manifest.promise) == (not manifest.is_declared)
+    assert ("were left out" in manifest.promise) == (manifest.nulls == "drop")
 
 
 # ------------------------------------------------------------------------------------------------------- edited by hand

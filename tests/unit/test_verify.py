@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from enumeration import transition_law
 from releases import BOUND, edit_manifest, people, published
-from sfumato.audit.original import verify
+from sfumato.audit.original import largest_deviation, verify
 from sfumato.audit.promise import Law, published_law, worst_posterior
 from sfumato.audit.verify import FIT, verify_folder
 from sfumato.draws import Draws
@@ -33,7 +33,7 @@ from sfumato.spec import BreachBound
 from strategies import breach_bounds, fine_breach_bounds, histograms, shares
 
 ALONE = ["files", "schema", "metadata", "domain", "promise", "weights", FIT]
-WITH_ORIGINAL = ["public columns", "posteriors"]
+WITH_ORIGINAL = ["public columns", "order", "draws", "posteriors"]
 
 
 @pytest.fixture(scope="module")
@@ -325,12 +325,61 @@ def test_changed_public_cell_of_the_release_is_noticed(folder: Path) -> None:
     assert failed(folder, people()) == ["public columns"]
 
 
+def test_release_in_the_order_of_the_original_is_noticed(folder: Path) -> None:
+    rewrite(folder, DATA, lambda table: people().cast(table.schema))
+    assert failed(folder, people()) == ["order"]
+    assert failed(folder, people().sort_by("age")) == []
+
+
+def test_release_of_people_who_are_all_alike_has_no_order(tmp_path: Path) -> None:
+    table = people(60, age=[30], sex=["F"])
+    assert failed(published(table, tmp_path / "release", key=None).folder, table) == []
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release of so many people that the law of its values shows."""
+    return published(people(4000), tmp_path_factory.mktemp("many") / "release", key=None).folder
+
+
+def joined(table: pa.Table, change: Callable[[pa.Table], pa.Table]) -> pa.Table:
+    """The published rows with other published values."""
+    return table.set_column(2, table.schema.field(2), change(table).column("disease").cast(table.schema.field(2).type))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda table: people(4000).take(np.random.default_rng(1).permutation(4000)),
+        lambda table: table.set_column(2, "disease", pa.array(["flu", "HIV", "cold", "asthma"] * 1000)),
+        lambda table: table.sort_by("disease"),
+    ],
+    ids=["not perturbed", "all values equally often", "tied to a public column"],
+)
+def test_values_that_are_not_drawn_as_the_design_says_are_noticed(
+    many: Path, tmp_path: Path, change: Callable[[pa.Table], pa.Table]
+) -> None:
+    folder = Path(shutil.copytree(many, tmp_path / "release"))
+    assert failed(folder, people(4000)) == []
+    rewrite(folder, DATA, lambda table: joined(table.sort_by("sex"), change))
+    assert failed(folder, people(4000)) == ["draws"]
+
+
+def test_deviation_is_counted_in_standard_deviations() -> None:
+    """Of 1000 records 400 hold the value: 400 * 3/4 + 600 * 1/8 = 375 show it, with a variance of 75 + 65.625."""
+    law = Law(Fraction(3, 4), Fraction(1, 8))
+    found = largest_deviation({0: 400, 1: 600}, {0: 375 + 50, 1: 575 - 50}, law)
+    assert found == pytest.approx(50 / (75 + 65.625) ** 0.5)
+    assert largest_deviation({0: 400, 1: 600}, {0: 375, 1: 500}, law) == pytest.approx(0, abs=1e-9)
+    assert largest_deviation({0: 40, 1: 60}, {0: 100, 1: 0}, law) == 0  # too few to tell
+
+
 def test_original_may_come_in_another_order(made: Path) -> None:
     assert failed(made, people().sort_by("disease")) == []
 
 
 def test_original_with_a_value_outside_the_domain_is_noticed(made: Path) -> None:
-    assert failed(made, with_cell(people(), "disease", 0, "plague")) == ["posteriors"]
+    assert failed(made, with_cell(people(), "disease", 0, "plague")) == ["draws", "posteriors"]
 
 
 def test_original_without_a_published_column_is_refused(made: Path) -> None:

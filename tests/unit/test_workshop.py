@@ -84,6 +84,10 @@ def _release(path: Path, text: str = "old") -> Path:
     return path
 
 
+def _published(path: Path) -> None:
+    succeed(*publishing(write_csv(path.parent / "people.csv", people()), out=path))
+
+
 def test_target_may_be_new(desk: Path) -> None:
     check_target(desk / "release", force=False)
 
@@ -95,10 +99,13 @@ def test_existing_target_needs_force(make: Callable[[Path], Any], desk: Path) ->
         check_target(desk / "release", force=False)
 
 
-@pytest.mark.parametrize("make", [Path.mkdir, _release], ids=["empty directory", "release"])
+@pytest.mark.parametrize("make", [Path.mkdir, _published], ids=["empty directory", "release"])
 def test_force_replaces_a_release_or_nothing(make: Callable[[Path], Any], desk: Path) -> None:
     make(desk / "release")
     check_target(desk / "release", force=True)
+    (desk / "release" / "notes.txt").touch()
+    with pytest.raises(TargetError, match="is not a release, so it is not replaced"):
+        check_target(desk / "release", force=True)
 
 
 def test_force_keeps_a_directory_of_something_else(desk: Path) -> None:

@@ -151,6 +151,8 @@ def _check_posteriors(connection: duckdb.DuckDBPyConnection, written: Mapping[st
     counts = [found.get(place, 0) for place in range(len(design["domain"]))]
     worst = worst_posterior(counts, prior, published_law(written["sfumato"]))
     covered = sum(count * prior.denominator <= prior.numerator * sum(counts) for count in counts)
+    if not covered:
+        return Check("posteriors", True, f"no value has a share within {prior}, so only the odds are bounded.")
     words = f"of {covered} values with a share within {prior}, none can be believed with more than {worst}"
     return Check("posteriors", worst <= posterior, f"{words} (about {float(worst):.4f}); promised: {posterior}.")
 
