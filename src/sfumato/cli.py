@@ -286,7 +286,7 @@ def _bound(prior: str | None, posterior: str | None) -> BreachBound:
         lacking = " and ".join(
             name for name, value in (("--prior", prior), ("--posterior", posterior)) if value is None
         )
-        raise SpecError(f"say what to protect: {lacking} is missing, for example --prior 1/10 --posterior 1/3.")
+        raise SpecError(f"say what to protect: give {lacking}, for example --prior 1/10 --posterior 1/3.")
     return BreachBound(prior, posterior)
 
 

@@ -47,7 +47,8 @@ def test_junk_number_is_refused_with_how_to_write_one(desk: Path, table: Path, n
 def test_half_a_bound_is_refused(desk: Path, table: Path, command: str, given: list[str]) -> None:
     out = ["--out", "release"] if command == "publish" else []
     sentence = fail(desk, command, table, *out, "--sensitive", "disease", *given)
-    assert sentence.startswith("say what to protect: --prior R --posterior R, for example --prior 1/10")
+    lacking = " and ".join(option for option in ("--prior", "--posterior") if option not in given)
+    assert sentence == f"say what to protect: give {lacking}, for example --prior 1/10 --posterior 1/3."
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,9 @@ def test_column_is_nearly_unique_if_most_records_are_alone(alone: int, is_refuse
     values = [*range(alone), *[99] * (10 - alone)]
     schema = Schema.of("s")
     if is_refused:
-        with pytest.raises(SchemaError, match=rf"nearly unique \({alone} of the 10 records that have one are alone"):
+        with pytest.raises(
+            SchemaError, match=rf"nearly unique \({alone} of the 10 records that have a value are alone with it"
+        ):
             columns(schema, x=values, s=["a", "b"] * 5)
     else:
         columns(schema, x=values, s=["a", "b"] * 5)

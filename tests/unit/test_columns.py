@@ -138,7 +138,7 @@ def assert_binned(column: pa.Array, bins: Bins, values: Sequence[Any]) -> None:
             outside += 1
     for each in (column, column.dictionary_encode()):
         if outside:
-            with pytest.raises(SchemaError, match=rf"^{outside} of the records have a 'x' outside its bins"):
+            with pytest.raises(SchemaError, match=rf"'x' outside its bins.*\({outside} in the first batch"):
                 binned(each, bins, "x")
         else:
             found = binned(each, bins, "x")
@@ -238,7 +238,7 @@ def test_dates_are_edges_of_times_and_times_of_dates() -> None:
     assert binned(pa.array([noon], type=pa.timestamp("ms")), bins, "x").to_pylist() == ["[2024-01-01,2024-01-02)"]
     bins = Bins(("2024-01-01T12:00", "2024-01-02T12:00"))
     assert binned(pa.array([datetime.date(2024, 1, 2)]), bins, "x").to_pylist() == [bins.labels[0]]
-    with pytest.raises(SchemaError, match="1 of the records"):
+    with pytest.raises(SchemaError, match="outside its bins"):
         binned(pa.array([datetime.date(2024, 1, 1)]), bins, "x")
 
 
@@ -267,5 +267,5 @@ def test_nanoseconds_reach_into_bins_beyond_their_years() -> None:
     ],
 )
 def test_bins_of_another_kind_are_refused_by_the_type(column: pa.Array, text: str) -> None:
-    with pytest.raises(SchemaError, match=r"the bins of 'x' do not fit a column of type .*; bins are for numbers or"):
+    with pytest.raises(SchemaError, match=r"the bins of 'x' do not fit a column of type .* bins are for numbers or"):
         binned(column, Bins.parse(text), "x")
