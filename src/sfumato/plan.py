@@ -42,13 +42,13 @@ class Chosen:
 
         A query about a value x finds count = selectivity * total records among count / share(x) rows, and its error is
         about normal, so the mean of |error| is sqrt(2/pi) standard errors. Values rarer than the selectivity cannot be
-        found that often, and are left out.
+        found that often, and are left out; and no count finds less than one record.
         """
         total, design = self.histogram.total, self.design
         count = selectivity * total
         found, weight = 0.0, 0
         for held in self.histogram.counts:
-            if held < count:
+            if not 1 <= count <= held:
                 continue
             base, slope = self.mechanism.count_variance(design, round(count * total / held))
             found += held * math.sqrt(2 / math.pi * (base + slope * count)) / count

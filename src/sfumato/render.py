@@ -104,7 +104,7 @@ def show_plan(console: Console, chosen: Chosen) -> None:
     console.print(f"retention {cell['retention']}, amplification {cell['amplification']}", highlight=False)
     console.print("expected relative error of a count, by the share of all records that it finds:")
     for share, error in plan["predicted"]["relative_error"].items():
-        console.print(f"  {float(share):>6.1%}   {'no value is that frequent' if error is None else f'{error:.1%}'}")
+        console.print(f"  {float(share):>6.1%}   {'no count can find that share' if error is None else f'{error:.1%}'}")
     console.print(table)
     show_text(console, plan["scope"])
 
