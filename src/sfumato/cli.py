@@ -21,7 +21,7 @@ from typer.exceptions import TyperException
 
 from sfumato import render
 from sfumato.audit.original import verify as verify_release
-from sfumato.checks import frequent_notice
+from sfumato.checks import LONGEST_VALUE, frequent_notice
 from sfumato.demo import ROWS, demonstrate
 from sfumato.draws import Draws
 from sfumato.errors import SchemaError, SfumatoError, SpecError, TargetError, reason
@@ -336,6 +336,8 @@ def _read_counts(path: Path) -> Histogram:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = [(row["value"] or None, int(row["count"])) for row in csv.DictReader(file)]
+        if any(len(value or "") > LONGEST_VALUE for value, _ in rows):
+            raise ValueError
     except OSError as error:
         raise SchemaError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
     except (KeyError, TypeError, ValueError, csv.Error) as error:

@@ -22,6 +22,7 @@ from sfumato.errors import SchemaError, SourceError, reason
 
 BLOCK_BYTES = 1 << 23
 DELIMITERS = ",;\t|"
+LONGEST_LINE = 1 << 17
 TEXT = pa.dictionary(pa.int32(), pa.string())
 OVERSIZED = pa.decimal256(76, 0)
 """Whole numbers beyond 64 bits: harmless in a column that is not published, refused in one that is."""
@@ -130,7 +131,9 @@ def _header(path: Path, encoding: str) -> tuple[list[str], str]:
     """The column names and the separator, which is the candidate that splits the first line most often."""
     try:
         with path.open(newline="", encoding=encoding) as file:
-            line = file.readline().lstrip("\ufeff")
+            line = file.readline(LONGEST_LINE).lstrip("\ufeff")
+            if len(line) == LONGEST_LINE:
+                raise csv.Error
             # A separator inside quotes belongs to a name.
             delimiter = max(DELIMITERS, key=re.sub('"[^"]*"?', "", line).count)
             header = next(csv.reader(itertools.chain([line], file), delimiter=delimiter), [])

@@ -153,6 +153,7 @@ def load_json(folder: Path) -> dict[str, Any]:
         if path.stat().st_size > LARGEST_MANIFEST:
             raise ReleaseFormatError(f"{MANIFEST} is larger than {LARGEST_MANIFEST >> 20} MiB, which no release needs.")
         written = json.loads(path.read_text(encoding="utf-8"))
+        json.dumps(written, ensure_ascii=False).encode()  # fails at half a character, which an escape can smuggle in
         ours = written["sfumato"]
         newest, digest = int(ours["format"]), str(ours["digest"])
     except ReleaseFormatError:

@@ -205,8 +205,11 @@ def test_two_columns_of_one_name_are_refused(release: Path, written: dict[str, A
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{}", b"[]", b"3", b'{"sfumato": 3}', b"\xff\xfe", b"[" * 100_000, b'{"sfumato": {"format": 1e999}}'],
-    ids=["empty", "no release", "list", "number", "wrong kind", "no text", "deep", "no number"],
+    [
+        *(b"", b"{}", b"[]", b"3", b'{"sfumato": 3}', b"\xff\xfe", b"[" * 100_000, b'{"sfumato": {"format": 1e999}}'),
+        b'{"sfumato": {"format": 1, "digest": "0"}, "name": "half \\ud800 a character"}',
+    ],
+    ids=["empty", "no release", "list", "number", "wrong kind", "no text", "deep", "no number", "half a character"],
 )
 def test_what_is_no_manifest_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / MANIFEST).write_bytes(content)
