@@ -265,6 +265,12 @@ def test_directory_that_lacks_a_file_is_refused(folder: Path, name: str) -> None
         Release.open(folder)
 
 
+def test_rows_of_damaged_data_are_not_told(folder: Path) -> None:
+    (folder / DATA).write_bytes(b"PAR1 and no more")
+    with pytest.raises(ReleaseFormatError, match=r"^data\.parquet cannot be read; get the release again"):
+        Release.open(folder).rows  # noqa: B018 - reading it is the point
+
+
 def test_what_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ReleaseFormatError, match=r"nowhere' does not exist; name the directory or \.zip of a release"):
         Release.open(tmp_path / "nowhere")

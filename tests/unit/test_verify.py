@@ -286,6 +286,19 @@ def test_release_that_does_not_say_that_it_is_fit_is_not(folder: Path, fit: Any)
     assert failed(folder) == [FIT]
 
 
+@pytest.mark.parametrize(("prior", "posterior"), [("1/2", "1/2"), ("2/3", "1/2"), ("1/10", "1"), ("0", "1/2")])
+def test_bound_that_promises_nothing_is_noticed(folder: Path, prior: str, posterior: str) -> None:
+    edit_manifest(folder, lambda written: written["sfumato"]["design"].update(prior=prior, posterior=posterior))
+    assert failed_alone(folder) == ["promise"]
+
+
+@pytest.mark.parametrize("retention", ["0", "1", "-1/9", "3/2"])
+def test_retention_that_makes_no_law_is_refused(retention: str) -> None:
+    design = {"retention": retention, "domain": ["flu", "cold", "HIV"]}
+    with pytest.raises(ReleaseFormatError, match=r"^the design is no law of probability that protects anything\.$"):
+        published_law({"mechanism": "uniform", "design": design})
+
+
 def test_mechanism_without_a_law_here_is_refused() -> None:
     with pytest.raises(ReleaseFormatError, match=r"^the mechanism 'magic' cannot be verified by this version\.$"):
         published_law({"mechanism": "magic"})
