@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import logging
 import shutil
 import signal
 import sys
@@ -386,6 +387,7 @@ def _interrupt(number: int, frame: object) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
     signal.signal(signal.SIGTERM, _interrupt)
+    logging.getLogger("sqlglot").setLevel(logging.ERROR)  # a mistake in SQL gets one sentence, and it is ours
     try:
         code = app(args=arguments, prog_name=app.info.name, standalone_mode=False)
     except SfumatoError as error:
