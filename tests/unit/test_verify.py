@@ -27,6 +27,7 @@ from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.histogram import Histogram
 from sfumato.manifest import DATA, FILES, WEIGHTS
 from sfumato.mechanisms import uniform
+from sfumato.publish import Request, publish
 from sfumato.release import pack
 from sfumato.schema import Bins, Schema
 from sfumato.spec import BreachBound
@@ -385,6 +386,24 @@ def test_deviation_is_counted_in_standard_deviations() -> None:
     assert found == pytest.approx(50 / (75 + 65.625) ** 0.5)
     assert largest_deviation({0: 400, 1: 600}, {0: 375, 1: 500}, law) == pytest.approx(0, abs=1e-9)
     assert largest_deviation({0: 40, 1: 60}, {0: 100, 1: 0}, law) == 0  # too few to tell
+
+
+def test_value_that_nobody_has_must_be_shown_as_often_as_the_design_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its records, spread over 49 other values, would not stand out there."""
+    drawn = uniform.replace
+
+    def never_the_last(*arguments: Any) -> Any:
+        codes = drawn(*arguments)
+        return np.where(codes == 49, np.arange(len(codes)) % 49, codes).astype(codes.dtype)
+
+    monkeypatch.setattr(uniform, "replace", never_the_last)
+    table = pa.table({"sex": ["F", "M"] * 9_800, "disease": [f"{number % 49:02d}" for number in range(19_600)]})
+    domain = [f"{number:02d}" for number in range(50)]
+    request = Request(table, Schema.of("disease", domains={"disease": domain}), BreachBound("1/10", "1/3"))
+    publish(request, tmp_path / "release")
+    assert failed(tmp_path / "release", table) == ["draws"]
 
 
 def test_original_may_come_in_another_order(made: Path) -> None:
