@@ -43,21 +43,10 @@ def published_law(ours: Mapping[str, Any]) -> Law:
 def worst_posterior(counts: Sequence[int], prior: Fraction, law: Law) -> Fraction:
     """The largest posterior of a value whose share is within the prior, for whoever knows the table's shares; exact.
 
-    For a published value y, Bayes' rule gives x the chance n(x) P(y|x) / sum of n(z) P(y|z), with counts for shares.
+    For a published value y, Bayes' rule gives x the chance n(x) P(y|x) / sum of n(z) P(y|z), with counts for shares. It
+    is largest for y = x: another published value leaves x at most its share, its own leaves it at least that.
     """
     total = sum(counts)
-    within = [count * prior.denominator <= prior.numerator * total for count in counts]
-    worst = Fraction(0)
-    largest, second = _largest_two(counts, within)
-    for place, count in enumerate(counts):
-        seen = law.other * (total - count) + law.same * count
-        if within[place]:
-            worst = max(worst, law.same * count / seen)
-        rival = second if largest[1] == place else largest
-        worst = max(worst, law.other * rival[0] / seen)
-    return worst
-
-
-def _largest_two(counts: Sequence[int], within: Sequence[bool]) -> list[tuple[int, int]]:
-    allowed = sorted(((count, place) for place, count in enumerate(counts) if within[place]), reverse=True)
-    return [*allowed[:2], (0, -1), (0, -1)][:2]
+    covered = [count for count in counts if count * prior.denominator <= prior.numerator * total]
+    posteriors = (law.same * count / (law.same * count + law.other * (total - count)) for count in covered)
+    return max(posteriors, default=Fraction(0))
