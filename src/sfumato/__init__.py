@@ -13,6 +13,7 @@ The analyst:
 
 from __future__ import annotations
 
+from sfumato.audit.exposure import Exposure
 from sfumato.audit.original import verify
 from sfumato.audit.verify import Verification
 from sfumato.engines.local import LocalEngine
@@ -31,16 +32,18 @@ from sfumato.errors import (
 from sfumato.estimate import Estimate, Interval
 from sfumato.histogram import Histogram
 from sfumato.plan import Chosen, choose
-from sfumato.publish import Publication, Request, plan_table, publish
+from sfumato.publish import Outlook, Publication, Request, plan_table, publish
 from sfumato.release import Release
 from sfumato.schema import Bins, NullPolicy, Role, Schema
-from sfumato.spec import BreachBound
+from sfumato.spec import BreachBound, BreachBoundPerValue, Tolerance
 
 __all__ = [
     "Bins",
     "BreachBound",
+    "BreachBoundPerValue",
     "Chosen",
     "Estimate",
+    "Exposure",
     "Histogram",
     "InfeasibleError",
     "InternalError",
@@ -48,6 +51,7 @@ __all__ = [
     "LocalEngine",
     "MissingExtraError",
     "NullPolicy",
+    "Outlook",
     "Publication",
     "QueryError",
     "Release",
@@ -60,6 +64,7 @@ __all__ = [
     "SourceError",
     "SpecError",
     "TargetError",
+    "Tolerance",
     "Verification",
     "choose",
     "plan_table",

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.columns import PublishedColumn, binned, dense
+from sfumato.columns import (
+    CodedColumn,
+    PartColumn,
+    PublishedColumn,
+    Sensitive,
+    SetColumn,
+    TableColumn,
+    binned,
+    combined,
+    dense,
+    packed,
+)
 from sfumato.draws import Draws
 from sfumato.mechanisms import AnyMechanism
 from sfumato.schema import NullPolicy, Schema
+from sfumato.slots import Slots
+from sfumato.tally import Counts, Members, Observation, Symbols
 
 Rows = dict[str, Any]
 """Rewritten rows: for each column its codes (numpy), or its values (Arrow) where they are not coded."""
@@ -33,10 +49,18 @@ class Preparation:
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Prepare one batch."""
         if self.schema.nulls is NullPolicy.DROP:
-            sensitive = dense(batch.column(self.schema.sensitive))
-            batch = batch.filter(pc.invert(pc.is_null(sensitive, nan_is_null=True)))
+            for name in self.schema.sensitive_columns:
+                is_missing = pc.is_null(dense(batch.column(name)), nan_is_null=True)
+                batch = batch.filter(pc.invert(is_missing))
         arrays = [self._column(name, batch.column(name)) for name in self.columns]
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
+
+    def with_compound(self, prepared: pa.RecordBatch) -> pa.RecordBatch:
+        """Add the compound to a prepared batch, so that its combinations can be counted."""
+        compound = self.schema.compound
+        if not compound:
+            return prepared
+        return prepared.append_column(self.schema.sensitive, combined([prepared.column(name) for name in compound]))
 
     def _column(self, name: str, column: pa.Array) -> pa.Array:
         if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
@@ -45,43 +69,112 @@ class Preparation:
         return binned(column, bins, name) if bins else column
 
     def types(self, source: pa.Schema) -> pa.Schema:
-        """The types of the prepared columns."""
-        return pa.schema(
-            [(name, pa.string() if name in self.schema.bins else source.field(name).type) for name in self.columns]
-        )
+        """The types of the prepared columns, and of the compound."""
+        fields = [(name, pa.string() if name in self.schema.bins else source.field(name).type) for name in self.columns]
+        return pa.schema([*fields, *([(self.schema.sensitive, pa.string())] if self.schema.compound else [])])
 
 
 @dataclass(frozen=True)
 class Rewrite:
-    """Turns a prepared batch into codes to publish, with the sensitive column replaced and an order for each row.
+    """Turns a prepared batch into codes to publish, with what is sensitive replaced and an order for each row.
 
-    Row-local: what happens to a row depends on its own values, its number, the plan and the key.
+    Row-local: what happens to a row depends on its own values, its number, its rank among the rows of the same value,
+    the plan and the key.
     """
 
-    columns: tuple[PublishedColumn, ...]
-    sensitive: str
+    columns: tuple[TableColumn, ...]
+    sensitive: Sensitive
     mechanism: AnyMechanism
     plan: Any
+    counts: tuple[int, ...]
     draws: Draws
 
-    def __call__(self, batch: pa.RecordBatch, first_row: int) -> Rows:
-        """Rewrite one batch; `first_row` is the number of its first record in the table."""
+    def __call__(self, batch: pa.RecordBatch, first_row: int, ranks_before: Counts | None = None) -> Rows:
+        """Rewrite one batch; `first_row` is the number of its first record in the table.
+
+        `ranks_before` says how many records of each value there are before it; needed where records have slots.
+        """
         rows: Rows = {ORDER: self.draws.stream("order").words(first_row, batch.num_rows)}
+        parts = {part.name for part in self.sensitive.parts}
         for column in self.columns:
-            encoded = column.encode(batch.column(column.name))
-            if column.name == self.sensitive:
-                draws = self.draws.for_column(column.name)
-                encoded = self.mechanism.replace(self.plan, encoded, None, draws, first_row)
-            rows[column.name] = encoded
+            if column.name not in parts:
+                rows[column.name] = column.encode(batch.column(column.name))
+        codes = self.sensitive.encode(batch)
+        slots = None if ranks_before is None else self._slots(codes, ranks_before)
+        replaced = self.mechanism.replace(self.plan, codes, slots, self._draws, first_row)
+        is_set = replaced.values.ndim > 1
+        rows[self.sensitive.name] = packed(replaced.values) if is_set else replaced.values
+        if replaced.cells is not None:
+            rows[self.cell_name] = replaced.cells
         return rows
 
+    def count(self, batch: pa.RecordBatch) -> Counts | None:
+        """How many records of a batch hold each value, if records have slots."""
+        if not self.mechanism.USES_SLOTS:
+            return None
+        return np.bincount(self.sensitive.encode(batch), minlength=len(self.counts))
 
-def published_schema(columns: tuple[PublishedColumn, ...]) -> pa.Schema:
+    @property
+    def _draws(self) -> Draws:
+        return self.draws.for_column(self.sensitive.name)
+
+    @cached_property
+    def _slots(self) -> Slots:
+        return Slots(self._draws, self.mechanism.NAME, self.counts)
+
+    @property
+    def observation(self) -> Observation:
+        """What a record of the release will show."""
+        return self.mechanism.observe(self.mechanism.design(self.plan))
+
+    @cached_property
+    def cell_name(self) -> str:
+        """The name of the column of cells: one that no other column has."""
+        return cell_name([column.name for column in self.columns])
+
+    @cached_property
+    def published(self) -> tuple[PublishedColumn, ...]:
+        """The columns of the release: what is sensitive as it is shown, and the cells beside it."""
+        return published_columns(self.columns, self.sensitive, self.observation, self.cell_name)
+
+
+def cell_name(columns: Sequence[str]) -> str:
+    """The name of the column of cells: one that no other column has, whatever the capitals."""
+    taken = {name.lower() for name in columns}
+    name = "cell"
+    while name in taken:
+        name = f"{name}_"
+    return name
+
+
+def published_columns(
+    columns: Sequence[TableColumn], sensitive: Sensitive, observation: Observation, cells: str
+) -> tuple[PublishedColumn, ...]:
+    """The columns of a release, in the order of the table, and the cells after them."""
+    parts = [part.name for part in sensitive.parts]
+    published: list[PublishedColumn] = []
+    for column in columns:
+        if column.name not in parts:
+            published.append(column)
+        elif isinstance(observation, Members):
+            if column.name == parts[0]:
+                published.append(SetColumn(sensitive, observation.as_list))
+        elif len(parts) > 1:
+            published.append(PartColumn(sensitive, parts.index(column.name)))
+        else:
+            published.append(column)
+    if isinstance(observation, Symbols) and observation.cells is not None:
+        numbers = pa.array(np.arange(int(observation.cells.max()) + 1, dtype=np.int32))
+        published.append(CodedColumn(cells, numbers, False))
+    return tuple(published)
+
+
+def published_schema(columns: Sequence[PublishedColumn]) -> pa.Schema:
     """The columns of a release; nullable only where a value may be missing."""
     return pa.schema([pa.field(column.name, column.written_type, nullable=column.has_missing) for column in columns])
 
 
-def decode(columns: tuple[PublishedColumn, ...], rows: Rows) -> pa.Table:
+def decode(columns: Sequence[PublishedColumn], rows: Rows) -> pa.Table:
     """Turn rewritten rows into the rows of the release."""
-    arrays = [column.decode(rows[column.name]) for column in columns]
+    arrays = [column.decode(rows[column.source]) for column in columns]
     return pa.Table.from_arrays(arrays, schema=published_schema(columns))

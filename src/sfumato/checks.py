@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
@@ -9,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.columns import CodedColumn, PublishedColumn, RawColumn
+from sfumato.columns import CodedColumn, RawColumn, Sensitive, TableColumn
 from sfumato.csv_source import OVERSIZED
 from sfumato.errors import SchemaError
 from sfumato.histogram import Histogram
 from sfumato.profile import FEW_RECORDS, MOST_VALUES, Association, ColumnProfile, Numbers, Profile
 from sfumato.schema import NullPolicy, Schema
-from sfumato.spec import BreachBound
+from sfumato.spec import BreachBound, PrivacySpec
 from sfumato.values import Value, display, field_type
 
 LONGEST_VALUE = 1000
@@ -65,19 +66,44 @@ def check_lines(profile: Profile, schema: Schema) -> None:
             )
 
 
-def published_columns(profile: Profile, schema: Schema) -> tuple[PublishedColumn, ...]:
+def table_columns(profile: Profile, schema: Schema) -> tuple[TableColumn, ...]:
     """Decide the canonical values of every published column, and refuse the columns that must not go out."""
-    return tuple(_published(column, profile.rows, schema) for column in profile.columns.values())
+    compound = {schema.sensitive} if schema.compound else set()
+    return tuple(
+        _published(column, profile.rows, schema) for name, column in profile.columns.items() if name not in compound
+    )
 
 
-def _published(column: ColumnProfile, rows: int, schema: Schema) -> PublishedColumn:
-    is_sensitive = column.name == schema.sensitive
+def sensitive_domain(profile: Profile, schema: Schema, columns: Sequence[TableColumn]) -> Sensitive:
+    """What is protected, with its domain; that of a compound has the combinations that occur unless it is declared."""
+    by_name = {column.name: column for column in columns}
+    found = []
+    for name in schema.sensitive_columns:
+        column = by_name[name]
+        if not isinstance(column, CodedColumn):
+            raise SchemaError(f"the sensitive column {name!r} has too many values to be protected; group them first.")
+        found.append(column)
+    parts = tuple(found)
+    if not schema.compound:
+        return Sensitive.of_column(parts[0])
+    if not schema.is_declared:
+        _check_alone(profile.columns[schema.sensitive], profile.rows, schema)
+        return Sensitive.of_texts(schema.sensitive, parts, profile.columns[schema.sensitive].values.to_pylist())
+    if (size := math.prod(len(part.domain) for part in parts)) > MOST_VALUES:
+        raise SchemaError(
+            f"the compound {schema.sensitive!r} has {size:,} combinations, too many to be protected; group the values "
+            "of its columns first."
+        )
+    return Sensitive.of_product(schema.sensitive, parts)
+
+
+def _published(column: ColumnProfile, rows: int, schema: Schema) -> TableColumn:
+    is_sensitive = column.name in schema.sensitive_columns
     if column.missing == rows:
         raise SchemaError(f"column {column.name!r} holds only missing values; drop it (--drop {column.name}).")
     if is_sensitive:
         _check_sensitive(column, schema)
-    if column.name not in schema.confirmed:
-        _check_alone(column, rows, is_sensitive=is_sensitive)
+    _check_alone(column, rows, schema)
     _check_length(column)
     if column.is_wide:
         return RawColumn(column.name, column.type, column.missing > 0)
@@ -117,7 +143,9 @@ def _is_whole_microseconds(values: pa.Array) -> bool:
     return not np.any(nanoseconds % 1000)
 
 
-def _check_alone(column: ColumnProfile, rows: int, *, is_sensitive: bool) -> None:
+def _check_alone(column: ColumnProfile, rows: int, schema: Schema) -> None:
+    if not schema.confirmed.isdisjoint({column.name, *(schema.compound if column.name == schema.sensitive else ())}):
+        return
     if column.is_wide:
         why = f"has more than {MOST_VALUES:,} different values"
     elif 2 * column.alone > (filled := rows - column.missing):
@@ -129,10 +157,10 @@ def _check_alone(column: ColumnProfile, rows: int, *, is_sensitive: bool) -> Non
         )
     else:
         return
-    if is_sensitive:
+    if column.name in (schema.sensitive, *schema.sensitive_columns):
         raise SchemaError(
             f"the sensitive column {column.name!r} {why}: it looks like an identifier or free text; group its values "
-            f"first, or confirm it by name (--keep {column.name})."
+            f"first, or confirm it by name (--keep {schema.sensitive_columns[0]})."
         )
     raise SchemaError(
         f"column {column.name!r} {why}, so it points at persons: leave it out (--identifier {column.name}), coarsen it "
@@ -188,13 +216,10 @@ def _listed(values: Sequence[Value]) -> str:
     return f"{named} and {len(values) - NAMED_VALUES} more" if len(values) > NAMED_VALUES else named
 
 
-def notices(
-    histogram: Histogram, bound: BreachBound, schema: Schema, associations: Iterable[Association], dropped: int
-) -> list[str]:
+def notices(spec: PrivacySpec, schema: Schema, associations: Iterable[Association], dropped: int) -> list[str]:
     """What the holder should know: private advice, never written into a release."""
     said = [*_dropped(dropped, schema), *_unchecked_persons(schema), *_observed_domain(schema)]
-    said += frequent_notice(histogram, bound, schema.sensitive)
-    return [*said, *(notice for each in associations for notice in _telling(each, bound, schema))]
+    return [*said, *(notice for each in associations for notice in _telling(each, spec, schema))]
 
 
 def _dropped(dropped: int, schema: Schema) -> list[str]:
@@ -218,9 +243,11 @@ def _unchecked_persons(schema: Schema) -> list[str]:
 def _observed_domain(schema: Schema) -> list[str]:
     if schema.is_declared:
         return []
+    what = "combinations" if schema.compound else "values"
+    undeclared = next(name for name in schema.sensitive_columns if name not in (*schema.domains, *schema.bins))
     return [
-        f"the domain of {schema.sensitive!r} was taken from the table, so the release tells which values occur; "
-        f"declare it to avoid that (--domain {schema.sensitive}=FILE)."
+        f"the domain of {schema.sensitive!r} was taken from the table, so the release tells which {what} occur; "
+        f"declare it to avoid that (--domain {undeclared}=FILE)."
     ]
 
 
@@ -248,7 +275,7 @@ def _covered(histogram: Histogram, frequent: Sequence[Value]) -> str:
     return "The other values are covered in full."
 
 
-def _telling(association: Association, bound: BreachBound, schema: Schema) -> list[str]:
+def _telling(association: Association, spec: PrivacySpec, schema: Schema) -> list[str]:
     """Name a public column that nearly tells the sensitive value: no perturbation hides what another column says."""
     column, pairs = association.column, association.pairs
     if pairs is None:
@@ -263,11 +290,11 @@ def _telling(association: Association, bound: BreachBound, schema: Schema) -> li
             f"{guessed / rows:.0%} of the records (blindly: {blind / rows:.0%}); drop or coarsen it, because no "
             "perturbation can hide what another column says."
         ]
-    if told := _told(pairs, bound):
+    if isinstance(spec, BreachBound) and (told := _told(pairs, spec)):
         return [
             f"public column {column!r} tells the {schema.sensitive!r} of {told:,} records ({told / rows:.1%}): among "
-            f"those with the same {column!r}, a value that is rare in the table (at most {bound.prior}) has more than "
-            f"{bound.posterior}; drop or coarsen the column."
+            f"those with the same {column!r}, a value that is rare in the table (at most {spec.prior}) has more than "
+            f"{spec.posterior}; drop or coarsen the column."
         ]
     return []
 

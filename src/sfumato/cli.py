@@ -21,19 +21,21 @@ from rich.console import Console
 from typer.exceptions import TyperException
 
 from sfumato import render
+from sfumato.audit.exposure import BREACH_LIMIT, Exposure
 from sfumato.audit.original import verify as verify_release
-from sfumato.checks import LONGEST_VALUE, frequent_notice
+from sfumato.checks import LONGEST_VALUE
 from sfumato.demo import ROWS, demonstrate
 from sfumato.draws import Draws
 from sfumato.errors import SchemaError, SfumatoError, SpecError, TargetError, reason
 from sfumato.estimate import DEFAULT_LEVEL
 from sfumato.histogram import Histogram
+from sfumato.mechanisms import REGISTRY, fine_grain, small_domain, subset
 from sfumato.plan import AUTO, GUARANTEES, choose
-from sfumato.publish import Request, plan_table
+from sfumato.publish import Request, plan_notices, plan_table
 from sfumato.publish import publish as publish_table
 from sfumato.release import Release
 from sfumato.schema import Bins, NullPolicy, Schema, read_domain
-from sfumato.spec import BreachBound
+from sfumato.spec import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance, exact
 
 BAD_INPUT = 2
 STOPPED = 130
@@ -88,9 +90,55 @@ Prior = Annotated[
 Posterior = Annotated[
     str | None, typer.Option("--posterior", metavar="R", help="No such belief rises above this: 1/3, 0.5.")
 ]
-MechanismOption = Annotated[str, typer.Option("--mechanism", help="How to protect: auto or uniform.")]
+Bounds = Annotated[
+    Path | None,
+    typer.Option("--bounds", metavar="CSV", help="A bound for each value instead: a CSV of value,prior,posterior."),
+]
+ToleranceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--tolerance", metavar="R", help="Bounds from shares: belief in a value may rise to R times its share."
+    ),
+]
+Compound = Annotated[
+    str | None,
+    typer.Option("--compound", metavar="A,B", help="Protect several columns as one, instead of --sensitive."),
+]
+MechanismOption = Annotated[str, typer.Option("--mechanism", help=f"How to protect: {', '.join((AUTO, *REGISTRY))}.")]
 Guarantee = Annotated[
-    str, typer.Option("--guarantee", help="Which prior knowledge is covered: any-prior or marginal-prior.")
+    str | None,
+    typer.Option(
+        "--guarantee", help=f"Which prior knowledge is covered: {' or '.join(GUARANTEES)}.", show_default=GUARANTEES[0]
+    ),
+]
+MergeOption = Annotated[
+    small_domain.Merge | None,
+    typer.Option("--merge", help="small-domain: merge cells for the least variance, or as the paper does."),
+]
+MinCell = Annotated[
+    int | None,
+    typer.Option("--min-cell", min=0, metavar="N", help="small-domain: the fewest records of a cell (1000; paper: 0)."),
+]
+PublishShares = Annotated[
+    bool, typer.Option("--publish-shares", help="small-domain: publish the counts of the cells, for gls and em.")
+]
+DirectionOption = Annotated[
+    fine_grain.Direction | None,
+    typer.Option("--direction", help="fine-grain: keep beliefs from rising (upward), or from falling too (both)."),
+]
+ObjectiveOption = Annotated[
+    fine_grain.Objective | None,
+    typer.Option("--objective", help="fine-grain: keep the most records, or make counts (aggregate) best."),
+]
+SubsetForm = Annotated[
+    subset.Form | None, typer.Option("--subset-form", help="subset: write the sets as bits or as lists of values.")
+]
+BreachLimit = Annotated[
+    str,
+    typer.Option("--breach-limit", metavar="R", help="small-domain: the share of records a public column may breach."),
+]
+AcceptMarginal = Annotated[
+    bool, typer.Option("--accept-marginal-prior", help="small-domain: go on whatever public columns breach.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Level = Annotated[float, typer.Option("--level", help="The level of the intervals.")]
@@ -139,10 +187,19 @@ def plan(
         Path | None, typer.Option("--counts", metavar="CSV", help="Plan from a CSV of value,count instead of a table.")
     ] = None,
     sensitive: Sensitive = [],  # noqa: B006 - typer reads the default and never changes it
+    compound: Compound = None,
     prior: Prior = None,
     posterior: Posterior = None,
+    bounds: Bounds = None,
+    tolerance: ToleranceOption = None,
     mechanism: MechanismOption = AUTO,
-    guarantee: Guarantee = GUARANTEES[0],
+    guarantee: Guarantee = None,
+    merge: MergeOption = None,
+    min_cell: MinCell = None,
+    publish_shares: PublishShares = False,
+    direction: DirectionOption = None,
+    objective: ObjectiveOption = None,
+    subset_form: SubsetForm = None,
     identifier: Identifier = [],  # noqa: B006
     person: Person = [],  # noqa: B006
     drop: Drop = [],  # noqa: B006
@@ -155,25 +212,28 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
-    spec = _bound(prior, posterior)
+    spec = _spec(prior, posterior, bounds, tolerance)
+    options = _options_of(merge, min_cell, publish_shares, direction, objective, subset_form)
     if (table is None) == (counts is None):
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
-    notices: tuple[str, ...] = ()
+    exposed: tuple[Exposure, ...] = ()
     if counts is not None:
         histogram = _read_counts(counts)
-        chosen = choose(histogram, spec, Draws.secret(), mechanism, guarantee)
-        notices = tuple(frequent_notice(histogram, spec, "value"))
+        chosen = choose(histogram, spec, Draws.secret(), mechanism, guarantee=guarantee, options=options)
+        notices = tuple(plan_notices(chosen, spec, "value"))
     else:
-        schema = _schema(sensitive, identifier, person, drop, keep, bins, domain, nulls)
-        request = Request(table, schema, spec, mechanism, guarantee, tuple(text), encoding)
+        schema = _schema(sensitive, compound, identifier, person, drop, keep, bins, domain, nulls)
+        request = Request(table, schema, spec, mechanism, guarantee, tuple(text), encoding, options)
         with render.progress_engine(err, quiet=as_json) as engine:
-            chosen, notices = plan_table(request, engine)
+            found = plan_table(request, engine)
+        chosen, notices, exposed = found.chosen, found.notices, found.exposures
     for notice in notices:
         render.show_notice(err, notice)
     if as_json:
-        _print_json(chosen.to_json())
+        _print_json({**chosen.to_json(), "exposures": [each.to_json() for each in exposed]})
     else:
         render.show_plan(out, chosen)
+        render.show_exposures(out, exposed)
 
 
 @app.command()
@@ -183,10 +243,21 @@ def publish(
         Path, typer.Option("--out", metavar="DIR", help="Where the release goes: a new directory, or a .zip.")
     ],
     sensitive: Sensitive = [],  # noqa: B006
+    compound: Compound = None,
     prior: Prior = None,
     posterior: Posterior = None,
+    bounds: Bounds = None,
+    tolerance: ToleranceOption = None,
     mechanism: MechanismOption = AUTO,
-    guarantee: Guarantee = GUARANTEES[0],
+    guarantee: Guarantee = None,
+    merge: MergeOption = None,
+    min_cell: MinCell = None,
+    publish_shares: PublishShares = False,
+    direction: DirectionOption = None,
+    objective: ObjectiveOption = None,
+    subset_form: SubsetForm = None,
+    breach_limit: BreachLimit = str(BREACH_LIMIT),
+    accept_marginal_prior: AcceptMarginal = False,
     identifier: Identifier = [],  # noqa: B006
     person: Person = [],  # noqa: B006
     drop: Drop = [],  # noqa: B006
@@ -212,9 +283,18 @@ def publish(
     as_json: Json = False,
 ) -> None:
     """Publish a table with its sensitive column protected."""
-    spec = _bound(prior, posterior)
-    schema = _schema(sensitive, identifier, person, drop, keep, bins, domain, nulls)
-    request = Request(table, schema, spec, mechanism, guarantee, tuple(text), encoding)
+    request = Request(
+        table,
+        _schema(sensitive, compound, identifier, person, drop, keep, bins, domain, nulls),
+        _spec(prior, posterior, bounds, tolerance),
+        mechanism,
+        guarantee,
+        tuple(text),
+        encoding,
+        _options_of(merge, min_cell, publish_shares, direction, objective, subset_form),
+        exact(breach_limit, "the breach limit"),
+        accept_marginal_prior,
+    )
     with render.progress_engine(err, quiet=as_json) as engine:
         publication = publish_table(
             request,
@@ -226,10 +306,12 @@ def publish(
             on_notice=partial(render.show_notice, err),
         )
     if as_json:
+        exposed = [each.to_json() for each in publication.exposures]
         found = {"path": str(target), **render.info_json(publication.release), "notices": list(publication.notices)}
-        _print_json(found)
+        _print_json({**found, "exposures": exposed})
     else:
         render.show_info(out, publication.release)
+        render.show_exposures(out, publication.exposures)
         out.print(f"written to {target}", soft_wrap=True, highlight=False)
 
 
@@ -248,10 +330,14 @@ def query(
     release: ReleasePath,
     sql: Annotated[str, typer.Argument(metavar="SQL", help="SELECT COUNT(*) FROM release WHERE ... GROUP BY ...")],
     level: Level = DEFAULT_LEVEL,
+    method: Annotated[
+        str | None,
+        typer.Option("--method", help="The estimator: closed (default), or what info lists for this release."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Ask a release a question in SQL; every count comes with a standard error and an interval."""
-    answer = Release.open(release).sql(sql)
+    answer = Release.open(release).sql(sql, method=method)
     if as_json:
         _print_json(render.answer_json(answer, level))
     else:
@@ -282,7 +368,19 @@ def verify(
         raise typer.Exit(BAD_INPUT)
 
 
-def _bound(prior: str | None, posterior: str | None) -> BreachBound:
+def _spec(prior: str | None, posterior: str | None, bounds: Path | None, tolerance: str | None) -> PrivacySpec:
+    """What is asked for: one bound, a bound for each value, or a tolerance."""
+    kinds = {
+        "--prior and --posterior": prior is not None or posterior is not None,
+        "--bounds": bounds is not None,
+        "--tolerance": tolerance is not None,
+    }
+    if len(given := [name for name, is_given in kinds.items() if is_given]) > 1:
+        raise SpecError(f"{given[0]} and {given[1]} are two kinds of request; give one of them.")
+    if bounds is not None:
+        return BreachBoundPerValue.read(bounds)
+    if tolerance is not None:
+        return Tolerance(tolerance)
     if prior is None or posterior is None:
         lacking = " and ".join(
             name for name, value in (("--prior", prior), ("--posterior", posterior)) if value is None
@@ -291,8 +389,31 @@ def _bound(prior: str | None, posterior: str | None) -> BreachBound:
     return BreachBound(prior, posterior)
 
 
+def _options_of(
+    merge: small_domain.Merge | None,
+    min_cell: int | None,
+    publish_shares: bool,
+    direction: fine_grain.Direction | None,
+    objective: fine_grain.Objective | None,
+    subset_form: subset.Form | None,
+) -> dict[str, Any]:
+    """The options that were given, by mechanism."""
+    options: dict[str, Any] = {}
+    if merge is not None or min_cell is not None or publish_shares:
+        merge = merge or small_domain.Merge.VARIANCE
+        options[small_domain.NAME] = small_domain.Options(merge, min_cell, publish_shares)
+    if direction is not None or objective is not None:
+        options[fine_grain.NAME] = fine_grain.Options(
+            direction or fine_grain.Direction.UPWARD, objective or fine_grain.Objective.RECORD
+        )
+    if subset_form is not None:
+        options[subset.NAME] = subset.Options(subset_form)
+    return options
+
+
 def _schema(
     sensitive: Sequence[str],
+    compound: str | None,
     identifier: Sequence[str],
     person: Sequence[str],
     drop: Sequence[str],
@@ -301,10 +422,11 @@ def _schema(
     domain: Sequence[str],
     nulls: NullPolicy,
 ) -> Schema:
-    if not sensitive:
-        raise SchemaError("name the column to protect with --sensitive COL.")
+    if bool(sensitive) == (compound is not None):
+        raise SchemaError("name the column to protect with --sensitive COL, or several as one with --compound A,B.")
     return Schema.of(
-        _once(sensitive, "--sensitive")[0],
+        _once(sensitive, "--sensitive"),
+        compound=() if compound is None else next(csv.reader([compound])),
         identifier=identifier,
         person=next(iter(_once(person, "--person")), None),
         drop=drop,

@@ -7,7 +7,9 @@ which values first appear in a file never gets past this module, because it give
 from __future__ import annotations
 
 import datetime
+import json
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -21,7 +23,7 @@ import pyarrow.compute as pc
 from sfumato.errors import SchemaError, SourceError
 from sfumato.schema import Bins
 from sfumato.tally import Codes
-from sfumato.values import Value, plain_type
+from sfumato.values import Scalar, Value, plain_type, to_json
 
 
 def local_codes(column: pa.Array) -> tuple[Codes, pa.Array]:
@@ -130,7 +132,12 @@ class CodedColumn:
     has_missing: bool
 
     @property
-    def domain(self) -> tuple[Value, ...]:
+    def source(self) -> str:
+        """The rewritten rows that the column is decoded from: its own."""
+        return self.name
+
+    @property
+    def domain(self) -> tuple[Scalar, ...]:
         """The values in canonical order, the missing value last."""
         return (*self.values.to_pylist(), *([None] if self.has_missing else []))
 
@@ -187,6 +194,11 @@ class RawColumn:
     has_missing: bool
 
     @property
+    def source(self) -> str:
+        """The rewritten rows that the column is decoded from: its own."""
+        return self.name
+
+    @property
     def written_type(self) -> pa.DataType:
         """The type of a decoded column."""
         return self.type
@@ -200,4 +212,207 @@ class RawColumn:
         return values
 
 
-PublishedColumn = CodedColumn | RawColumn
+TableColumn = CodedColumn | RawColumn
+"""A column of the table that is published."""
+
+
+# ------------------------------------------------------------------------------------------------ what is sensitive
+
+
+@dataclass(frozen=True)
+class Sensitive:
+    """What is protected: one column, or the combinations of several.
+
+    The number of a combination has the codes of its parts for digits; `numbers` lists those of the domain in rising
+    order.
+    """
+
+    name: str
+    parts: tuple[CodedColumn, ...]
+    numbers: npt.NDArray[np.int64]
+
+    @classmethod
+    def of_column(cls, column: CodedColumn) -> Sensitive:
+        """One column, with all its values."""
+        return cls.of_product(column.name, (column,))
+
+    @classmethod
+    def of_product(cls, name: str, parts: tuple[CodedColumn, ...]) -> Sensitive:
+        """All combinations of the parts' values."""
+        return cls(name, parts, np.arange(math.prod(len(part.domain) for part in parts)))
+
+    @classmethod
+    def of_texts(cls, name: str, parts: tuple[CodedColumn, ...], texts: Sequence[str]) -> Sensitive:
+        """The combinations that occur, as `combined` wrote them down."""
+        empty = cls(name, parts, np.zeros(0, dtype=np.int64))
+        return cls(name, parts, np.sort(empty.numbers_of_texts(texts)))
+
+    @property
+    def domain(self) -> tuple[Value, ...]:
+        """The values in canonical order; those of a compound are tuples."""
+        if len(self.parts) == 1:
+            return self.parts[0].domain
+        columns = [[part.domain[code] for code in self.part_codes(number)] for number, part in enumerate(self.parts)]
+        return tuple(zip(*columns, strict=True))
+
+    def part_codes(self, number: int) -> npt.NDArray[np.int64]:
+        """The code of one part in each combination of the domain."""
+        size = math.prod(len(part.domain) for part in self.parts[number + 1 :])
+        return self.numbers // size % len(self.parts[number].domain)
+
+    def encode(self, columns: Mapping[str, pa.Array] | pa.RecordBatch) -> Codes:
+        """Turn the columns of a batch into places of the domain."""
+        if len(self.parts) == 1:
+            return self.parts[0].encode(_column(columns, self.parts[0].name))
+        codes: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+        for part in self.parts:
+            codes = codes * len(part.domain) + part.encode(_column(columns, part.name)).astype(np.int64)
+        places = np.searchsorted(self.numbers, codes)
+        is_known = np.append(self.numbers, -1)[places] == codes
+        if not is_known.all():
+            raise SourceError(
+                f"the table changed while it was read: {self.name!r} holds combinations it did not hold before."
+            )
+        return places.astype(smallest_type(len(self.numbers)))
+
+    def places_of_texts(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+        """The places of combinations as `combined` wrote them down."""
+        return np.searchsorted(self.numbers, self.numbers_of_texts(texts))
+
+    def numbers_of_texts(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+        """The numbers of combinations as `combined` wrote them down."""
+        codes = [{json.dumps(to_json(value)): code for code, value in enumerate(part.domain)} for part in self.parts]
+        sizes = [len(part.domain) for part in self.parts]
+        numbers = []
+        for text in texts:
+            number = 0
+            for value, known, size in zip(json.loads(text), codes, sizes, strict=True):
+                number = number * size + known[json.dumps(value)]
+            numbers.append(number)
+        return np.array(numbers, dtype=np.int64)
+
+
+def _column(columns: Mapping[str, pa.Array] | pa.RecordBatch, name: str) -> pa.Array:
+    return columns.column(name) if isinstance(columns, pa.RecordBatch) else columns[name]
+
+
+def combined(columns: Sequence[pa.Array]) -> pa.DictionaryArray:
+    """One text for each row: its values in all the columns, as JSON."""
+    codes: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+    values: list[list[Scalar]] = []
+    for column in columns:
+        local, distinct = local_codes(column)
+        values.append([*distinct.to_pylist(), None])
+        codes = codes * len(values[-1]) + local.astype(np.int64)
+    numbers, indices = np.unique(codes, return_inverse=True)
+    texts = [_text(int(number), values) for number in numbers]
+    return pa.DictionaryArray.from_arrays(pa.array(indices.astype(np.int32)), pa.array(texts, type=pa.string()))
+
+
+def _text(number: int, values: Sequence[Sequence[Scalar]]) -> str:
+    found: list[Scalar] = []
+    for each in reversed(values):
+        number, code = divmod(number, len(each))
+        found.append(each[code])
+    return json.dumps([to_json(value) for value in reversed(found)])
+
+
+# -------------------------------------------------------------------------------------------------- what is published
+
+
+@dataclass(frozen=True)
+class PartColumn:
+    """One column of a published compound."""
+
+    sensitive: Sensitive
+    number: int
+
+    @property
+    def _part(self) -> CodedColumn:
+        return self.sensitive.parts[self.number]
+
+    @property
+    def name(self) -> str:
+        """The name of the part."""
+        return self._part.name
+
+    @property
+    def source(self) -> str:
+        """The rewritten rows that the column is decoded from: those of the compound."""
+        return self.sensitive.name
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether the part may be missing."""
+        return self._part.has_missing
+
+    @property
+    def written_type(self) -> pa.DataType:
+        """The type of a decoded column."""
+        return self._part.written_type
+
+    def decode(self, codes: Codes) -> pa.Array:
+        """Turn places of the compound's domain into values of the part."""
+        return self._part.decode(self.sensitive.part_codes(self.number).astype(self._part.code_type).take(codes))
+
+
+@dataclass(frozen=True)
+class SetColumn:
+    """A set of values for each record: as bits, or as a list of the values that a single column has."""
+
+    sensitive: Sensitive
+    as_list: bool
+
+    has_missing = False
+
+    @property
+    def name(self) -> str:
+        """The name of what is sensitive."""
+        return self.sensitive.name
+
+    @property
+    def source(self) -> str:
+        """The rewritten rows that the column is decoded from."""
+        return self.sensitive.name
+
+    @property
+    def written_type(self) -> pa.DataType:
+        """The type of a decoded column."""
+        if self.as_list:
+            return pa.list_(self.sensitive.parts[0].type)
+        return pa.binary(-(-len(self.sensitive.numbers) // 8))
+
+    def decode(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
+        """Leave the bits as they are, or list the values they stand for in canonical order."""
+        if not self.as_list:
+            return bits
+        members = unpacked(bits, len(self.sensitive.numbers))
+        _, places = np.nonzero(members)
+        offsets = np.append(0, np.cumsum(members.sum(axis=1, dtype=np.int32)))
+        column = self.sensitive.parts[0]
+        mask = places == len(column.values) if column.has_missing else None
+        values = column.values.take(pa.array(places, mask=mask))
+        return pa.ListArray.from_arrays(pa.array(offsets, type=pa.int32()), values)
+
+
+def packed(bits: npt.NDArray[np.uint8]) -> pa.FixedSizeBinaryArray:
+    """Rows of bytes as an Arrow column."""
+    buffer = pa.py_buffer(np.ascontiguousarray(bits))
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(bits.shape[1]), len(bits), [None, buffer])
+
+
+def bytes_of(column: pa.Array, size: int) -> npt.NDArray[np.uint8]:
+    """The bytes of each row of a column of sets of `size` bits."""
+    width = -(-size // 8)
+    plain = column.cast(pa.binary(width))
+    data = np.frombuffer(plain.buffers()[1], dtype=np.uint8)
+    return data[plain.offset * width : (plain.offset + len(plain)) * width].reshape(len(plain), width)
+
+
+def unpacked(column: pa.Array, size: int) -> npt.NDArray[np.uint8]:
+    """A row of `size` zeros and ones for each row of bytes."""
+    return np.unpackbits(bytes_of(column, size), axis=1, count=size)
+
+
+PublishedColumn = TableColumn | PartColumn | SetColumn
+"""A column of a release."""

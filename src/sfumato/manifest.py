@@ -12,17 +12,32 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from sfumato.digest import file_digest, json_digest
 from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.mechanisms import REGISTRY, AnyMechanism
+from sfumato.schema import COMPOUND_MARK
+from sfumato.tally import Members, Observation, Symbols
+from sfumato.values import Value, field_type, parts, plain_type
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "datapackage.json"
 DATA = "data.parquet"
 WEIGHTS = "weights.parquet"
 README = "README.md"
 FILES = (DATA, WEIGHTS, README)
 LARGEST_MANIFEST = 64 << 20
+ANY_TYPE = "any"
+VALUE_WEIGHTS = ("value", "published")
+"""The columns of weights.parquet that hold values of the domain."""
+WEIGHT_TYPES = {
+    "cell": "integer",
+    "place": "integer",
+    "if_equal": "number",
+    "otherwise": "number",
+    "weight": "number",
+}
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 
 
@@ -34,6 +49,11 @@ class Field:
     type: str
     has_missing: bool
 
+    @classmethod
+    def of(cls, name: str, kind: pa.DataType, has_missing: bool) -> Field:
+        """The field of a published column; sets of values have no type of their own in a Data Package."""
+        return cls(name, published_type(kind), has_missing)
+
     def to_json(self) -> dict[str, Any]:
         """A Table Schema field."""
         written = {"name": self.name, "type": self.type, "constraints": {"required": not self.has_missing}}
@@ -41,12 +61,20 @@ class Field:
         return {**written, "missingValues": ["nan"]} if self.has_missing and self.type == "integer" else written
 
 
+def published_type(kind: pa.DataType) -> str:
+    """The Data Package type of a published column."""
+    return field_type(plain_type(kind)) or ANY_TYPE
+
+
 @dataclass(frozen=True)
 class Manifest:
     """What a release says about itself."""
 
     mechanism_name: str
-    sensitive: str
+    sensitive: tuple[str, ...]
+    """The column that is protected, or those that are protected as one."""
+    types: tuple[str, ...]
+    """The Data Package type of each sensitive column's values."""
     fields: tuple[Field, ...]
     design: Any
     is_declared: bool
@@ -55,6 +83,8 @@ class Manifest:
     nulls: str
     software: str
     is_test: bool
+    cell_column: str | None = None
+    """The column that says in which cell a record is, where there are cells."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -62,23 +92,56 @@ class Manifest:
         return REGISTRY[self.mechanism_name]
 
     @property
+    def observation(self) -> Observation:
+        """What a record of the release shows."""
+        return self.mechanism.observe(self.design)
+
+    @property
+    def domain(self) -> tuple[Value, ...]:
+        """The values that the sensitive column may have."""
+        found: tuple[Value, ...] = self.design.domain
+        return found
+
+    @property
+    def sensitive_name(self) -> str:
+        """The name of what is protected."""
+        return COMPOUND_MARK.join(self.sensitive)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The columns of the data that show something about what is protected."""
+        names = (self.sensitive_name,) if isinstance(self.observation, Members) else self.sensitive
+        return (*names, *([self.cell_column] if self.cell_column is not None else []))
+
+    @property
     def public(self) -> tuple[str, ...]:
         """The names of the public columns."""
-        return tuple(field.name for field in self.fields if field.name != self.sensitive)
+        return tuple(field.name for field in self.fields if field.name not in self.shown)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of the release, beside the manifest."""
+        return FILES if self.has_weights else (DATA, README)
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the domain is small enough to write down what each record adds to a count."""
+        return self.mechanism.weights(self.design) is not None
 
     @property
     def promise(self) -> str:
         """What is promised in plain words, with what this release tells besides."""
         said = [self.mechanism.promise(self.design)]
         if not self.is_declared:
+            what = "combinations" if len(self.sensitive) > 1 else "values"
             said.append(
-                f"The list of values of {self.sensitive!r} was taken from the table: that a value is in it tells that "
-                "at least one person has it, and this is not covered."
+                f"The list of {what} of {self.sensitive_name!r} was taken from the table: that one is in it tells "
+                "that at least one person has it, and this is not covered."
             )
         if self.nulls == "drop":
             said.append(
-                f"Records without a {self.sensitive!r} were left out: whoever knows that a person was in the table, "
-                "and does not find the record, learns that the value was missing."
+                f"Records without a {self.sensitive_name!r} were left out: whoever knows that a person was in the "
+                "table, and does not find the record, learns that the value was missing."
             )
         return " ".join(said)
 
@@ -91,13 +154,15 @@ class Manifest:
         written = {
             "$schema": PROFILE,
             "name": "sfumato-release",
-            "resources": [self._resource(folder / name) for name in FILES],
+            "resources": [self._resource(folder / name) for name in self.files],
             "sfumato": {
                 "format": FORMAT,
                 "software": self.software,
                 "mechanism": self.mechanism_name,
                 "guarantee": self.mechanism.GUARANTEE,
-                "sensitive": self.sensitive,
+                "sensitive": list(self.sensitive),
+                "types": list(self.types),
+                **({"cell_column": self.cell_column} if self.cell_column is not None else {}),
                 "design": self.design.to_json(),
                 "domain_declared": self.is_declared,
                 "bins": {name: list(edges) for name, edges in self.bins.items()},
@@ -126,13 +191,19 @@ class Manifest:
 
     def weight_fields(self) -> tuple[Field, ...]:
         """The columns of weights.parquet."""
-        sensitive = self.field(self.sensitive)
-        return (
-            Field("cell", "integer", False),
-            Field("value", sensitive.type, sensitive.has_missing),
-            Field("if_equal", "number", False),
-            Field("otherwise", "number", False),
-        )
+        columns = self.mechanism.weights(self.design) or {}
+        fields: list[Field] = []
+        for name in columns:
+            fields += self._value_fields(name) if name in VALUE_WEIGHTS else [Field(name, WEIGHT_TYPES[name], False)]
+        return tuple(fields)
+
+    def _value_fields(self, name: str) -> list[Field]:
+        """A column for a value; for a compound one a column for each part."""
+        names = [name] if len(self.sensitive) == 1 else [f"{name} {part}" for part in self.sensitive]
+        return [
+            Field(each, kind, any(parts(value)[number] is None for value in self.domain))
+            for number, (each, kind) in enumerate(zip(names, self.types, strict=True))
+        ]
 
 
 def _table_schema(fields: Sequence[Field]) -> dict[str, Any]:
@@ -196,22 +267,33 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         Field(str(field["name"]), str(field["type"]), not field["constraints"]["required"])
         for field in resources["data"]["schema"]["fields"]
     )
-    mechanism = REGISTRY.get(ours["mechanism"])
+    mechanism = REGISTRY.get(str(ours["mechanism"]))
     if mechanism is None:
         raise ReleaseFormatError(
             f"the release was made by the mechanism {ours['mechanism']!r}, unknown to this version."
         )
-    types = {field.name: field.type for field in fields}
-    if len({name.lower() for name in types}) != len(fields):
+    names = {field.name: field.type for field in fields}
+    if len({name.lower() for name in names}) != len(fields):
         raise ReleaseFormatError("two columns of the release have the same name.")
-    return Manifest(
+    # Format 1 knew one sensitive column, of the type of its field.
+    sensitive = (ours["sensitive"],) if isinstance(ours["sensitive"], str) else tuple(map(str, ours["sensitive"]))
+    types = tuple(map(str, ours["types"])) if "types" in ours else (names[sensitive[0]],)
+    if not sensitive or len(types) != len(sensitive):
+        raise ReleaseFormatError("the sensitive columns of the release and their types do not fit together.")
+    read = Manifest(
         mechanism_name=mechanism.NAME,
-        sensitive=str(ours["sensitive"]),
+        sensitive=sensitive,
+        types=types,
         fields=fields,
-        design=mechanism.read_design(ours["design"], types[ours["sensitive"]]),
+        design=mechanism.read_design(ours["design"], types),
         is_declared=bool(ours["domain_declared"]),
         bins={str(name): tuple(map(str, edges)) for name, edges in ours["bins"].items()},
         nulls=str(ours["nulls"]),
         software=str(ours["software"]),
         is_test=not ours["fit_to_publish"],
+        cell_column=str(ours["cell_column"]) if "cell_column" in ours else None,
     )
+    has_cells = isinstance(read.observation, Symbols) and read.observation.cells is not None
+    if has_cells != (read.cell_column is not None) or not set(read.shown) <= set(names):
+        raise ReleaseFormatError("the release lacks a column that its design speaks of.")
+    return read

@@ -15,7 +15,9 @@ from typing import Any
 from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError
 
-FORMAT = 1
+FORMAT = 2
+FIRST_MECHANISM = "uniform"
+"""The mechanism of plan files that do not name one: there was no other."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,8 @@ class PlanFile:
     draws: Draws
     fingerprint: str
     request: dict[str, Any]
+    mechanism: str
+    """The mechanism that was chosen, so that a later version chooses no other one for the same key."""
 
     def write(self, path: Path) -> None:
         """Create the file for the owner's eyes only; an existing file is never overwritten."""
@@ -35,6 +39,7 @@ class PlanFile:
             "is_test": self.draws.is_test,
             "fingerprint": self.fingerprint,
             "request": self.request,
+            "mechanism": self.mechanism,
         }
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -58,7 +63,8 @@ class PlanFile:
             if written["sfumato_plan"] > FORMAT:
                 raise ReleaseFormatError(f"the plan file {str(path)!r} is of a newer format: update sfumato.")
             draws = Draws(bytes.fromhex(written["key"]), bool(written["is_test"]))
-            return cls(draws, str(written["fingerprint"]), dict(written["request"]))
+            request = dict(written["request"])
+            return cls(draws, str(written["fingerprint"]), request, str(written.get("mechanism", FIRST_MECHANISM)))
         except ReleaseFormatError:
             raise
         except (OSError, ValueError, KeyError, TypeError, SfumatoError) as error:

@@ -48,7 +48,10 @@ class ColumnProfile:
 
 @dataclass(frozen=True)
 class Association:
-    """How often each value of a public column (a row each) meets each sensitive value; None: too many pairs."""
+    """How often each value of a public column (a row each) meets each sensitive value; None: too many pairs.
+
+    Sensitive values stand in the order of their profile, the missing one last.
+    """
 
     column: str
     pairs: Numbers | None
@@ -78,12 +81,13 @@ class BatchCounts:
 class Profiler:
     """Collects the profile batch by batch; the result does not depend on how the rows were cut into batches."""
 
-    def __init__(self, schema: pa.Schema, columns: Sequence[str], sensitive: str) -> None:
+    def __init__(self, schema: pa.Schema, sensitive: str, parts: Sequence[str] = ()) -> None:
+        """Count all columns, and the pairs of each public one with the sensitive one, which may be made of parts."""
         self.rows = 0
-        self.columns = columns
         self.sensitive = sensitive
-        self.counters = {name: _Counter(name, schema.field(name).type) for name in columns}
-        self.pairs = {name: _Pairs() for name in columns if name != sensitive}
+        self.parts = [name for name in parts if name != sensitive]
+        self.counters = {name: _Counter(name, schema.field(name).type) for name in schema.names}
+        self.pairs = {name: _Pairs() for name in schema.names if name not in (sensitive, *parts)}
 
     def count(self, batch: pa.RecordBatch) -> dict[str, BatchCounts]:
         """Count one batch on its own; touches nothing, so that batches can be counted side by side."""
@@ -91,6 +95,9 @@ class Profiler:
         width = len(values) + 1
         sensitive = sensitive.astype(np.int32)
         counted = {self.sensitive: BatchCounts(values, np.bincount(sensitive, minlength=width))}
+        for name in self.parts:
+            codes, values = local_codes(batch.column(name))
+            counted[name] = BatchCounts(values, np.bincount(codes, minlength=len(values) + 1))
         for name in self.pairs:
             codes, values = local_codes(batch.column(name))
             height = len(values) + 1
@@ -108,13 +115,16 @@ class Profiler:
         """Add the counts of one batch."""
         self.rows += int(counted[self.sensitive].counts.sum())
         sensitive = self.counters[self.sensitive].add(counted[self.sensitive])
+        for name in self.parts:
+            self.counters[name].add(counted[name])
         for name, pairs in self.pairs.items():
             places = self.counters[name].add(counted[name])
             pairs.add(places, sensitive, counted[name].pairs)
 
     def result(self) -> Profile:
         """The profile of all rows added."""
-        associations = tuple(Association(name, pairs.table) for name, pairs in self.pairs.items())
+        order = np.append(self.counters[self.sensitive].order() + 1, 0)
+        associations = tuple(Association(name, pairs.ordered(order)) for name, pairs in self.pairs.items())
         return Profile(self.rows, {name: each.result() for name, each in self.counters.items()}, associations)
 
 
@@ -153,10 +163,16 @@ class _Counter:
             self.counts = np.append(self.counts, np.zeros(len(fresh), dtype=np.int64))
         return places
 
+    def order(self) -> Numbers:
+        """The values in canonical order, without those that no row has.
+
+        A dictionary may list some: they are not of this table, and must not be published.
+        """
+        order: Numbers = pc.sort_indices(self.values).to_numpy().astype(np.int64)
+        return order[self.counts[1:][order] > 0]
+
     def result(self) -> ColumnProfile:
-        order = pc.sort_indices(self.values).to_numpy()
-        # A dictionary may list values that no row has: they are not of this table, and must not be published.
-        order = order[self.counts[1:][order] > 0]
+        order = self.order()
         missing = int(self.counts[0])
         values = self.values.take(pa.array(order))
         return ColumnProfile(self.name, values.type, values, self.counts[1:][order], missing, self.is_wide)
@@ -183,3 +199,11 @@ class _Pairs:
             grown[: self.table.shape[0], : self.table.shape[1]] = self.table
             self.table = grown
         np.add.at(self.table, np.ix_(public, sensitive), pairs)
+
+    def ordered(self, order: Numbers) -> Numbers | None:
+        """The pairs with the sensitive values in the given order."""
+        if self.table is None:
+            return None
+        grown = np.zeros((self.table.shape[0], max(self.table.shape[1], int(order.max()) + 1)), dtype=np.int64)
+        grown[:, : self.table.shape[1]] = self.table
+        return grown[:, order]

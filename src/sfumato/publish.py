@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.apply import Preparation, Rewrite
+from sfumato.audit.compound import check_parts
+from sfumato.audit.exposure import BREACH_LIMIT, Exposure, check_exposure, exposures
+from sfumato.audit.planned import check_cells
 from sfumato.audit.verify import FIT, verify_folder
-from sfumato.checks import check_lines, check_rows, check_types, notices, published_columns
-from sfumato.columns import CodedColumn, PublishedColumn
+from sfumato.checks import (
+    check_lines,
+    check_rows,
+    check_types,
+    frequent_notice,
+    notices,
+    sensitive_domain,
+    table_columns,
+)
+from sfumato.columns import Sensitive, TableColumn
 from sfumato.csv_source import CsvSource
 from sfumato.digest import json_digest
 from sfumato.draws import Draws
@@ -26,16 +38,17 @@ from sfumato.engines import Engine
 from sfumato.engines.local import LocalEngine, open_parquet
 from sfumato.errors import InternalError, SchemaError, SfumatoError, SourceError, SpecError, TargetError, reason
 from sfumato.histogram import Histogram
-from sfumato.manifest import DATA, MANIFEST, README, WEIGHTS, Field, Manifest
-from sfumato.plan import AUTO, GUARANTEES, Chosen, choose
+from sfumato.manifest import DATA, MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Field, Manifest
+from sfumato.plan import ANY_PRIOR, AUTO, NO_OPTIONS, Chosen, choose
 from sfumato.plan_file import PlanFile
-from sfumato.profile import Profile
+from sfumato.profile import Association, Profile
 from sfumato.readme import release_readme
 from sfumato.release import Release, pack
 from sfumato.schema import Schema
 from sfumato.source import Source, open_source
-from sfumato.spec import BreachBound
-from sfumato.values import field_type, to_json
+from sfumato.spec import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
+from sfumato.tally import Counts, Members
+from sfumato.values import display, field_type, parts, to_json
 from sfumato.workshop import check_plan_file, check_target, move_into_place, workshop
 
 
@@ -45,17 +58,26 @@ class Request:
 
     table: Any
     schema: Schema
-    spec: BreachBound
+    spec: PrivacySpec
     mechanism: str = AUTO
-    guarantee: str = GUARANTEES[0]
+    guarantee: str | None = None
+    """`any-prior`, `marginal-prior`, or None: what the named mechanism gives, and any-prior if none is named."""
     text: tuple[str, ...] = ()
     encoding: str = "utf-8"
+    options: Mapping[str, Any] = field(default_factory=lambda: NO_OPTIONS)
+    """The options of a mechanism, by its name."""
+    breach_limit: Fraction = BREACH_LIMIT
+    """The largest share of records that a public column may breach under a marginal prior."""
+    accept_marginal_prior: bool = False
+    """Go on whatever public columns breach."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.schema, Schema):
             raise SchemaError("say what the columns are for with a Schema, such as Schema.of('diagnosis').")
-        if not isinstance(self.spec, BreachBound):
+        if not isinstance(self.spec, PrivacySpec):
             raise SpecError("say what to protect with a BreachBound, such as BreachBound('1/10', '1/3').")
+        if not 0 <= self.breach_limit <= 1:
+            raise SpecError(f"the breach limit is {self.breach_limit}, and must be a share between 0 and 1.")
 
     def to_json(self) -> dict[str, Any]:
         """What a plan file remembers of the request: enough to tell whether another one is the same."""
@@ -66,22 +88,34 @@ class Request:
             "nulls": self.schema.nulls.value,
             "text": sorted(self.text),
             "encoding": self.encoding,
+            **({"compound": list(self.schema.compound)} if self.schema.compound else {}),
         }
         return {
             "mechanism": self.mechanism,
-            "guarantee": self.guarantee,
-            "prior": str(self.spec.prior),
-            "posterior": str(self.spec.posterior),
+            "guarantee": self.guarantee or ANY_PRIOR,
+            **_spec_json(self.spec),
             "schema": json_digest(schema),
+            **({"options": {name: str(each) for name, each in self.options.items()}} if self.options else {}),
         }
+
+
+def _spec_json(spec: PrivacySpec) -> dict[str, Any]:
+    if isinstance(spec, Tolerance):
+        return {"tolerance": str(spec.factor)}
+    if isinstance(spec, BreachBoundPerValue):
+        return {
+            "bounds": {display(value): f"{each.prior} {each.posterior}" for value, each in spec.bounds.items()},
+        }
+    return {"prior": str(spec.prior), "posterior": str(spec.posterior)}
 
 
 @dataclass(frozen=True)
 class Publication:
-    """A release that was written, and what its holder should know. The notices are private."""
+    """A release that was written, and what its holder should know. Notices and exposures are private."""
 
     release: Release
     notices: tuple[str, ...]
+    exposures: tuple[Exposure, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,8 +123,20 @@ class Survey:
     """What the first pass found: secret."""
 
     preparation: Preparation
-    columns: tuple[PublishedColumn, ...]
+    columns: tuple[TableColumn, ...]
+    sensitive: Sensitive
     histogram: Histogram
+    groups: Mapping[str, Counts | None]
+    """For each public column, how often each of its values (a row each) meets each value of the domain."""
+    notices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """What would be published, and what the holder should know before: secret."""
+
+    chosen: Chosen
+    exposures: tuple[Exposure, ...]
     notices: tuple[str, ...]
 
 
@@ -114,30 +160,62 @@ def survey(request: Request, source: Source, engine: Engine, folder: Path) -> Su
     check_rows(profile)
     if isinstance(source, CsvSource):
         check_lines(profile, schema)
-    columns = published_columns(profile, schema)
-    histogram = _histogram(profile, next(column for column in columns if column.name == schema.sensitive))
-    said = notices(histogram, request.spec, schema, profile.associations, dropped)
-    return Survey(preparation, columns, histogram, tuple(said))
+    columns = table_columns(profile, schema)
+    sensitive = sensitive_domain(profile, schema, columns)
+    places = _places(profile, sensitive)
+    histogram = _histogram(profile, sensitive, places)
+    groups = {each.column: _grouped(each, places, histogram.domain_size) for each in profile.associations}
+    said = notices(request.spec, schema, profile.associations, dropped)
+    return Survey(preparation, columns, sensitive, histogram, groups, tuple(said))
 
 
-def _histogram(profile: Profile, column: PublishedColumn) -> Histogram:
-    if not isinstance(column, CodedColumn):
-        raise SchemaError(
-            f"the sensitive column {column.name!r} has too many values to be protected; group them first."
-        )
-    counted = profile.columns[column.name]
-    places = pc.index_in(column.values, counted.values).to_pylist()
-    counts = [0 if place is None else counted.counts[place] for place in places]
-    return Histogram.of(column.domain, [*counts, *([counted.missing] if column.has_missing else [])])
+def _places(profile: Profile, sensitive: Sensitive) -> Counts:
+    """The place in the domain of each value that the profile counted, and of the missing value after them."""
+    counted = profile.columns[sensitive.name]
+    if len(sensitive.parts) > 1:
+        return np.append(sensitive.places_of_texts(counted.values.to_pylist()), 0)  # nothing of a compound is missing
+    column = sensitive.parts[0]
+    places = pc.index_in(counted.values, column.values).to_numpy(zero_copy_only=False)
+    return np.append(places.astype(np.int64), len(column.values) if column.has_missing else 0)
 
 
-def plan_table(request: Request, engine: Engine | None = None) -> tuple[Chosen, tuple[str, ...]]:
+def _histogram(profile: Profile, sensitive: Sensitive, places: Counts) -> Histogram:
+    counted = profile.columns[sensitive.name]
+    counts = np.zeros(len(sensitive.domain), dtype=np.int64)
+    np.add.at(counts, places, np.append(counted.counts, counted.missing))
+    return Histogram.of(sensitive.domain, counts.tolist())
+
+
+def _grouped(association: Association, places: Counts, size: int) -> Counts | None:
+    if association.pairs is None:
+        return None
+    grouped = np.zeros((len(association.pairs), size), dtype=np.int64)
+    np.add.at(grouped.T, places, association.pairs.T)
+    return grouped
+
+
+def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
     """What would be published, and what the holder should know; nothing stays behind."""
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder = Path(name)
         found = survey(request, open_table(request, folder), engine or LocalEngine(), folder)
-        chosen = choose(found.histogram, request.spec, Draws.secret(), request.mechanism, request.guarantee)
-    return chosen, found.notices
+        return outlook(request, found, Draws.secret())
+
+
+def outlook(request: Request, found: Survey, draws: Draws, mechanism: str | None = None) -> Outlook:
+    """Choose a plan, and look at what it leaves open."""
+    histogram, asked = found.histogram, mechanism or request.mechanism
+    chosen = choose(histogram, request.spec, draws, asked, guarantee=request.guarantee, options=request.options)
+    exposed = exposures(chosen, found.groups)
+    return Outlook(chosen, exposed, (*found.notices, *plan_notices(chosen, request.spec, request.schema.sensitive)))
+
+
+def plan_notices(chosen: Chosen, spec: PrivacySpec, column: str) -> list[str]:
+    """What the holder should know of the chosen plan."""
+    said = [chosen.reason] if chosen.reason and chosen.others else []
+    if isinstance(spec, BreachBound) and chosen.mechanism.GUARANTEE == ANY_PRIOR:
+        said += frequent_notice(chosen.histogram, spec, column)
+    return [*said, *chosen.mechanism.remarks(chosen.plan)]
 
 
 def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
@@ -162,38 +240,67 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
         with workshop(target) as folder:
             source = open_table(request, folder)
             fingerprint = source.fingerprint()
-            draws = _draws(request, fingerprint, kept, unsafe_test_key)
+            repeated = _repeated(request, fingerprint, kept)
+            draws = _draws(repeated, unsafe_test_key)
             found = survey(request, source, engine, folder)
-            chosen = choose(found.histogram, request.spec, draws, request.mechanism, request.guarantee)
-            for notice in found.notices:
+            seen = outlook(request, found, draws, repeated.mechanism if repeated else None)
+            chosen = seen.chosen
+            for notice in seen.notices:
                 on_notice(notice)
-            rewrite = Rewrite(found.columns, request.schema.sensitive, chosen.mechanism, chosen.plan, draws)
+            _check_publishable(request, found, seen)
+            rewrite = _rewrite(found, chosen, draws)
             built = folder / "release"
             built.mkdir()
             with _unchanged(source, fingerprint):
                 engine.rewrite(source, found.preparation, rewrite, found.histogram.total, built / DATA)
-            manifest = _manifest(request, found, chosen, draws)
-            if (manifest.design.bound, manifest.design.domain) != (request.spec, found.histogram.values):
+            manifest = _manifest(request, found, rewrite)
+            if manifest.domain != found.histogram.values:
                 raise InternalError("the design is not the one that was asked for. Please report this.")
             _describe(built, manifest, found)
             ready = _packed(built) if target.suffix == ".zip" else built
-            with _written(kept, PlanFile(draws, fingerprint, request.to_json()), ready):
+            with _written(kept, PlanFile(draws, fingerprint, request.to_json(), chosen.mechanism.NAME), ready):
                 move_into_place(ready, target, folder)
     except OSError as error:
         raise TargetError(f"the release cannot be written to {str(target)!r}: {reason(error)}.") from error
-    return Publication(Release.open(target), found.notices)
+    return Publication(Release.open(target), seen.notices, seen.exposures)
 
 
-def _draws(request: Request, fingerprint: str, plan_file: Path | None, test_key: str | None) -> Draws:
-    """The key of the plan file if there is one, else a test key if one was given, else a fresh secret."""
-    given = Draws.unsafe_test_key(test_key) if test_key is not None else None
+def _repeated(request: Request, fingerprint: str, plan_file: Path | None) -> PlanFile | None:
+    """The plan file if there is one, for this table and this request."""
     if plan_file is None or not plan_file.exists():
-        return given or Draws.secret()
+        return None
     plan = PlanFile.read(plan_file)
     plan.check(fingerprint, request.to_json())
-    if given is not None and given != plan.draws:
+    return plan
+
+
+def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
+    """The key of the plan file if there is one, else a test key if one was given, else a fresh secret."""
+    given = Draws.unsafe_test_key(test_key) if test_key is not None else None
+    if repeated is None:
+        return given or Draws.secret()
+    if given is not None and given != repeated.draws:
         raise SpecError("the plan file holds another key than the test key; give one of the two.")
-    return plan.draws
+    return repeated.draws
+
+
+def _check_publishable(request: Request, found: Survey, seen: Outlook) -> None:
+    """Refuse what nobody could count in, and what would protect less than it seems to."""
+    chosen = seen.chosen
+    chosen.mechanism.check_countable(chosen.plan)
+    check_cells(chosen, request.spec)
+    if len(found.sensitive.parts) > 1 and not chosen.mechanism.COVERS_PREDICATES:
+        check_parts(chosen, request.spec, request.schema.compound)
+    if chosen.mechanism.GUARANTEE != ANY_PRIOR and not request.accept_marginal_prior:
+        check_exposure(seen.exposures, request.breach_limit)
+
+
+def _rewrite(found: Survey, chosen: Chosen, draws: Draws) -> Rewrite:
+    rewrite = Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, chosen.histogram.counts, draws)
+    shown = rewrite.observation
+    if isinstance(shown, Members) and shown.as_list and len(found.sensitive.parts) > 1:
+        raise SpecError("sets of a compound are written as bits; leave --subset-form list out.")
+    return rewrite
 
 
 @contextmanager
@@ -239,7 +346,8 @@ def _written(path: Path | None, plan: PlanFile, ready: Path) -> Iterator[None]:
 
 def _describe(built: Path, manifest: Manifest, found: Survey) -> None:
     """Write everything beside the data, and verify the whole release before anybody sees it."""
-    write_weights(manifest, found.columns, built / WEIGHTS)
+    if manifest.has_weights:
+        write_weights(manifest, found.sensitive, built / WEIGHTS)
     (built / README).write_text(release_readme(manifest, found.histogram.total), encoding="utf-8")
     written = json.dumps(manifest.to_json(built), indent=2, ensure_ascii=False, allow_nan=False)
     (built / MANIFEST).write_text(written + "\n", encoding="utf-8")
@@ -254,35 +362,42 @@ def _packed(built: Path) -> Path:
     return packed
 
 
-def _manifest(request: Request, found: Survey, chosen: Chosen, draws: Draws) -> Manifest:
-    fields = [Field(column.name, field_type(column.type) or "", column.has_missing) for column in found.columns]
+def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
+    published = rewrite.published
+    has_cells = any(column.source == rewrite.cell_name for column in published)
     return Manifest(
-        mechanism_name=chosen.mechanism.NAME,
-        sensitive=request.schema.sensitive,
-        fields=tuple(fields),
-        design=chosen.design,
+        mechanism_name=rewrite.mechanism.NAME,
+        sensitive=request.schema.sensitive_columns,
+        types=tuple(field_type(part.type) or "" for part in found.sensitive.parts),
+        fields=tuple(Field.of(column.name, column.written_type, column.has_missing) for column in published),
+        design=rewrite.mechanism.design(rewrite.plan),
         is_declared=request.schema.is_declared,
         bins={name: bins.edges for name, bins in request.schema.bins.items() if name in found.preparation.columns},
         nulls=request.schema.nulls.value,
         software=version("sfumato"),
-        is_test=draws.is_test,
+        is_test=rewrite.draws.is_test,
+        cell_column=rewrite.cell_name if has_cells else None,
     )
 
 
-def write_weights(manifest: Manifest, columns: Sequence[PublishedColumn], path: Path) -> None:
-    """Write what each record adds to the unbiased count of each value: one row for each value."""
-    column = next(column for column in columns if column.name == manifest.sensitive)
-    domain = pa.array(manifest.design.domain, type=column.type)
-    if_equal, otherwise = manifest.mechanism.weights(manifest.design)
-    size = len(domain)
-    schema = pa.schema(
-        [
-            pa.field("cell", pa.int32(), nullable=False),
-            pa.field("value", column.type, nullable=column.has_missing),
-            pa.field("if_equal", pa.float64(), nullable=False),
-            pa.field("otherwise", pa.float64(), nullable=False),
-        ]
-    )
-    arrays = [np.zeros(size, dtype=np.int32), domain, np.full(size, if_equal), np.full(size, otherwise)]
+def write_weights(manifest: Manifest, sensitive: Sensitive, path: Path) -> None:
+    """Write what each record adds to the unbiased count of each value."""
+    arrays: list[pa.Array] = []
+    for name, column in (manifest.mechanism.weights(manifest.design) or {}).items():
+        arrays += _values(sensitive, column) if name in VALUE_WEIGHTS else [pa.array(column)]
+    fields = [
+        pa.field(each.name, array.type, nullable=each.has_missing)
+        for each, array in zip(manifest.weight_fields(), arrays, strict=True)
+    ]
+    schema = pa.schema(fields)
     with open_parquet(path, schema) as writer:
-        writer.write_table(pa.Table.from_arrays([pa.array(array) for array in arrays], schema=schema))
+        writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+
+
+def _values(sensitive: Sensitive, places: Counts) -> list[pa.Array]:
+    """The values at these places of the domain: one column for each part."""
+    domain = [parts(value) for value in sensitive.domain]
+    return [
+        pa.array([value[number] for value in domain], type=part.type).take(pa.array(places))
+        for number, part in enumerate(sensitive.parts)
+    ]

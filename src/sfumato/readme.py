@@ -6,7 +6,8 @@ import re
 
 from sfumato.manifest import Manifest
 from sfumato.sql import quoted
-from sfumato.values import display
+from sfumato.tally import Members
+from sfumato.values import Value, display, parts
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -16,48 +17,138 @@ _TEST = """
 
 _TEXT = """# A protected table
 {warning}
-`data.parquet` has {rows:,} records. The column `{sensitive}` is protected: each record shows a value that may or may
-not be the true one. All other columns ({public}) are as the publisher gave them{bins}.
+`data.parquet` has {rows:,} records. {shown} All other columns ({public}) are as the publisher gave them{bins}.
 
 ## What is promised
 
 {promise}
 
 What is not promised: the other columns are not protected, so a person may be recognised by them. What is hidden is the
-person's `{sensitive}`. What can be learned about groups of people is not limited; that is what the release is for. It
+person's {sensitive}. What can be learned about groups of people is not limited; that is what the release is for. It
 tells something about each person whose value is tied to those of others.
 
 ## How to count
 
-Never count the published values as they stand: most of them may be chance. With sfumato, every answer has an error bar:
+{warning_of_counts} With sfumato, every answer has an error bar:
 
-    sfumato query THIS_DIRECTORY "SELECT COUNT(*) FROM release WHERE {quoted} = '{example}'"
+    sfumato query THIS_DIRECTORY "SELECT COUNT(*) FROM release WHERE {condition}"
 
-With any SQL tool, add up the weights of `weights.parquet`; the sum is an unbiased count, and may be negative if the
-true count is small. In DuckDB, for the records that satisfy a condition on the other columns:
-
-    SELECT SUM(CASE WHEN d.{quoted} IS NOT DISTINCT FROM w.value THEN w.if_equal ELSE w.otherwise END)
-    FROM 'data.parquet' AS d, 'weights.parquet' AS w
-    WHERE CAST(w.value AS VARCHAR) = '{example}'
+{by_weights}
 
 Intervals are for the counts of this table, not for a population that it was sampled from.
 
 Made with sfumato {software}, mechanism `{mechanism}`; the exact design is in `datapackage.json`.
 """
 
+_BY_WEIGHTS = """\
+With any SQL tool, add up the weights of `weights.parquet`; the sum is an unbiased count, and may be negative if the
+true count is small. In DuckDB, for the records that satisfy a condition on the other columns:
+
+{sql}"""
+
+_BY_SFUMATO = (
+    "There are too many values to write down what each record adds to a count, so other tools cannot count here."
+)
+
 
 def release_readme(manifest: Manifest, rows: int) -> str:
     """Write the README of a release."""
-    example = next(value for value in manifest.design.domain if value is not None)
+    example = next(value for value in manifest.domain if None not in parts(value))
     return _TEXT.format(
         warning=_TEST if manifest.is_test else "",
         rows=rows,
-        sensitive=manifest.sensitive,
-        quoted=manifest.sensitive if _PLAIN.fullmatch(manifest.sensitive) else quoted(manifest.sensitive),
+        shown=_shown(manifest),
+        sensitive=_listed(manifest.sensitive),
         public=", ".join(f"`{name}`" for name in manifest.public),
         bins="; some are given in ranges" if manifest.bins else "",
         promise=manifest.promise,
-        example=display(example).replace("'", "''"),
+        condition=_condition(manifest, example),
+        warning_of_counts=_warning(manifest),
+        by_weights=_BY_WEIGHTS.format(sql=_indented(_sql(manifest, example))) if manifest.has_weights else _BY_SFUMATO,
         software=manifest.software,
         mechanism=manifest.mechanism_name,
     )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return " and ".join(f"`{name}`" for name in names)
+
+
+def _shown(manifest: Manifest) -> str:
+    """What a record shows of what is protected."""
+    names = _listed(manifest.sensitive)
+    together = "column {} is" if len(manifest.sensitive) == 1 else "columns {} are, together,"
+    subject = f"The {together.format(names)} protected"
+    if isinstance(manifest.observation, Members):
+        size = len(manifest.domain)
+        form = (
+            "a list of values" if manifest.observation.as_list else f"bits: {size} of them, in the order of the domain"
+        )
+        return f"{subject}: each record shows a set of values, as {form}, which may or may not hold the true one."
+    cells = ""
+    if manifest.cell_column is not None:
+        cells = f" The column `{manifest.cell_column}` says in which cell of the table a record was perturbed."
+    return f"{subject}: each record shows a value that may or may not be the true one.{cells}"
+
+
+def _warning(manifest: Manifest) -> str:
+    if isinstance(manifest.observation, Members):
+        return "Never count the sets as they stand: most of their members are chance."
+    return "Never count the published values as they stand: most of them may be chance."
+
+
+def _name(column: str) -> str:
+    return column if _PLAIN.fullmatch(column) else quoted(column)
+
+
+def _condition(manifest: Manifest, example: Value) -> str:
+    pairs = zip(manifest.sensitive, parts(example), strict=True)
+    return " AND ".join(f"{_name(name)} = '{_escaped(value)}'" for name, value in pairs)
+
+
+def _escaped(value: Value) -> str:
+    return display(value).replace("'", "''")
+
+
+def _sql(manifest: Manifest, example: Value) -> str:
+    """A query that adds up the weights of one value."""
+    single = len(manifest.sensitive) == 1
+    columns = ["value"] if single else [f"value {name}" for name in manifest.sensitive]
+    wanted = [
+        f"CAST(w.{_name(column)} AS VARCHAR) = '{_escaped(part)}'"
+        for column, part in zip(columns, parts(example), strict=True)
+    ]
+    shown = manifest.observation
+    if isinstance(shown, Members):
+        data = f"d.{_name(manifest.sensitive_name)}"
+        test = f"list_contains({data}, w.value)" if shown.as_list else f"get_bit({data}::BIT, w.place) = 1"
+        return _summed(test, [], wanted)
+    published = columns if manifest.mechanism_name != "fine-grain" else [f"published{each[5:]}" for each in columns]
+    same = [
+        f"d.{_name(name)} IS NOT DISTINCT FROM w.{_name(column)}"
+        for name, column in zip(manifest.sensitive, published, strict=True)
+    ]
+    if manifest.mechanism_name == "fine-grain":
+        return "\n".join(
+            ["SELECT SUM(w.weight)", "FROM 'data.parquet' AS d, 'weights.parquet' AS w", _where([*same, *wanted])]
+        )
+    cells = [] if manifest.cell_column is None else [f"d.{_name(manifest.cell_column)} = w.cell"]
+    return _summed(" AND ".join(same), cells, wanted)
+
+
+def _summed(test: str, cells: list[str], wanted: list[str]) -> str:
+    return "\n".join(
+        [
+            f"SELECT SUM(CASE WHEN {test} THEN w.if_equal ELSE w.otherwise END)",
+            "FROM 'data.parquet' AS d, 'weights.parquet' AS w",
+            _where([*cells, *wanted]),
+        ]
+    )
+
+
+def _where(conditions: list[str]) -> str:
+    return f"WHERE {' AND '.join(conditions)}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" for line in text.splitlines())

@@ -59,21 +59,28 @@ class Release:
         """What an attacker can learn at most, in plain words."""
         return self.manifest.promise
 
-    def count(self, value: Value | EllipsisType = ..., *, where: str | None = None) -> Estimate:
+    def count(
+        self, value: Value | EllipsisType = ..., *, where: str | None = None, method: str | None = None
+    ) -> Estimate:
         """Estimate how many records hold `value` (None: missing) and satisfy a condition on public columns.
 
-        Without a value, the rows that satisfy the condition are counted, exactly.
+        Without a value, the rows that satisfy the condition are counted, exactly. The value of a compound is a tuple.
         """
-        return count(self.manifest, self.folder / DATA, value, where)
+        return count(self.manifest, self.folder / DATA, value, where, method)
 
-    def sql(self, query: str) -> Answer:
+    def sql(self, query: str, *, method: str | None = None) -> Answer:
         """Answer `SELECT COUNT(*) ... FROM release WHERE ... GROUP BY ...`, each count with its error."""
-        return ask(self.manifest, self.folder / DATA, query)
+        return ask(self.manifest, self.folder / DATA, query, method)
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The names of the estimators that this release can be asked with; the first is the default."""
+        return tuple(self.manifest.mechanism.METHODS)
 
 
 def _read(folder: Path) -> Manifest:
     manifest = read_manifest(folder)
-    for name in FILES:
+    for name in manifest.files:
         if not (folder / name).is_file():
             raise ReleaseFormatError(f"the release lacks {name}; get it again from its publisher.")
     return manifest
@@ -97,6 +104,8 @@ def pack(folder: Path, path: Path) -> None:
     """Pack a release directory into one .zip; every entry has the same fixed date."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for name in (MANIFEST, *FILES):
+            if not (folder / name).exists():
+                continue
             with (
                 archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as entry,
                 (folder / name).open("rb") as file,

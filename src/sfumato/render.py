@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from typing import Any
 
 from rich.console import Console
@@ -12,6 +13,7 @@ from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from sfumato.audit.exposure import Exposure
 from sfumato.audit.verify import Verification
 from sfumato.demo import Demonstration
 from sfumato.engines.local import LocalEngine
@@ -23,6 +25,7 @@ from sfumato.schema import Bins
 from sfumato.values import display, to_json
 
 MOST_CELLS = 12
+LONGEST_RATIO = 12
 
 
 @contextmanager
@@ -92,21 +95,68 @@ def show_notice(console: Console, notice: str) -> None:
 
 def show_plan(console: Console, chosen: Chosen) -> None:
     """What would be published, at which error."""
-    plan = chosen.to_json()
-    table = Table("value", "count", "share", title=None)
-    counted = sorted(zip(chosen.histogram.counts, chosen.histogram.values, strict=True), key=lambda pair: -pair[0])
-    for count, value in counted[:MOST_CELLS]:
-        table.add_row(escape(display(value)), f"{count:,}", f"{count / chosen.histogram.total:.2%}")
-    if len(counted) > MOST_CELLS:
-        table.add_row(f"... {len(counted) - MOST_CELLS} more", "", "")
-    cell = plan["cells"][0]
+    histogram, plan = chosen.histogram, chosen.to_json()
     console.print(f"mechanism [bold]{plan['mechanism']}[/bold], guarantee {plan['guarantee']}")
-    console.print(f"retention {cell['retention']}, amplification {cell['amplification']}", highlight=False)
+    console.print(_summary(plan), highlight=False)
     console.print("expected relative error of a count, by the share of all records that it finds:")
-    for share, error in plan["predicted"]["relative_error"].items():
-        console.print(f"  {float(share):>6.1%}   {'no count can find that share' if error is None else f'{error:.1%}'}")
+    console.print(_comparison([chosen, *chosen.others]))
+    extra = [name for name in ("retention", "amplification", "shadow_price") if isinstance(plan.get(name), dict)]
+    table = Table("value", "count", "share", *(name.replace("_", " ") for name in extra))
+    order = sorted(range(histogram.domain_size), key=lambda place: -histogram.counts[place])
+    for place in order[:MOST_CELLS]:
+        name, count = display(histogram.values[place]), histogram.counts[place]
+        row = [_cell_text(plan[key].get(name)) for key in extra]
+        table.add_row(escape(name), f"{count:,}", f"{count / histogram.total:.2%}", *row)
+    if len(order) > MOST_CELLS:
+        table.add_row(f"... {len(order) - MOST_CELLS} more", *[""] * (2 + len(extra)))
     console.print(table)
     show_text(console, plan["scope"])
+
+
+def _cell_text(value: Any) -> str:
+    """A number of a value's row; a rational that is too long to read is shown as a decimal."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value) if len(str(value)) <= LONGEST_RATIO else f"{float(Fraction(value)):.4g}"
+
+
+def _summary(plan: Mapping[str, Any]) -> str:
+    """What the mechanism decided, in one line."""
+    if "subset_size" in plan:
+        return f"sets of {plan['subset_size']} values, amplification {plan['amplification']}"
+    if "record_utility" in plan:
+        error = plan["aggregate_error"]
+        counted = "counts cannot be reconstructed" if error is None else f"mean error of a share {error:.3%}"
+        return f"a record keeps its value with probability {plan['record_utility']:.4f}; {counted}"
+    cells = plan["cells"]
+    if len(cells) == 1:
+        return f"retention {cells[0]['retention']}, amplification {cells[0]['amplification']}"
+    sizes = sorted(len(cell["values"]) for cell in cells)
+    return f"{len(cells)} cells of {sizes[0]} to {sizes[-1]} values"
+
+
+def _comparison(plans: Sequence[Chosen]) -> Table:
+    """The predicted errors of the plans that meet a request, the chosen one first."""
+    table = Table("mechanism", "guarantee", *(f"{float(share):.1%}" for share in plans[0].predicted))
+    for plan in plans:
+        errors = ["no count" if error is None else f"{error:.1%}" for error in plan.predicted.values()]
+        table.add_row(plan.mechanism.NAME, plan.mechanism.GUARANTEE, *errors)
+    return table
+
+
+def show_exposures(console: Console, exposures: Sequence[Exposure]) -> None:
+    """What knowing a public column adds, one line each."""
+    if not exposures:
+        return
+    console.print("if an attacker also knows a person's value of one public column (private, not published):")
+    table = Table("column", "worst belief in a protected value", "records breached")
+    for each in exposures:
+        worst = "not checked" if each.worst is None else f"{each.worst:.3f}"
+        breached = "not checked" if each.breached is None else f"{each.breached:.2%}"
+        table.add_row(escape(each.column), worst, breached)
+    console.print(table)
 
 
 def show_text(console: Console, text: str) -> None:
@@ -136,9 +186,10 @@ def info_json(release: Release) -> dict[str, Any]:
         "rows": release.rows,
         "mechanism": manifest.mechanism_name,
         "guarantee": manifest.mechanism.GUARANTEE,
-        "sensitive": manifest.sensitive,
+        "sensitive": manifest.sensitive_name,
         "public": list(manifest.public),
         "fit_to_publish": not manifest.is_test,
+        "methods": list(release.methods),
         "design": manifest.design.to_json(),
         "promise": release.promise,
         "software": manifest.software,
@@ -151,11 +202,13 @@ def show_info(console: Console, release: Release) -> None:
     console.print(f"{release.rows:,} records, mechanism [bold]{manifest.mechanism_name}[/bold]")
     table = Table("column", "type", "role")
     for field in manifest.fields:
-        role = "protected" if field.name == manifest.sensitive else "public"
+        role = "public" if field.name in manifest.public else "protected"
         bins = manifest.bins.get(field.name)
         table.add_row(escape(field.name), field.type, escape(f"{role}, in {_ranges(bins)}" if bins else role))
     console.print(table)
     show_text(console, release.promise)
+    if len(release.methods) > 1:
+        console.print(f"estimators: {', '.join(release.methods)} (query --method)", highlight=False)
     if manifest.is_test:
         console.print("[red]UNFIT TO PUBLISH: drawn with a test key.[/red]")
 

@@ -14,6 +14,9 @@ from pathlib import Path
 from sfumato.errors import SchemaError
 from sfumato.values import Value
 
+COMPOUND_MARK = " + "
+"""Between the names of the columns that make a compound."""
+
 Edge = int | float | datetime.date | datetime.datetime
 
 
@@ -107,16 +110,21 @@ class Schema:
     bins: Mapping[str, Bins] = field(default_factory=dict)
     nulls: NullPolicy = NullPolicy.VALUE
     confirmed: frozenset[str] = frozenset()
+    compound: tuple[str, ...] = ()
+    """Sensitive columns that are protected together, as one column of their combinations."""
 
     def __post_init__(self) -> None:
+        if len(self.compound) == 1 or len(set(self.compound)) != len(self.compound):
+            raise SchemaError("a compound is made of at least two different columns, such as disease,drug.")
         if both := sorted(set(self.domains) & set(self.bins)):
             raise SchemaError(f"column {both[0]!r} has both a domain and bins; its bins are its domain, so give one.")
 
     @classmethod
     def of(  # noqa: PLR0913 - each argument is a role or a rule that users name one by one
         cls,
-        sensitive: str | Iterable[str],
+        sensitive: str | Iterable[str] = (),
         *,
+        compound: Iterable[str] = (),
         identifier: Iterable[str] = (),
         person: str | None = None,
         drop: Iterable[str] = (),
@@ -126,8 +134,9 @@ class Schema:
         nulls: NullPolicy | str = NullPolicy.VALUE,
     ) -> Schema:
         """Make a schema from lists of column names; a column with two roles is refused."""
+        together = _names(compound)
         named = [
-            (Role.SENSITIVE, _names(sensitive)),
+            (Role.SENSITIVE, (*_names(sensitive), *together)),
             (Role.IDENTIFIER, _names(identifier)),
             (Role.PERSON, _names(person or ())),
             (Role.DROPPED, _names(drop)),
@@ -141,20 +150,35 @@ class Schema:
                     )
         read_domains = {name: _domain(name, values) for name, values in (domains or {}).items()}
         read_bins = {name: Bins.of(edges) for name, edges in (bins or {}).items()}
-        return cls(roles, read_domains, read_bins, NullPolicy(nulls), frozenset(_names(keep)))
+        return cls(roles, read_domains, read_bins, NullPolicy(nulls), frozenset(_names(keep)), together)
+
+    @property
+    def sensitive_columns(self) -> tuple[str, ...]:
+        """The columns to protect: one, or those of the compound."""
+        names = tuple(name for name, role in self.roles.items() if role is Role.SENSITIVE)
+        if self.compound:
+            if extra := sorted(set(names) - set(self.compound)):
+                raise SchemaError(
+                    f"{extra[0]!r} is sensitive beside the compound of {' and '.join(map(repr, self.compound))}; make "
+                    "it part of the compound, because only one column can be protected."
+                )
+            return self.compound
+        if len(names) != 1:
+            raise SchemaError(
+                f"name exactly one sensitive column; {len(names)} were named. To protect several as one, make them a "
+                "compound (--compound a,b)."
+            )
+        return names
 
     @property
     def sensitive(self) -> str:
-        """The one sensitive column."""
-        names = [name for name, role in self.roles.items() if role is Role.SENSITIVE]
-        if len(names) != 1:
-            raise SchemaError(f"name exactly one sensitive column; {len(names)} were named.")
-        return names[0]
+        """The name of the one sensitive column, or of the compound."""
+        return COMPOUND_MARK.join(self.sensitive_columns)
 
     @property
     def is_declared(self) -> bool:
-        """Whether the domain of the sensitive column is known without looking at the table."""
-        return self.sensitive in self.domains or self.sensitive in self.bins
+        """Whether the domain of what is sensitive is known without looking at the table."""
+        return all(name in self.domains or name in self.bins for name in self.sensitive_columns)
 
     @property
     def person(self) -> str | None:
@@ -186,6 +210,8 @@ class Schema:
         for name in (*self.roles, *self.domains, *self.bins, *self.confirmed):
             if name not in columns:
                 raise SchemaError(f"the table has no column {name!r}; it has {', '.join(map(repr, columns))}.")
+        if self.compound and self.sensitive in columns:
+            raise SchemaError(f"the table has a column {self.sensitive!r}, the name of the compound; rename it.")
         if not any(self.role(name) is Role.PUBLIC for name in columns):
             raise SchemaError("no public column is left to publish beside the sensitive one.")
 

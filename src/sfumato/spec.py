@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+import math
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 
 from sfumato.errors import SpecError
+from sfumato.histogram import Histogram
+from sfumato.values import Value, display
 
 Exact = str | int | Fraction | Decimal
 
@@ -69,4 +75,89 @@ class BreachBound:
         return self.posterior * (1 - self.prior) / (self.prior * (1 - self.posterior))
 
 
-PrivacySpec = BreachBound
+STEPS = 100
+"""Shares are rounded down to hundredths before they become bounds, because bounds are published."""
+
+SMALLEST_PRIOR = Fraction(1, 10**9)
+"""Stands for a share that was rounded down to nothing: below the share of one record in a thousand million."""
+
+
+@dataclass(frozen=True, slots=True)
+class BreachBoundPerValue:
+    """A bound for each value; a value without one is not protected.
+
+    Source: the fine-grain model, in which a value that is harmless may be published more often as it is.
+    Notation: rho1i = prior, rho2i = posterior and gamma_i = amplification of the bound of value i.
+    """
+
+    bounds: Mapping[Value, BreachBound]
+
+    def __post_init__(self) -> None:
+        if not self.bounds:
+            raise SpecError("no value has a bound, so nothing would be protected; give at least one.")
+
+    @classmethod
+    def from_tolerance(cls, histogram: Histogram, tolerance: Exact) -> BreachBoundPerValue:
+        """Let the belief in each value rise from its share to `tolerance` times its share.
+
+        Shares are first rounded down to hundredths: the amplification that a tolerance allows grows with the share,
+        so this rounds towards privacy, and the bounds tell no more than hundredths. A value of which `tolerance` times
+        the share reaches 1 has no bound, as in the paper.
+        """
+        factor = Tolerance(tolerance).factor
+        bounds: dict[Value, BreachBound] = {}
+        for value, share in zip(histogram.values, histogram.shares, strict=True):
+            prior = max(Fraction(math.floor(share * STEPS), STEPS), SMALLEST_PRIOR)
+            if factor * prior < 1:
+                bounds[value] = BreachBound(prior, factor * prior)
+        return cls(bounds)
+
+    @classmethod
+    def read(cls, path: Path) -> BreachBoundPerValue:
+        """Read a CSV with the columns value, prior and posterior; an empty value is the missing one."""
+        bounds: dict[Value, BreachBound] = {}
+        try:
+            with path.open(newline="", encoding="utf-8-sig") as file:
+                for row in csv.DictReader(file):
+                    value = row["value"] or None
+                    if value in bounds:
+                        raise SpecError(f"{str(path)!r} gives {display(value)!r} two bounds; give it one.")
+                    bounds[value] = BreachBound(row["prior"].strip(), row["posterior"].strip())
+        except OSError as error:
+            raise SpecError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise SpecError(f"{str(path)!r} is not UTF-8 text; save it as UTF-8.") from error
+        except (KeyError, AttributeError, csv.Error) as error:
+            raise SpecError(f"{str(path)!r} must have the columns value, prior and posterior.") from error
+        return cls(bounds)
+
+    def of(self, values: Sequence[Value]) -> tuple[BreachBound | None, ...]:
+        """The bound of each value of a domain; a value that is no text may be named by its text."""
+        lacking = set(self.bounds)
+        found = []
+        for value in values:
+            key = value if value in self.bounds or value is None else display(value)
+            found.append(self.bounds.get(key))
+            lacking.discard(key)
+        if lacking:
+            named = ", ".join(repr(display(value)) for value in sorted(lacking, key=display)[:3])
+            raise SpecError(f"there is a bound for a value that is not in the domain: {named}; correct it.")
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Tolerance:
+    """A request for bounds from the table's own shares: from a share to `factor` times that share.
+
+    Notation: theta = factor.
+    """
+
+    factor: Fraction = field()
+
+    def __init__(self, factor: Exact) -> None:
+        object.__setattr__(self, "factor", exact(factor, "the tolerance"))
+        if self.factor <= 1:
+            raise SpecError(f"the tolerance is {self.factor}, and must be above 1: a belief may rise by this factor.")
+
+
+PrivacySpec = BreachBound | BreachBoundPerValue | Tolerance

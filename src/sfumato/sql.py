@@ -69,24 +69,41 @@ class Output:
 
 
 @dataclass(frozen=True)
+class Group:
+    """What to group by: an SQL expression over public columns, or a sensitive column by its name."""
+
+    sql: str
+    is_sensitive: bool
+
+
+@dataclass(frozen=True)
 class Question:
     """A parsed query: what rows to count, which sensitive values to look for, and how to group."""
 
     outputs: tuple[Output, ...]
     public_where: str | None
     sensitive_where: str | None
-    groups: tuple[str | None, ...]
-    """SQL expressions over public columns; None stands for the sensitive column."""
+    groups: tuple[Group, ...]
 
     @property
-    def by_sensitive(self) -> bool:
-        """Whether there is a group for each sensitive value."""
-        return None in self.groups
+    def public_groups(self) -> tuple[str, ...]:
+        """The expressions over public columns."""
+        return tuple(group.sql for group in self.groups if not group.is_sensitive)
+
+    @property
+    def sensitive_groups(self) -> tuple[str, ...]:
+        """The sensitive columns that are grouped by."""
+        return tuple(group.sql for group in self.groups if group.is_sensitive)
 
 
 def count_columns(count: str) -> list[str]:
     """The columns that a count fills: itself, its standard error, and the two ends of its interval."""
     return [count, f"{count}_se", f"{count}_low", f"{count}_high"]
+
+
+def note_column(count: str) -> str:
+    """The column that says what to beware of, where there is something to say."""
+    return f"{count}_note"
 
 
 def parse(sql: str, manifest: Manifest) -> Question:
@@ -104,8 +121,9 @@ class _Parser:
     """Takes one SELECT apart."""
 
     def __init__(self, manifest: Manifest) -> None:
-        self.names = {field.name.lower(): field.name for field in manifest.fields}
         self.sensitive = manifest.sensitive
+        # What a release shows of the sensitive columns is no column to ask about; the columns themselves are.
+        self.names = {name.lower(): name for name in (*manifest.public, *manifest.sensitive)}
 
     def question(self, select: exp.Select) -> Question:
         self._check_clauses(select)
@@ -117,10 +135,15 @@ class _Parser:
         outputs = tuple(self._output(each, keys) for each in select.expressions)
         if sum(output.group is None for output in outputs) != 1:
             raise QueryError("select one COUNT(*), and any of the columns that you group by.")
-        names = [name for each in outputs for name in (count_columns(each.name) if each.group is None else [each.name])]
+        names = [name for each in outputs for name in self._filled(each)]
         if len(set(names)) != len(names):
             raise QueryError("two columns of the answer have the same name; rename one with AS.")
         return Question(outputs, public, sensitive, groups)
+
+    @staticmethod
+    def _filled(output: Output) -> list[str]:
+        """The columns of the answer that an output fills."""
+        return [output.name] if output.group is not None else [*count_columns(output.name), note_column(output.name)]
 
     def _check_clauses(self, select: exp.Select) -> None:
         known = {"expressions", "from", "from_", "where", "group"}
@@ -143,23 +166,25 @@ class _Parser:
         sensitive: list[str] = []
         for part in _conjuncts(where.this) if where else []:
             named = self._columns(part)
-            if self.sensitive in named and len(named) > 1:
+            protected = sorted(named & set(self.sensitive))
+            if protected and len(protected) < len(named):
                 raise QueryError(
-                    f"a condition mixes {self.sensitive!r} with public columns other than by AND; ask for the parts "
-                    "one by one and combine the counts."
+                    f"a condition mixes {protected[0]!r} with public columns other than by AND; ask for the parts one "
+                    "by one and combine the counts."
                 )
-            (sensitive if self.sensitive in named else public).append(self._sql(part))
+            (sensitive if protected else public).append(self._sql(part))
         return " AND ".join(public) or None, " AND ".join(sensitive) or None
 
-    def _group(self, expression: exp.Expression) -> str | None:
+    def _group(self, expression: exp.Expression) -> Group:
         named = self._columns(expression)
-        if self.sensitive not in named:
+        protected = sorted(named & set(self.sensitive))
+        if not protected:
             if not named:
                 raise QueryError("group by columns of the release, by their names.")
-            return self._sql(expression)
+            return Group(self._sql(expression), False)
         if isinstance(_unwrapped(expression), exp.Column):
-            return None
-        raise QueryError(f"group by {self.sensitive!r} itself, not by an expression of it.")
+            return Group(protected[0], True)
+        raise QueryError(f"group by {protected[0]!r} itself, not by an expression of it.")
 
     def _output(self, expression: exp.Expression, keys: list[str]) -> Output:
         inner = _unwrapped(expression.this if isinstance(expression, exp.Alias) else expression)
@@ -169,10 +194,10 @@ class _Parser:
             return Output(expression.alias or DEFAULT_COUNT, None)
         if (key := self._sql(inner)) in keys:
             return Output(expression.alias or inner.name or inner.sql("duckdb"), keys.index(key))
-        if isinstance(inner, exp.Column) and self._name(inner) == self.sensitive:
+        if isinstance(inner, exp.Column) and (name := self._name(inner)) in self.sensitive:
             raise QueryError(
-                f"the {self.sensitive!r} of single rows is protected, so it cannot be selected; count it instead, with "
-                f"GROUP BY {self.sensitive}."
+                f"the {name!r} of single rows is protected, so it cannot be selected; count it instead, with GROUP BY "
+                f"{name}."
             )
         raise QueryError("select COUNT(*) and columns that you also GROUP BY; nothing else can be answered yet.")
 

@@ -16,30 +16,80 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
+class Replaced:
+    """What is published of a batch: the codes of the values, or the bits of a set for each record; and their cells."""
+
+    values: Codes
+    cells: Codes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Symbols:
+    """What a record of a release shows: one symbol, which is a value of the domain, or a cell and a value in it."""
+
+    places: Codes
+    """The value of each symbol, as its place in the domain."""
+    cells: Codes | None = None
+    """The cell of each symbol; None where the release has no cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """What a record of a release shows: a set of values of the domain."""
+
+    size: int
+    """The number of values of the domain."""
+    as_list: bool
+    """Whether the sets are lists of values; else they are bits, the first value the highest bit of the first byte."""
+
+
+Observation = Symbols | Members
+
+
+@dataclass(frozen=True, slots=True)
 class Tally:
-    """For the rows that satisfy a predicate on public columns: how many show each symbol of the domain."""
+    """For the rows that satisfy a predicate on public columns: how many show each symbol, or each member of a set.
+
+    `whole` is the tally of all rows of the release, for the estimators that learn from it.
+    """
 
     counts: Counts
+    rows: int
+    """The number of rows that satisfy the predicate; exact, because public columns are untouched."""
+    whole: Tally | None = None
 
-    @property
-    def rows(self) -> int:
-        """The number of rows that satisfy the predicate; exact, because public columns are untouched."""
-        return int(self.counts.sum())
+    @classmethod
+    def of_symbols(cls, counts: Counts) -> Tally:
+        """A tally in which every row shows one symbol."""
+        return cls(counts, int(counts.sum()))
 
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """An unbiased estimate of a count between 0 and `most`, and the variance it has if the count is c.
+    """An estimate of a count between `least` and `most`, and the variance it has if the count is c.
 
-    The variance is `variance_base + variance_slope * c`: linear in the unknown count, which is what lets an
-    interval solve for c instead of plugging an estimate in.
+    The variance is `variance_base + variance_slope * c`: linear in the unknown count, which is what lets an interval
+    solve for c instead of plugging an estimate in. None where nothing is known about the error.
     """
 
     value: float
-    variance_base: float
+    variance_base: float | None
     variance_slope: float
     most: int
+    least: int = 0
 
-    def variance_at(self, count: float) -> float:
+    def variance_at(self, count: float) -> float | None:
         """The variance of the estimate if the true count were `count`."""
+        if self.variance_base is None:
+            return None
         return max(0.0, self.variance_base + self.variance_slope * count)
+
+
+@dataclass(frozen=True, slots=True)
+class Risk:
+    """What knowing the groups of a table adds to a release: the worst belief, and how many records it breaches."""
+
+    worst: float
+    """The largest chance that a protected value within its prior in its group can come to have."""
+    breached: float
+    """The expected share of the records whose published value lifts such a chance above the bound."""

@@ -11,12 +11,21 @@ import pyarrow as pa
 
 from sfumato.errors import ReleaseFormatError
 
-Value = str | int | float | bool | Decimal | datetime.date | datetime.datetime | None
-JsonValue = str | int | float | bool | None
+Scalar = str | int | float | bool | Decimal | datetime.date | datetime.datetime | None
+Value = Scalar | tuple[Scalar, ...]
+"""What a cell can hold; several sensitive columns that are protected as one have a tuple for a value."""
+
+JsonScalar = str | int | float | bool | None
+JsonValue = JsonScalar | list[JsonScalar]
 
 
 def to_json(value: Value) -> JsonValue:
-    """Write one value in JSON; dates and times as ISO 8601, and what is no number in JSON by its name in XML Schema."""
+    """Write one value in JSON: a compound one as a list of its parts."""
+    return [_scalar_to_json(part) for part in value] if isinstance(value, tuple) else _scalar_to_json(value)
+
+
+def _scalar_to_json(value: Scalar) -> JsonScalar:
+    """Dates and times as ISO 8601, and what is no number in JSON by its name in XML Schema."""
     if isinstance(value, datetime.date | datetime.datetime):
         return value.isoformat()
     if isinstance(value, Decimal):
@@ -31,20 +40,32 @@ def values_to_json(values: Sequence[Value]) -> list[JsonValue]:
     return [to_json(value) for value in values]
 
 
-def values_from_json(values: Sequence[JsonValue], field_type: str) -> tuple[Value, ...]:
-    """Read a domain back, given the Data Package type of its column."""
+def values_from_json(values: Sequence[JsonValue], types: Sequence[str]) -> tuple[Value, ...]:
+    """Read a domain back, given the Data Package type of each of its columns: one, unless the values are compound."""
     if not isinstance(values, list):
         raise ReleaseFormatError("a domain is not a list of values.")
-    return tuple(_from_json(value, field_type) for value in values)
+    if len(types) == 1:
+        return tuple(_from_json(value, types[0]) for value in values)
+    return tuple(_compound_from_json(value, types) for value in values)
 
 
-def _from_json(value: JsonValue, field_type: str) -> Value:
+def _compound_from_json(value: JsonValue, types: Sequence[str]) -> tuple[Scalar, ...]:
+    if not isinstance(value, list) or len(value) != len(types):
+        raise ReleaseFormatError("a compound domain holds a value that does not have one part for each column.")
+    return tuple(_from_json(part, kind) for part, kind in zip(value, types, strict=True))
+
+
+def _from_json(value: JsonValue, field_type: str) -> Scalar:
     expected = _JSON_TYPES.get(field_type)
     if expected is None:
         raise ReleaseFormatError(f"the column type {field_type!r} is unknown to this version.")
     if value is None:
         return None
-    if not isinstance(value, expected) or (isinstance(value, bool) and field_type != "boolean"):
+    if (
+        isinstance(value, list)
+        or not isinstance(value, expected)
+        or (isinstance(value, bool) and field_type != "boolean")
+    ):
         raise ReleaseFormatError(f"a domain of type {field_type!r} holds a value of another type.")
     try:
         if field_type == "date":
@@ -105,6 +126,11 @@ def domain_array(values: Sequence[Value]) -> pa.Array:
         return pa.array(values, type=pa.uint64())
 
 
+def parts(value: Value) -> tuple[Scalar, ...]:
+    """The parts of a value: one for each column that it is made of."""
+    return value if isinstance(value, tuple) else (value,)
+
+
 def display(value: Value) -> str:
     """Show a value to a person."""
-    return "(missing)" if value is None else str(to_json(value))
+    return " / ".join("(missing)" if part is None else str(_scalar_to_json(part)) for part in parts(value))

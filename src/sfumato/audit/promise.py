@@ -1,11 +1,12 @@
 """The promise, recomputed from the published rationals by first principles.
 
-The whole law of what is published given what is true, its largest odds ratio, and Bayes' rule, all exact. None of the
-planner's code is used, so a mistake there does not repeat itself here.
+The whole law of what is published given what is true, its largest odds ratios, and Bayes' rule, all exact. None of the
+planners' code is used, so a mistake there does not repeat itself here.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,37 +17,145 @@ from sfumato.spec import exact
 
 
 @dataclass(frozen=True)
-class Law:
-    """The law of one published value: `same` if it is the true one, `other` for each other value of the domain."""
+class CellLaw:
+    """The law of a published value within one cell.
 
-    same: Fraction
-    other: Fraction
+    `same[i]` is the chance that value i of the cell is published as it is, `other[i]` that it becomes one given other
+    value.
+    """
+
+    places: tuple[int, ...]
+    same: tuple[Fraction, ...]
+    other: tuple[Fraction, ...]
+
+    @classmethod
+    def of(cls, places: Sequence[int], retentions: Sequence[Fraction]) -> CellLaw:
+        """A record is kept with its coin, or else drawn from all values of the cell."""
+        size = len(places)
+        other = tuple((1 - retention) / size for retention in retentions)
+        law = cls(tuple(places), tuple(1 - (size - 1) * each for each in other), other)
+        if size in (0, 1) or len(retentions) != size or not all(0 <= each <= 1 for each in (*law.same, *law.other)):
+            raise ReleaseFormatError("the design is no law of probability that protects anything.")
+        return law
+
+    def rise(self, number: int) -> Fraction | None:
+        """The largest factor by which a published value multiplies the odds of one value of the cell against another.
+
+        That value is published as itself or as another one; the rival is the one that is published so most rarely.
+        None where there is no limit.
+        """
+        others = self._without(self.other, number)
+        rivals = [*self._without(self.same, number), *(others if len(self.places) > 2 else [])]  # noqa: PLR2004
+        return _largest((self.same[number], min(others)), (self.other[number], min(rivals)))
+
+    def fall(self, number: int) -> Fraction | None:
+        """The largest factor by which a published value divides the odds of one value of the cell against another."""
+        others = self._without(self.other, number)
+        rivals = [*self._without(self.same, number), *(others if len(self.places) > 2 else [])]  # noqa: PLR2004
+        return _largest((max(others), self.same[number]), (max(rivals), self.other[number]))
+
+    @staticmethod
+    def _without(numbers: Sequence[Fraction], number: int) -> list[Fraction]:
+        return [*numbers[:number], *numbers[number + 1 :]]
+
+
+def _largest(*ratios: tuple[Fraction, Fraction]) -> Fraction | None:
+    """The largest of some ratios; None where one has no limit."""
+    found = [None if below == 0 else above / below for above, below in ratios if above]
+    known = [each for each in found if each is not None]
+    return max(known) if len(known) == len(found) else None
+
+
+@dataclass(frozen=True)
+class SetLaw:
+    """The law of a published set: all sets of one size that hold the true value share `hold`, the others the rest."""
+
+    size: int
+    subset_size: int
+    hold: Fraction
+
+    @property
+    def other(self) -> Fraction:
+        """The chance that a set holds one given value that is not the true one.
+
+        Of the sets that hold the true value, a share of (d-1)/(m-1) holds the other one too; of the others, d/(m-1).
+        """
+        members = self.hold * (self.subset_size - 1) + (1 - self.hold) * self.subset_size
+        return members / (self.size - 1)
 
     @property
     def amplification(self) -> Fraction:
-        """The largest ratio between two chances of one published value, over all pairs of true values."""
-        return max(self.same / self.other, self.other / self.same)
+        """How much likelier one set is from a value it holds than from one it does not."""
+        inside = self.hold / math.comb(self.size - 1, self.subset_size - 1)
+        outside = (1 - self.hold) / math.comb(self.size - 1, self.subset_size)
+        return max(inside / outside, outside / inside)
 
 
-def published_law(ours: Mapping[str, Any]) -> Law:
-    """The law of a published value, from the rationals of the manifest."""
-    if ours["mechanism"] != "uniform":
+def cell_laws(ours: Mapping[str, Any]) -> tuple[CellLaw, ...]:
+    """The laws of a release that shows one value for each record, from the rationals of its manifest."""
+    design, size = ours["design"], len(ours["design"]["domain"])
+    if ours["mechanism"] == "uniform":
+        laws = [CellLaw.of(range(size), [exact(design["retention"])] * size)]
+    elif ours["mechanism"] == "fine-grain":
+        laws = [CellLaw.of(range(size), [exact(each) for each in design["retentions"]])]
+    elif ours["mechanism"] == "small-domain":
+        laws = [_small_cell(cell, size) for cell in design["cells"]]
+    else:
         raise ReleaseFormatError(f"the mechanism {ours['mechanism']!r} cannot be verified by this version.")
-    retention, size = exact(ours["design"]["retention"]), len(ours["design"]["domain"])
-    other = (1 - retention) / size
-    law = Law(1 - (size - 1) * other, other)
-    if not 0 < law.other < law.same < 1:
+    return tuple(laws)
+
+
+def _small_cell(cell: Mapping[str, Any], domain_size: int) -> CellLaw:
+    places = [int(place) for place in cell["places"]]
+    if len(set(places)) != len(places) or not set(places) <= set(range(domain_size)):
+        raise ReleaseFormatError("a cell of the design holds what is not in the domain.")
+    return CellLaw.of(places, [exact(cell["retention"])] * len(places))
+
+
+def set_law(ours: Mapping[str, Any]) -> SetLaw:
+    """The law of a release that shows sets, from the rationals of its manifest."""
+    design = ours["design"]
+    law = SetLaw(len(design["domain"]), int(design["subset_size"]), exact(design["hold_probability"]))
+    if not 0 < law.subset_size < law.size or not 0 < law.hold < 1 or law.hold <= law.other:
         raise ReleaseFormatError("the design is no law of probability that protects anything.")
     return law
 
 
-def worst_posterior(counts: Sequence[int], prior: Fraction, law: Law) -> Fraction:
-    """The largest posterior of a value whose share is within the prior, for whoever knows the table's shares; exact.
+def reached(prior: Fraction, factor: Fraction | None) -> Fraction:
+    """Where a belief rises to if its odds are multiplied: the worst case of Bayes' rule."""
+    return Fraction(1) if factor is None else prior * factor / (prior * factor + 1 - prior)
 
-    For a published value y, Bayes' rule gives x the chance n(x) P(y|x) / sum of n(z) P(y|z), with counts for shares. It
-    is largest for y = x: another published value leaves x at most its share, its own leaves it at least that.
+
+def fallen(prior: Fraction, factor: Fraction | None) -> Fraction:
+    """Where a belief falls to if its odds are divided."""
+    return Fraction(0) if factor is None else prior / (prior + (1 - prior) * factor)
+
+
+def cell_posteriors(counts: Sequence[int], law: CellLaw) -> list[Fraction]:
+    """For each value of a cell, its largest posterior for whoever knows the counts of the cell; exact.
+
+    For a published value y, Bayes' rule gives x the chance n(x) P(y|x) / sum of n(z) P(y|z), with counts for shares.
     """
-    total = sum(counts)
-    covered = [count for count in counts if count * prior.denominator <= prior.numerator * total]
-    posteriors = (law.same * count / (law.same * count + law.other * (total - count)) for count in covered)
-    return max(posteriors, default=Fraction(0))
+    spread = sum((count * other for count, other in zip(counts, law.other, strict=True)), Fraction(0))
+    kept = [count * (same - other) for count, same, other in zip(counts, law.same, law.other, strict=True)]
+    # What y is shown for y: all that is spread over every value, and those who keep it.
+    shown = [spread + each for each in kept]
+    rarest = sorted(shown)[:2]
+    found = []
+    for number, count in enumerate(counts):
+        own = count * law.same[number] / shown[number] if shown[number] else Fraction(0)
+        rival = rarest[1] if shown[number] == rarest[0] else rarest[0]
+        found.append(max(own, count * law.other[number] / rival if rival else Fraction(0)))
+    return found
+
+
+def set_posteriors(counts: Sequence[int], law: SetLaw) -> list[Fraction]:
+    """For each value, its largest posterior for whoever knows the counts: beside it stand the rarest others."""
+    total, factor = sum(counts), law.amplification
+    rarest = sorted(counts)[: law.subset_size]
+    found = []
+    for count in counts:
+        beside = sum(rarest) - (count if count <= rarest[-1] else rarest[-1])
+        inside = count + beside
+        found.append(count * factor / (inside * factor + total - inside) if total else Fraction(0))
+    return found

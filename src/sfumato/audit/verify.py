@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sfumato.audit.promise import published_law
+from sfumato.audit.promise import cell_laws, fallen, reached, set_law
+from sfumato.columns import bytes_of
+from sfumato.counting import membership
 from sfumato.digest import file_digest
 from sfumato.errors import ReleaseFormatError, SfumatoError
-from sfumato.manifest import DATA, FILES, MANIFEST, WEIGHTS, load_json
+from sfumato.manifest import DATA, FILES, MANIFEST, README, WEIGHTS, load_json, published_type
+from sfumato.schema import COMPOUND_MARK
 from sfumato.spec import exact
-from sfumato.values import Value, field_type, values_from_json
+from sfumato.tally import Members
+from sfumato.values import Value, domain_array, parts, values_from_json
 
 FIT = "fitness"
 BATCH_ROWS = 1 << 18
+LARGEST_WEIGHTS = 1000
+"""Larger domains of fine-grain releases come without weights."""
+CLOSE = 1e-9
 
 
 @dataclass(frozen=True)
@@ -65,16 +76,16 @@ def _check_files(folder: Path, written: Mapping[str, Any]) -> Check:
             return Check("files", False, f"{name} is missing or was changed after publishing.")
     listed = sorted(str(resource["path"]) for resource in written["resources"])
     extra = sorted({path.name for path in folder.iterdir()} - {*listed, MANIFEST})
-    if extra or listed != sorted(FILES):
+    if extra or listed not in (sorted(FILES), sorted((DATA, README))):
         named = ", ".join(extra) or "one is not listed, or twice"
         return Check("files", False, f"the files differ from the manifest: {named}.")
     return Check("files", True, f"{len(listed)} files have the digests of the manifest.")
 
 
 def _check_schema(folder: Path, written: Mapping[str, Any]) -> Check:
-    for name in (DATA, WEIGHTS):
+    for name in tables_of(written):
         with pq.ParquetFile(folder / name) as file:
-            found = [(column.name, field_type(column.type)) for column in file.schema_arrow]
+            found = [(column.name, published_type(column.type)) for column in file.schema_arrow]
         fields = resource_of(written, name)["schema"]["fields"]
         if found != [(field["name"], field["type"]) for field in fields]:
             return Check("schema", False, f"{name} has other columns or types than the manifest says.")
@@ -83,7 +94,7 @@ def _check_schema(folder: Path, written: Mapping[str, Any]) -> Check:
 
 def _check_metadata(folder: Path, written: Mapping[str, Any]) -> Check:
     """Statistics and metadata could tell of the original: there must be none."""
-    for name in (DATA, WEIGHTS):
+    for name in tables_of(written):
         with pq.ParquetFile(folder / name) as file:
             metadata = file.metadata
         groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
@@ -94,44 +105,220 @@ def _check_metadata(folder: Path, written: Mapping[str, Any]) -> Check:
 
 
 def _check_domain(folder: Path, written: Mapping[str, Any]) -> Check:
-    column, domain = sensitive_domain(written)
-    found: set[Value] = set()
-    strings = [column] if all(isinstance(value, str) for value in domain if value is not None) else []
+    """Every record must show what the design lets it show."""
+    if written["sfumato"]["mechanism"] == "subset":
+        return _check_sets(folder, written)
+    ours, domain = written["sfumato"], sensitive_domain(written)
+    names = sensitive_names(written)
+    cells = [ours["cell_column"]] if "cell_column" in ours else []
+    allowed = {
+        (number, *parts(domain[place])) if cells else parts(domain[place])
+        for number, law in enumerate(cell_laws(ours))
+        for place in law.places
+    }
+    found: set[tuple[Any, ...]] = set()
+    for batch in _batches(folder, [*cells, *names], names):
+        distinct = pa.Table.from_batches([batch]).group_by(batch.schema.names).aggregate([])
+        found.update(zip(*(distinct.column(name).to_pylist() for name in (*cells, *names)), strict=True))
+    named = COMPOUND_MARK.join(names)
+    if outside := len(found - allowed):
+        return Check("domain", False, f"{outside} published values are outside the domain.")
+    where = f"the values of its cell, of {len(cell_laws(ours))}" if cells else f"the {len(domain)} values of the domain"
+    return Check("domain", True, f"every published {named!r} is one of {where}.")
+
+
+def _batches(folder: Path, columns: Sequence[str], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The columns of the data, group by group; texts as dictionaries, which are quick to count."""
+    with pq.ParquetFile(folder / DATA) as file:
+        strings = [name for name in names if pa.types.is_string(file.schema_arrow.field(name).type)]
     with pq.ParquetFile(folder / DATA, read_dictionary=strings) as file:
         for group in range(file.num_row_groups):
-            for batch in file.iter_batches(BATCH_ROWS, row_groups=[group], columns=[column]):
-                found.update(batch.column(0).unique().to_pylist())
-    if outside := len(found - set(domain)):
-        return Check("domain", False, f"{outside} published values are outside the domain.")
-    return Check("domain", True, f"every published {column!r} is one of the {len(domain)} values of the domain.")
+            yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=list(columns))
+
+
+def _check_sets(folder: Path, written: Mapping[str, Any]) -> Check:
+    """Every set has the size of the design, and holds nothing but values of the domain."""
+    law, design = set_law(written["sfumato"]), written["sfumato"]["design"]
+    shown = Members(law.size, design["form"] == "list")
+    domain = domain_array([parts(value)[0] for value in sensitive_domain(written)])
+    name = COMPOUND_MARK.join(sensitive_names(written))
+    for batch in _batches(folder, [name], []):
+        sizes, has_stray = _set_sizes(batch.column(0), shown, domain)
+        if has_stray or (sizes != law.subset_size).any():
+            return Check("domain", False, f"a published set does not hold {law.subset_size} values of the domain.")
+    detail = f"every published set holds {law.subset_size} of the {law.size} values of the domain."
+    return Check("domain", True, detail)
+
+
+def _set_sizes(column: pa.Array, shown: Members, domain: pa.Array) -> tuple[np.ndarray, bool]:
+    """How many values each set holds, and whether there is anything that stands for no value."""
+    if shown.as_list:
+        members = membership(column, shown, domain).sum(axis=1)
+        return members, bool((members != pc.list_value_length(column).to_numpy(zero_copy_only=False)).any())
+    try:
+        rows = bytes_of(column, shown.size)
+    except pa.ArrowException as error:
+        raise ReleaseFormatError("the release holds sets of another size than its domain has.") from error
+    unused = (1 << (-shown.size % 8)) - 1
+    return np.bitwise_count(rows).sum(axis=1), bool((rows[:, -1] & unused).any())
 
 
 def _check_promise(folder: Path, written: Mapping[str, Any]) -> Check:
-    design = written["sfumato"]["design"]
+    ours = written["sfumato"]
+    return _PROMISES[ours["mechanism"]](ours)
+
+
+def _bound(design: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
     prior, posterior = exact(design["prior"]), exact(design["posterior"])
-    law = published_law(written["sfumato"])
     if not 0 < prior < posterior < 1:
-        return Check("promise", False, f"a bound from {prior} to {posterior} promises nothing.")
-    worst = law.amplification
-    # The worst case of Bayes' rule: a belief of exactly the prior, and odds multiplied by the whole amplification.
-    reached = prior * worst / (prior * worst + 1 - prior)
-    if reached > posterior:
-        return Check("promise", False, f"a belief of {prior} can rise to {reached}, above the promised {posterior}.")
-    detail = f"a belief of {prior} can rise to {reached} at most, within the promised {posterior} (odds times {worst})."
+        raise ReleaseFormatError(f"a bound from {prior} to {posterior} promises nothing.")
+    return prior, posterior
+
+
+def _any_prior(ours: Mapping[str, Any], worst: Fraction | None) -> Check:
+    """A belief of exactly the prior, and odds multiplied by the whole amplification: the worst case of any prior."""
+    prior, posterior = _bound(ours["design"])
+    risen = reached(prior, worst)
+    if risen > posterior:
+        return Check("promise", False, f"a belief of {prior} can rise to {risen}, above the promised {posterior}.")
+    detail = f"a belief of {prior} can rise to {risen} at most, within the promised {posterior} (odds times {worst})."
     return Check("promise", True, detail)
 
 
+def _uniform_promise(ours: Mapping[str, Any]) -> Check:
+    (law,) = cell_laws(ours)
+    return _any_prior(ours, law.rise(0))
+
+
+def _subset_promise(ours: Mapping[str, Any]) -> Check:
+    return _any_prior(ours, set_law(ours).amplification)
+
+
+def _small_domain_promise(ours: Mapping[str, Any]) -> Check:
+    """In each cell, the most frequent protected value starts from the cell's prior and must not pass the posterior."""
+    _, posterior = _bound(ours["design"])
+    worst = Fraction(0)
+    for law, cell in zip(cell_laws(ours), ours["design"]["cells"], strict=True):
+        prior = exact(cell["prior"])
+        if not 0 < prior < posterior:
+            return Check("promise", False, f"a cell that starts from a belief of {prior} protects nothing.")
+        worst = max(worst, reached(prior, law.rise(0)))
+    if worst > posterior:
+        return Check("promise", False, f"a belief can rise to {worst} in a cell, above the promised {posterior}.")
+    cells = len(ours["design"]["cells"])
+    detail = f"in each of {cells} cells a protected value can rise to {worst} at most, within the promised {posterior}"
+    return Check("promise", True, f"{detail}, for whoever knows the shares of the cell and no more.")
+
+
+def _fine_grain_promise(ours: Mapping[str, Any]) -> Check:
+    (law,), design = cell_laws(ours), ours["design"]
+    bounds = list(zip(design["priors"], design["posteriors"], strict=True))
+    if len(bounds) != len(law.places):
+        return Check("promise", False, "there is not one bound for each value.")
+    bounded = 0
+    for number, (low, high) in enumerate(bounds):
+        if low is None:
+            continue
+        bounded += 1
+        prior, posterior = _bound({"prior": low, "posterior": high})
+        risen, lowered = reached(prior, law.rise(number)), fallen(posterior, law.fall(number))
+        if risen > posterior:
+            return Check("promise", False, f"a belief of {prior} can rise to {risen}, above the promised {posterior}.")
+        if design["direction"] == "both" and lowered < prior:
+            return Check(
+                "promise", False, f"a belief of {posterior} can fall to {lowered}, below the promised {prior}."
+            )
+    if not bounded:
+        return Check("promise", False, "no value has a bound, so nothing is promised.")
+    also = "above its posterior or below its prior" if design["direction"] == "both" else "above its posterior"
+    return Check("promise", True, f"no belief in one of {bounded} values with a bound can go {also}.")
+
+
+_PROMISES: Mapping[str, Callable[[Mapping[str, Any]], Check]] = {
+    "uniform": _uniform_promise,
+    "subset": _subset_promise,
+    "small-domain": _small_domain_promise,
+    "fine-grain": _fine_grain_promise,
+}
+
+
 def _check_weights(folder: Path, written: Mapping[str, Any]) -> Check:
-    _, domain = sensitive_domain(written)
-    law = published_law(written["sfumato"])
-    # A record of another value must count as 0 on average, and one of this value as 1: two equations, two unknowns.
-    kept = law.same - law.other
-    expected = (float((1 - law.other) / kept), float(-law.other / kept))
+    """A record of another value must count as 0 on average, and one of the value itself as 1."""
+    ours = written["sfumato"]
+    if WEIGHTS not in tables_of(written):
+        if ours["mechanism"] == "fine-grain" and len(ours["design"]["domain"]) > LARGEST_WEIGHTS:
+            return Check("weights", True, "the domain is too large for weights.")
+        return Check("weights", False, f"{WEIGHTS} is missing.")
     table = pq.read_table(folder / WEIGHTS).to_pydict()
-    pairs = set(zip(table["if_equal"], table["otherwise"], strict=True))
-    if tuple(table["value"]) != domain or pairs != {expected}:
-        return Check("weights", False, "the weights are not those of the design.")
-    return Check("weights", True, "the weights are those of the design.")
+    is_right = _WEIGHTS[ours["mechanism"]](ours, table) and _are_values(written, table)
+    return Check("weights", is_right, f"the weights are {'' if is_right else 'not '}those of the design.")
+
+
+def _expected_weights(same: Fraction, other: Fraction) -> tuple[float, float]:
+    """Two equations, two unknowns: what a record adds if it shows a value, and otherwise."""
+    gain = same - other
+    return float((1 - other) / gain), float(-other / gain)
+
+
+def _cell_weights(ours: Mapping[str, Any], table: Mapping[str, list[Any]]) -> bool:
+    expected = [
+        (number, *_expected_weights(law.same[0], law.other[0]))
+        for number, law in enumerate(cell_laws(ours))
+        for _ in law.places
+    ]
+    found = zip(table["cell"], table["if_equal"], table["otherwise"], strict=True)
+    return _are_close(found, expected)
+
+
+def _set_weights(ours: Mapping[str, Any], table: Mapping[str, list[Any]]) -> bool:
+    law = set_law(ours)
+    expected = [(place, *_expected_weights(law.hold, law.other)) for place in range(law.size)]
+    return _are_close(zip(table["place"], table["if_equal"], table["otherwise"], strict=True), expected)
+
+
+def _are_close(found: Iterable[tuple[float, ...]], expected: Sequence[tuple[float, ...]]) -> bool:
+    rows = np.array(list(found), dtype=np.float64)
+    return rows.shape == (len(expected), 3) and bool(np.allclose(rows, expected, rtol=CLOSE, atol=CLOSE))
+
+
+def _inverse_weights(ours: Mapping[str, Any], table: Mapping[str, list[Any]]) -> bool:
+    (law,) = cell_laws(ours)
+    size = len(law.places)
+    transition = np.tile(np.array([float(each) for each in law.other])[:, None], (1, size))
+    np.fill_diagonal(transition, [float(each) for each in law.same])
+    if len(table["weight"]) != size**2:
+        return False
+    weights = np.array(table["weight"]).reshape(size, size)
+    scale = max(1.0, float(np.abs(weights).max()))
+    return bool(np.allclose(transition @ weights.T, np.eye(size), atol=CLOSE * scale))
+
+
+_WEIGHTS: Mapping[str, Callable[[Mapping[str, Any], Mapping[str, list[Any]]], bool]] = {
+    "uniform": _cell_weights,
+    "small-domain": _cell_weights,
+    "subset": _set_weights,
+    "fine-grain": _inverse_weights,
+}
+
+
+def _are_values(written: Mapping[str, Any], table: Mapping[str, list[Any]]) -> bool:
+    """Whether the lines of the weights are about the values they should be about."""
+    ours, domain, names = written["sfumato"], sensitive_domain(written), sensitive_names(written)
+    size = len(domain)
+    expected = {"value": list(range(size))}
+    if ours["mechanism"] == "small-domain":
+        expected = {"value": [place for law in cell_laws(ours) for place in law.places]}
+    if ours["mechanism"] == "fine-grain":
+        expected = {
+            "value": [place for place in range(size) for _ in range(size)],
+            "published": list(range(size)) * size,
+        }
+    for name, places in expected.items():
+        for number, part in enumerate(names):
+            column = name if len(names) == 1 else f"{name} {part}"
+            if table[column] != [parts(domain[place])[number] for place in places]:
+                return False
+    return True
 
 
 def _check_fitness(folder: Path, written: Mapping[str, Any]) -> Check:
@@ -150,11 +337,32 @@ _CHECKS: tuple[Callable[[Path, Mapping[str, Any]], Check], ...] = (
 )
 
 
-def sensitive_domain(written: Mapping[str, Any]) -> tuple[str, tuple[Value, ...]]:
-    """The name of the sensitive column, and its domain."""
+def sensitive_names(written: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the sensitive columns; format 1 had one."""
+    names = written["sfumato"]["sensitive"]
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def shown_names(written: Mapping[str, Any]) -> tuple[str, ...]:
+    """The columns of the data that show something about what is sensitive."""
+    ours, names = written["sfumato"], sensitive_names(written)
+    if ours["mechanism"] == "subset":
+        names = (COMPOUND_MARK.join(names),)
+    return (*names, ours["cell_column"]) if "cell_column" in ours else names
+
+
+def sensitive_domain(written: Mapping[str, Any]) -> tuple[Value, ...]:
+    """The domain of what is sensitive."""
     ours = written["sfumato"]
     kinds = {field["name"]: field["type"] for field in resource_of(written, DATA)["schema"]["fields"]}
-    return ours["sensitive"], values_from_json(ours["design"]["domain"], kinds[ours["sensitive"]])
+    types = ours.get("types") or [kinds[name] for name in sensitive_names(written)]
+    return values_from_json(ours["design"]["domain"], types)
+
+
+def tables_of(written: Mapping[str, Any]) -> tuple[str, ...]:
+    """The Parquet files of the release."""
+    listed = {str(resource["path"]) for resource in written["resources"]}
+    return tuple(name for name in (DATA, WEIGHTS) if name in listed)
 
 
 def resource_of(written: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -29,6 +29,7 @@ from sfumato.draws import Words
 from sfumato.errors import SchemaError, SourceError
 from sfumato.profile import BatchCounts, Profile, Profiler
 from sfumato.source import Source
+from sfumato.tally import Counts
 
 BATCH_ROWS = 1 << 18
 PART_ROWS = 1 << 17
@@ -96,11 +97,12 @@ class LocalEngine:
 
     def profile(self, source: Source, preparation: Preparation) -> tuple[Profile, int]:
         """The first pass: the profile of the prepared rows, and how many rows were left out."""
-        profiler = Profiler(preparation.types(source.schema), preparation.columns, preparation.schema.sensitive)
+        schema = preparation.schema
+        profiler = Profiler(preparation.types(source.schema), schema.sensitive, schema.sensitive_columns)
         read = 0
 
         def count(item: tuple[pa.RecordBatch, int]) -> tuple[dict[str, BatchCounts], int]:
-            return profiler.count(item[0]), item[1]
+            return profiler.count(preparation.with_compound(item[0])), item[1]
 
         with ThreadPoolExecutor(self.threads) as pool:
             for counted, size in self._ordered(pool, count, self._prepared(source, preparation)):
@@ -113,20 +115,20 @@ class LocalEngine:
         """The second pass: rewrite every batch, shuffle all rows, and write them as one Parquet file."""
         scatter = _Scatter(rows, target.with_suffix(".parts"), self.memory_budget)
 
-        def split(item: tuple[pa.RecordBatch, int]) -> tuple[Rows, Positions]:
+        def split(item: tuple[pa.RecordBatch, int, Counts | None]) -> tuple[Rows, Positions]:
             return scatter.split(rewrite(*item))
 
         with ThreadPoolExecutor(self.threads) as pool:
             done = 0
-            for rows_done, offsets in self._ordered(pool, split, self._numbered(source, preparation)):
+            for rows_done, offsets in self._ordered(pool, split, self._numbered(source, preparation, rewrite)):
                 scatter.add(rows_done, offsets)
                 done += int(offsets[-1])
                 self.progress("rewriting", done, rows)
             if done != rows:
                 raise SourceError("the table changed while it was read: it has another number of rows than before.")
             parts = self._ordered(pool, scatter.part, range(scatter.parts))
-            groups = self._ordered(pool, partial(decode, rewrite.columns), _regrouped(parts, ROW_GROUP_ROWS))
-            self._write(groups, published_schema(rewrite.columns), rows, target)
+            groups = self._ordered(pool, partial(decode, rewrite.published), _regrouped(parts, ROW_GROUP_ROWS))
+            self._write(groups, published_schema(rewrite.published), rows, target)
         scatter.remove()
 
     def _prepared(self, source: Source, preparation: Preparation) -> Iterator[tuple[pa.RecordBatch, int]]:
@@ -143,11 +145,16 @@ class LocalEngine:
                 waiting = reader.submit(next_prepared)
                 yield ready
 
-    def _numbered(self, source: Source, preparation: Preparation) -> Iterator[tuple[pa.RecordBatch, int]]:
-        first_row = 0
+    def _numbered(
+        self, source: Source, preparation: Preparation, rewrite: Rewrite
+    ) -> Iterator[tuple[pa.RecordBatch, int, Counts | None]]:
+        """Prepared batches, each with how many rows and how many records of each value there are before it."""
+        first_row, ranks_before = 0, np.zeros(len(rewrite.counts), dtype=np.int64)
         for batch, _ in self._prepared(source, preparation):
-            yield batch, first_row
+            counted = rewrite.count(batch)
+            yield batch, first_row, None if counted is None else ranks_before
             first_row += batch.num_rows
+            ranks_before = ranks_before if counted is None else ranks_before + counted
 
     def _ordered(
         self, pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item]

@@ -5,18 +5,20 @@ A mechanism is a plan made from one histogram, and a pure function applied to ea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from sfumato.draws import Draws, Words
 from sfumato.histogram import Histogram
-from sfumato.mechanisms import uniform
-from sfumato.spec import BreachBound
-from sfumato.tally import Codes, Mask, Moments, Tally
+from sfumato.mechanisms import fine_grain, small_domain, subset, uniform
+from sfumato.mechanisms.methods import Method
+from sfumato.mechanisms.operators import Floats
+from sfumato.spec import BreachBound, BreachBoundPerValue
+from sfumato.tally import Codes, Counts, Observation, Replaced, Risk
 
 SpecT = TypeVar("SpecT", contravariant=True)
-OptionsT = TypeVar("OptionsT", contravariant=True)
+OptionsT = TypeVar("OptionsT")
 PlanT = TypeVar("PlanT")
 DesignT = TypeVar("DesignT")
 
@@ -26,35 +28,59 @@ class Mechanism(Protocol[SpecT, OptionsT, PlanT, DesignT]):
 
     NAME: str
     GUARANTEE: str
-    METHOD: str
-    ASSUMPTION: str
+    SPEC: type[Any]
+    """The kind of request it meets."""
+    USES_SLOTS: bool
+    """Whether records of one value are told apart by a random slot, which takes them to their cell."""
+    COVERS_PREDICATES: bool
+    """Whether the promise holds for every statement about a value, and so for each part of a compound value."""
+    METHODS: Mapping[str, Method]
+    """The ways to estimate, by name; the first is the default."""
+    Options: type[OptionsT]
+    """What a holder may decide besides the request; every field has a default."""
 
     def plan(self, histogram: Histogram, spec: SpecT, options: OptionsT, draws: Draws, /) -> PlanT:
         """Decide everything, exactly, from the histogram; raise InfeasibleError where nothing meets the request."""
         ...
 
-    def replace(self, plan: PlanT, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Codes:
-        """Turn the codes of a batch into the codes to publish; row-local and vectorised."""
+    def replace(self, plan: PlanT, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Replaced:
+        """Turn the codes of a batch into what is published; row-local and vectorised."""
         ...
 
     def design(self, plan: PlanT, /) -> DesignT:
         """What is published of the plan."""
         ...
 
-    def read_design(self, written: Mapping[str, Any], field_type: str, /) -> DesignT:
-        """Read a design back from JSON, given the Data Package type of its column."""
+    def check_countable(self, plan: PlanT, /) -> None:
+        """Raise InfeasibleError where nothing could be counted in a release of this plan."""
         ...
 
-    def reconstruct(self, design: DesignT, tally: Tally, wanted: Mask, /) -> Moments:
-        """Estimate how many of the tallied records hold a wanted value."""
+    def read_design(self, written: Mapping[str, Any], types: Sequence[str], /) -> DesignT:
+        """Read a design back from JSON, given the Data Package types of the sensitive columns."""
         ...
 
-    def count_variance(self, design: DesignT, rows: int, values: int = 1) -> tuple[float, float]:
-        """The exact variance of a count of `values` values among `rows` rows, as base + slope * count."""
+    def observe(self, design: DesignT, /) -> Observation:
+        """What to count in a release to answer a query."""
         ...
 
-    def weights(self, design: DesignT, /) -> tuple[float, float]:
-        """What a row adds to the unbiased count of a value: (if it shows the value, otherwise)."""
+    def weights(self, design: DesignT, /) -> Mapping[str, Any] | None:
+        """The columns of weights.parquet, values as places in the domain; None where there are too many."""
+        ...
+
+    def variances(self, plan: PlanT, rows: Floats, counts: Floats, /) -> Floats:
+        """The variance of the default count of each value, if it is held by `counts` of `rows` rows."""
+        ...
+
+    def explain(self, plan: PlanT, /) -> dict[str, Any]:
+        """What the plan decided, in JSON, for its holder: it may contain counts."""
+        ...
+
+    def remarks(self, plan: PlanT, /) -> list[str]:
+        """What the holder should know of this plan, a sentence each."""
+        ...
+
+    def risk(self, plan: PlanT, groups: Counts, /) -> Risk:
+        """What an attacker learns at most who knows the counts of the values in each group of the table."""
         ...
 
     def promise(self, design: DesignT, /) -> str:
@@ -64,6 +90,11 @@ class Mechanism(Protocol[SpecT, OptionsT, PlanT, DesignT]):
 
 AnyMechanism = Mechanism[Any, Any, Any, Any]
 
-_uniform: Mechanism[BreachBound, None, uniform.Plan, uniform.Design] = uniform
+_uniform: Mechanism[BreachBound, uniform.Options, uniform.Plan, uniform.Design] = uniform
+_subset: Mechanism[BreachBound, subset.Options, subset.Plan, subset.Design] = subset
+_small_domain: Mechanism[BreachBound, small_domain.Options, small_domain.Plan, small_domain.Design] = small_domain
+_fine_grain: Mechanism[BreachBoundPerValue, fine_grain.Options, fine_grain.Plan, fine_grain.Design] = fine_grain
 
-REGISTRY: Mapping[str, AnyMechanism] = MappingProxyType({_uniform.NAME: _uniform})
+_MODULES: tuple[AnyMechanism, ...] = (_uniform, _subset, _small_domain, _fine_grain)
+
+REGISTRY: Mapping[str, AnyMechanism] = MappingProxyType({module.NAME: module for module in _MODULES})

@@ -1,0 +1,56 @@
+"""What an attacker learns who also knows a public column: for the holder, before anything is published."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from sfumato.errors import InfeasibleError
+from sfumato.plan import Chosen
+from sfumato.tally import Counts
+
+BREACH_LIMIT = Fraction(1, 100)
+"""The usual limit on the share of records that a public column may breach."""
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """What knowing one public column adds; nothing where it has too many values to be checked."""
+
+    column: str
+    worst: float | None
+    """The largest chance that a protected value can come to have, if it was within the prior in the column's group."""
+    breached: float | None
+    """The expected share of the records for which that is above the posterior."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {"column": self.column, "worst_posterior": self.worst, "breached": self.breached}
+
+
+def exposures(chosen: Chosen, groups: Mapping[str, Counts | None]) -> tuple[Exposure, ...]:
+    """Look at each public column: `groups` has the counts of the values by its values."""
+    found = []
+    for column, counts in groups.items():
+        if counts is None:
+            found.append(Exposure(column, None, None))
+            continue
+        risk = chosen.mechanism.risk(chosen.plan, counts)
+        found.append(Exposure(column, risk.worst, risk.breached))
+    return tuple(found)
+
+
+def check_exposure(found: Sequence[Exposure], limit: Fraction) -> None:
+    """Stop where a public column breaches more records than the limit, and say what else could be done."""
+    checked = [each for each in found if each.breached is not None and each.worst is not None]
+    worst = max(checked, key=lambda each: each.breached or 0.0, default=None)
+    if worst is None or worst.breached is None or worst.breached <= limit:
+        return
+    raise InfeasibleError(
+        f"whoever knows a person's {worst.column!r} would breach the bound for {worst.breached:.1%} of the records (up "
+        f"to a chance of {worst.worst:.2f}), and the limit is {float(limit):.2%}: the promise of this mechanism covers "
+        "the marginal prior only. Choose --mechanism subset or uniform, which hold for every prior; drop or coarsen "
+        "the column; raise --breach-limit; or go on with --accept-marginal-prior."
+    )

@@ -1,0 +1,52 @@
+"""Counting what the records of a release show: members of sets, group by group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.columns import unpacked
+from sfumato.errors import ReleaseFormatError
+from sfumato.tally import Counts, Members
+
+
+def member_counts(batches: Iterable[pa.RecordBatch], groups: int, shown: Members, domain: pa.Array) -> Counts:
+    """How many sets of each group hold each value of the domain.
+
+    Each batch has two columns: the number of the group, and the sets as they are published.
+    """
+    counts = np.zeros((groups, shown.size), dtype=np.int64)
+    for batch in batches:
+        numbers = batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64)
+        members = membership(batch.column(1), shown, domain)
+        if groups == 1:
+            counts[0] += members.sum(axis=0, dtype=np.int64)
+            continue
+        order = np.argsort(numbers, kind="stable")
+        present, starts = np.unique(numbers[order], return_index=True)
+        if len(present):
+            counts[present] += np.add.reduceat(members[order].astype(np.int32), starts, axis=0)
+    return counts
+
+
+def membership(column: pa.Array, shown: Members, domain: pa.Array) -> np.ndarray:
+    """A row of zeros and ones for each set."""
+    try:
+        return _listed(column, domain) if shown.as_list else unpacked(column, shown.size)
+    except (pa.ArrowException, ValueError) as error:
+        raise ReleaseFormatError(
+            "the release holds sets that are not of its domain; get it again from its publisher."
+        ) from error
+
+
+def _listed(column: pa.Array, domain: pa.Array) -> np.ndarray:
+    places = pc.index_in(column.flatten().cast(domain.type), domain)
+    if places.null_count:
+        raise ValueError("a member is outside the domain")
+    members = np.zeros((len(column), len(domain)), dtype=np.uint8)
+    rows = np.repeat(np.arange(len(column)), pc.list_value_length(column).to_numpy(zero_copy_only=False))
+    members[rows, places.to_numpy(zero_copy_only=False)] = 1
+    return members

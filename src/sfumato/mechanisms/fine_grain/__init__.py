@@ -1,0 +1,337 @@
+"""Fine-grain perturbation: each value has a bound and a coin of its own.
+
+Claim: for each value with a bound and every prior: whoever gave the value a chance of at most its prior gives it at
+most its posterior afterwards. With direction `both` also: a chance of at least the posterior stays at least the prior.
+Single values only, not statements about several.
+Source: the fine-grain model of the paper on per-value bounds. Its Theorem 1 is true upward and false downward (its own
+Figure 2(b) takes a belief of 1/7 to 1/13, below 1/10), so the direction is a choice here.
+Published: the domain, the bounds, the direction and the retentions. Bounds that come from a tolerance hold shares that
+were rounded down to hundredths; the retentions of the `record` and `aggregate` objectives also depend on the shares:
+which value is favoured, and by how much.
+Notation: ρ1i = prior, ρ2i = posterior and γ_i = amplification of the bound of value i; p_i = its retention,
+q_i = (1-p_i)/m = its swap probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sfumato.draws import Draws, Words
+from sfumato.errors import InfeasibleError, ReleaseFormatError, SpecError
+from sfumato.histogram import Histogram
+from sfumato.mechanisms import exposure
+from sfumato.mechanisms.cells import ratio
+from sfumato.mechanisms.fine_grain import solver
+from sfumato.mechanisms.fine_grain.solver import Direction as Direction
+from sfumato.mechanisms.methods import ONE_CELL
+from sfumato.mechanisms.operators import Cell, Coins, Floats, Operator
+from sfumato.mechanisms.reconstruction import inverse_rows, inverse_variances
+from sfumato.spec import BreachBound, BreachBoundPerValue, exact
+from sfumato.tally import Codes, Counts, Replaced, Risk, Symbols
+from sfumato.values import Value, display, values_from_json, values_to_json
+
+NAME = "fine-grain"
+GUARANTEE = "any-prior"
+SPEC = BreachBoundPerValue
+USES_SLOTS = False
+COVERS_PREDICATES = False
+METHODS = ONE_CELL
+
+FINEST = 1 << 40
+"""Retentions are multiples of one part in at most this many; others are rounded down, towards privacy."""
+
+MOST_WEIGHTS = 1000
+"""Domains up to this size have their weights written out: a line for each pair of values."""
+
+WORST_LOSS = 10
+"""Counts with more than this many times the error of uniform perturbation under the same bounds are refused."""
+
+NAMED_VALUES = 5
+
+
+class Objective(StrEnum):
+    """What the retentions make best: the records that keep their value, or the counts."""
+
+    RECORD = "record"
+    AGGREGATE = "aggregate"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Which way beliefs are bounded, and what is made best."""
+
+    direction: Direction = Direction.UPWARD
+    objective: Objective = Objective.RECORD
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A coin for each value, in whole outcomes: `kept[i]` of `finest` keep value i."""
+
+    histogram: Histogram
+    bounds: tuple[BreachBound | None, ...]
+    options: Options
+    kept: tuple[int, ...]
+    finest: int
+
+    @property
+    def amplifications(self) -> tuple[Fraction | None, ...]:
+        """The bound of each value on the odds; None where it has none."""
+        return amplifications(self.bounds)
+
+    @property
+    def retentions(self) -> tuple[Fraction, ...]:
+        """The probability of each value's coin."""
+        return tuple(Fraction(each, self.finest) for each in self.kept)
+
+    @cached_property
+    def coins(self) -> Coins:
+        """Each of the m values owns one outcome of `finest - kept` blocks of m."""
+        size = len(self.kept)
+        return Coins.of([(size * kept, self.finest - kept) for kept in self.kept], [size] * size)
+
+    @cached_property
+    def published(self) -> Design:
+        """What is published of the plan."""
+        return Design(self.histogram.values, self.bounds, self.options.direction, self.retentions)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The share of each value."""
+        return np.array(self.histogram.counts, dtype=np.float64) / self.histogram.total
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the analyst needs: the domain, the bounds, the direction and the retention of each value."""
+
+    domain: tuple[Value, ...]
+    bounds: tuple[BreachBound | None, ...]
+    direction: Direction
+    retentions: tuple[Fraction, ...]
+
+    @cached_property
+    def operator(self) -> Operator:
+        """One cell of all values, each with its coin."""
+        size = len(self.domain)
+        return Operator([Cell(tuple(range(size)), self.retentions)], size)
+
+    @cached_property
+    def cell_shares(self) -> Floats:
+        """All records of every value are in the one cell."""
+        return np.ones(len(self.domain))
+
+    def to_json(self) -> dict[str, Any]:
+        """Write the design down; rationals as strings."""
+        return {
+            "domain": values_to_json(self.domain),
+            "direction": self.direction.value,
+            "priors": [bound and str(bound.prior) for bound in self.bounds],
+            "posteriors": [bound and str(bound.posterior) for bound in self.bounds],
+            "retentions": [str(each) for each in self.retentions],
+        }
+
+
+def amplifications(bounds: Sequence[BreachBound | None]) -> tuple[Fraction | None, ...]:
+    """The bound of each value on the odds; None where it has none."""
+    return tuple(None if bound is None else bound.amplification for bound in bounds)
+
+
+# ------------------------------------------------------------------------------------------------------------- planning
+
+
+def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draws: Draws, /) -> Plan:
+    """Choose the retentions that the bounds allow and the objective likes best."""
+    if histogram.domain_size == 1:
+        raise InfeasibleError(
+            "the sensitive column has one value, so there is nothing to hide it among; declare the whole domain with a "
+            "domain file, or publish without this column."
+        )
+    bounds = spec.of(histogram.values)
+    if not any(bounds):
+        raise SpecError("no value of the domain has a bound, so nothing would be protected; give at least one.")
+    choose = solver.solve if options.objective is Objective.RECORD else solver.aggregate
+    best = choose(histogram.shares, amplifications(bounds), options.direction)
+    finest = _finest(best)
+    # Less retention of any value breaks no bound: it is kept less often itself, and is redrawn into the others more.
+    return Plan(histogram, bounds, options, tuple(math.floor(each * finest) for each in best), finest)
+
+
+def _finest(retentions: Sequence[Fraction]) -> int:
+    """The common denominator of the retentions, if it is small enough to draw with."""
+    common = 1
+    for each in retentions:
+        common = math.lcm(common, each.denominator)
+        if common > FINEST:
+            return FINEST
+    return common
+
+
+def check_countable(plan: Plan, /) -> None:
+    """Refuse retentions that cannot be undone, or only with an error that drowns all counts."""
+    values = plan.histogram.values
+    never = [display(values[place]) for place, kept in enumerate(plan.kept) if not kept]
+    advice = "choose --objective aggregate, or relax the bound of that value."
+    if len(never) > 1:
+        raise InfeasibleError(
+            f"{', '.join(map(repr, never[:NAMED_VALUES]))} would never be kept, so nobody could tell their counts "
+            f"apart; {advice}"
+        )
+    amplification = min(each for each in plan.amplifications if each is not None)
+    uniform = (amplification - 1) / (len(values) - 1 + amplification)
+    ours, theirs = (
+        solver.total_variance(plan.histogram.shares, each) for each in (plan.retentions, [uniform] * len(values))
+    )
+    if ours > WORST_LOSS**2 * theirs:
+        least = display(values[min(range(len(values)), key=plan.kept.__getitem__)])
+        raise InfeasibleError(
+            f"{least!r} would be kept so rarely that the error of counts would be {math.sqrt(ours / theirs):.0f} times "
+            f"that of uniform perturbation under the same bounds; {advice}"
+        )
+
+
+def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Replaced:
+    """Perturb a batch of codes, each by the coin of its value."""
+    is_kept, swapped = plan.coins.throw(draws.stream(f"{NAME}/coins"), first_row, codes)
+    return Replaced(np.where(is_kept, codes, swapped).astype(codes.dtype))
+
+
+def design(plan: Plan, /) -> Design:
+    """What is published of the plan."""
+    return plan.published
+
+
+def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
+    """Read a design back, given the Data Package types of its columns."""
+    pairs = zip(written["priors"], written["posteriors"], strict=True)
+    read = Design(
+        values_from_json(written["domain"], types),
+        tuple(None if prior is None else BreachBound(prior, posterior) for prior, posterior in pairs),
+        Direction(written["direction"]),
+        tuple(exact(each, "a retention") for each in written["retentions"]),
+    )
+    size = len(set(read.domain))
+    if not size == len(read.domain) == len(read.bounds) == len(read.retentions) or size == 1 or not any(read.bounds):
+        raise ReleaseFormatError("the design's domain, bounds and retentions do not fit together.")
+    if not all(0 <= each <= 1 for each in read.retentions) or sum(not each for each in read.retentions) > 1:
+        raise ReleaseFormatError("the design's retentions are out of range.")
+    if solver.violation(amplifications(read.bounds), read.retentions, read.direction) is not None:
+        raise ReleaseFormatError("a retention is higher than the design's bounds allow, so its promise is untrue.")
+    return read
+
+
+# ------------------------------------------------------------------------------------------------------------- counting
+
+
+def observe(design: Design, /) -> Symbols:
+    """Each record shows one value of the domain."""
+    return design.operator.symbols()
+
+
+def weights(design: Design, /) -> Mapping[str, Any] | None:
+    """What a row that shows `published` adds to the unbiased count of `value`."""
+    size = len(design.domain)
+    if size > MOST_WEIGHTS:
+        return None
+    rows = [inverse_rows(design.operator, np.array([place])) for place in range(size)]
+    return {
+        "value": np.repeat(np.arange(size), size),
+        "published": np.tile(np.arange(size), size),
+        "weight": np.concatenate(rows),
+    }
+
+
+def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+    """The variance of a count of each value, if the other rows are composed as the table is."""
+    own, other = inverse_variances(plan.published.operator, plan.shares)
+    return own * counts + other * (rows - counts)
+
+
+# ----------------------------------------------------------------------------------------------------------- explaining
+
+
+def explain(plan: Plan, /) -> dict[str, Any]:
+    """The retention of each value, what it is good for, and what each bound costs."""
+    shares, limits, direction = plan.histogram.shares, plan.amplifications, plan.options.direction
+    names = [display(value) for value in plan.histogram.values]
+    found: dict[str, Any] = {
+        "direction": direction.value,
+        "objective": plan.options.objective.value,
+        "retention": dict(zip(names, map(ratio, plan.retentions), strict=True)),
+        "amplification": {name: each and ratio(each) for name, each in zip(names, limits, strict=True)},
+        "record_utility": float(solver.record_utility(shares, plan.retentions)),
+        "aggregate_error": _aggregate_error(plan),
+    }
+    if plan.options.objective is Objective.RECORD:
+        prices = solver.shadow_prices(shares, limits, plan.retentions, direction)
+        found["shadow_price"] = dict(zip(names, prices, strict=True))
+    return found
+
+
+def _aggregate_error(plan: Plan) -> float | None:
+    """The mean error of the shares of all values; None where they cannot be reconstructed."""
+    if sum(not kept for kept in plan.kept) > 1:
+        return None
+    total, size = float(plan.histogram.total), plan.histogram.domain_size
+    found = variances(plan, np.full(size, total), np.array(plan.histogram.counts, dtype=np.float64))
+    return float(math.sqrt(2 / math.pi) * np.sqrt(np.maximum(found, 0.0)).mean() / total)
+
+
+def remarks(plan: Plan, /) -> list[str]:
+    """Which values have no bound, and which are never kept."""
+    said = []
+    free = [value for value, bound in zip(plan.histogram.values, plan.bounds, strict=True) if bound is None]
+    if free:
+        said.append(f"without a bound, and so not protected: {_listed(free)}.")
+    never = [value for value, kept in zip(plan.histogram.values, plan.kept, strict=True) if not kept]
+    if never:
+        said.append(f"never kept under these bounds, only drawn by chance: {_listed(never)}.")
+    if plan.options.direction is Direction.UPWARD:
+        said.append(
+            "beliefs are kept from rising, not from falling: a value can be nearly ruled out for a person "
+            "(--direction both prevents it)."
+        )
+    return said
+
+
+def _listed(values: Sequence[Value]) -> str:
+    named = ", ".join(repr(display(value)) for value in values[:NAMED_VALUES])
+    return f"{named} and {len(values) - NAMED_VALUES} more" if len(values) > NAMED_VALUES else named
+
+
+def risk(plan: Plan, groups: Counts, /) -> Risk:
+    """What knowing a public column adds: by the theorem never a breach."""
+    priors = np.array([0.0 if bound is None else float(bound.prior) for bound in plan.bounds])
+    posteriors = np.array([1.0 if bound is None else float(bound.posterior) for bound in plan.bounds])
+    made = plan.published
+    return exposure.risk(made.operator, made.cell_shares, groups, priors, posteriors)
+
+
+def promise(design: Design, /) -> str:
+    """The guarantee in plain words, with the numbers of this design."""
+    bounds = [(value, bound) for value, bound in zip(design.domain, design.bounds, strict=True) if bound is not None]
+    shown = "; ".join(
+        f"{display(value)!r} {bound.prior} and {bound.posterior}" for value, bound in bounds[:NAMED_VALUES]
+    )
+    more = f"; and {len(bounds) - NAMED_VALUES} more in the design" if len(bounds) > NAMED_VALUES else ""
+    falling = (
+        "and a chance of at least the second number stays at least the first."
+        if design.direction is Direction.BOTH
+        else "it is not promised that a chance does not fall."
+    )
+    free = len(design.domain) - len(bounds)
+    unprotected = f" {free} values have no numbers and are not protected." if free else ""
+    return (
+        "Take a person with one record, and one value that has two numbers below. If somebody, from all they know and "
+        "from everything in this release but that person's own published value, gives the value a chance of at most "
+        f"its first number, then with the published value they give it a chance of at most its second one; {falling} "
+        f"This holds for single values, not for statements about several. The numbers: {shown}{more}.{unprotected}"
+    )

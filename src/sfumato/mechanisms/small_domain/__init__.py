@@ -1,0 +1,382 @@
+"""Small domain randomization: deal the records into cells of few values, and perturb within each cell.
+
+Claim: for a value whose share of the table is at most the prior, nobody whose knowledge is how the values are
+distributed in the record's cell, and no more, comes to believe it with more than the posterior. That is one prior only:
+knowledge of other columns or of other people is not covered, nor are statements about several values, nor beliefs that
+should not fall.
+Source: Chaytor and Wang, "Small Domain Randomization", and the thesis that follows it; what they claim beyond this is
+not true (an attacker who knows the sex of a person breaches a quarter of a census table).
+Published: the domain, the bound, and for each cell its values, its retention and the prior that the retention was
+chosen for, which is the largest share of a protected value in the cell: the claim assumes that these shares are known.
+The counts of the cells only if the holder asks for it.
+Notation: ρ1 = prior, ρ2 = posterior, T_i = cell, ρ1i = the cell's prior, γ_i = its amplification, p_i = its retention,
+θ = balance, w_i(x) = the share of the records with value x that is in cell i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sfumato.draws import Draws, Words
+from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
+from sfumato.histogram import Histogram
+from sfumato.mechanisms import exposure
+from sfumato.mechanisms.cells import cell_json
+from sfumato.mechanisms.methods import SEVERAL_CELLS
+from sfumato.mechanisms.operators import Cell, Coins, Floats, Operator, Places, amplified_words, retention_of
+from sfumato.mechanisms.reconstruction import flat_variance, shares_from
+from sfumato.mechanisms.small_domain import merging
+from sfumato.mechanisms.small_domain.balancing import Group, balance, protected_places
+from sfumato.mechanisms.small_domain.merging import cell, error_bound, merged_by_bound, merged_by_variance
+from sfumato.mechanisms.small_domain.rearranging import rearranged
+from sfumato.spec import BreachBound, exact
+from sfumato.tally import Codes, Counts, Replaced, Risk, Symbols
+from sfumato.values import Value, values_from_json, values_to_json
+
+NAME = "small-domain"
+GUARANTEE = "marginal-prior"
+SPEC = BreachBound
+USES_SLOTS = True
+COVERS_PREDICATES = False
+METHODS = SEVERAL_CELLS
+
+USUAL_MINIMUM = 1000
+"""Smaller cells are merged on: whoever knows some of the people of a small cell knows much of the others."""
+
+
+class Merge(StrEnum):
+    """What merging makes small: the variance of counts, or the error bound of the paper."""
+
+    VARIANCE = "variance"
+    PAPER = "paper"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How cells are merged, how small they may be, and whether their counts are published."""
+
+    merge: Merge = Merge.VARIANCE
+    min_cell: int | None = None
+    publish_shares: bool = False
+
+    @property
+    def minimum(self) -> int:
+        """The smallest cell, as asked for or as usual for this way of merging."""
+        if self.min_cell is not None:
+            return self.min_cell
+        return USUAL_MINIMUM if self.merge is Merge.VARIANCE else 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells with their exact counts."""
+
+    histogram: Histogram
+    bound: BreachBound
+    options: Options
+    balance: int
+    protected: tuple[int, ...]
+    cells: tuple[merging.Cell, ...]
+
+    @cached_property
+    def words(self) -> tuple[tuple[int, int], ...]:
+        """How the outcomes of each cell's draw are split."""
+        return tuple(amplified_words(each.domain_size, self._amplification(each)) for each in self.cells)
+
+    def _amplification(self, each: merging.Cell) -> Fraction:
+        amplification = each.amplification(self.bound.posterior)
+        if amplification is None:
+            raise InternalError("a cell has no protected value.")
+        return amplification
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Where the slots of each value lead."""
+        return Layout(tuple(each.counts for each in self.cells))
+
+    @cached_property
+    def coins(self) -> Coins:
+        """A coin for each cell."""
+        return Coins.of(self.words, [each.domain_size for each in self.cells])
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Which part of each value's records is in each cell."""
+        operator = self.published.operator
+        counts = np.array([each.counts for each in self.cells], dtype=np.float64)
+        return shares_from(operator, counts[operator.cells, operator.places])
+
+    @cached_property
+    def published(self) -> Design:
+        """The cells without their counts, unless the holder wants them public."""
+        cells = []
+        for made, words in zip(self.cells, self.words, strict=True):
+            counts = tuple(made.counts[place] for place in made.places) if self.options.publish_shares else None
+            retention = retention_of(words, made.domain_size)
+            cells.append(PublishedCell(made.places, retention, made.prior or Fraction(0), counts))
+        return Design(self.histogram.values, self.bound, tuple(cells))
+
+
+class Layout:
+    """The cell of each slot: the slots of a value are cut into runs, one for each cell that holds some of its records.
+
+    A position is a slot counted on from the slots of all values before.
+    """
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        by_value = np.array(groups, dtype=np.int64).T
+        ends = np.cumsum(by_value.ravel())
+        is_run = by_value.ravel() > 0
+        self.run_ends = ends[is_run]
+        self.run_cells: Places = np.tile(np.arange(len(groups)), len(by_value))[is_run]
+        self.first_positions = np.cumsum(by_value.sum(axis=1)) - by_value.sum(axis=1)
+
+    def cells_of(self, codes: Codes, slots: Words) -> Places:
+        """The cell of each record."""
+        positions = self.first_positions[codes] + slots.astype(np.int64)
+        return np.asarray(self.run_cells[np.searchsorted(self.run_ends, positions, side="right")])
+
+
+@dataclass(frozen=True)
+class PublishedCell:
+    """A cell as it is published: its values, its retention, the prior it was made for, and perhaps its counts."""
+
+    places: tuple[int, ...]
+    retention: Fraction
+    prior: Fraction
+    counts: tuple[int, ...] | None
+
+    @property
+    def amplification(self) -> Fraction:
+        """How much likelier a published value is from itself than from another value of the cell."""
+        swap = (1 - self.retention) / len(self.places)
+        return (self.retention + swap) / swap
+
+    def to_json(self) -> dict[str, Any]:
+        """Write the cell down."""
+        written = {"places": list(self.places), "prior": str(self.prior), "retention": str(self.retention)}
+        return written if self.counts is None else {**written, "counts": list(self.counts)}
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the analyst needs: the domain, the bound, and the cells."""
+
+    domain: tuple[Value, ...]
+    bound: BreachBound
+    cells: tuple[PublishedCell, ...]
+
+    @cached_property
+    def operator(self) -> Operator:
+        """The cells, laid out."""
+        return Operator([Cell.flat(each.places, each.retention) for each in self.cells], len(self.domain))
+
+    @cached_property
+    def cell_shares(self) -> Floats | None:
+        """Which part of each value's records is in each cell, if the counts are published."""
+        groups = [each.counts for each in self.cells]
+        if None in groups:
+            return None
+        counts = [count for each in self.cells for count in each.counts or ()]
+        return shares_from(self.operator, np.array(counts, dtype=np.float64))
+
+    def to_json(self) -> dict[str, Any]:
+        """Write the design down; rationals as strings."""
+        return {
+            "domain": values_to_json(self.domain),
+            "prior": str(self.bound.prior),
+            "posterior": str(self.bound.posterior),
+            "cells": [each.to_json() for each in self.cells],
+        }
+
+
+# ------------------------------------------------------------------------------------------------------------- planning
+
+
+def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
+    """Balance the records into groups of few values, and merge groups into cells."""
+    counts = histogram.counts
+    protected = protected_places(counts, spec.prior)
+    if not protected:
+        raise InfeasibleError(
+            f"every value that occurs holds more than the prior {spec.prior} of the records, so nothing would be "
+            "protected; raise the prior above the share of the values to protect."
+        )
+    balanced = balance(counts, protected)
+    groups = balanced.groups
+    if options.merge is Merge.PAPER:
+        parts = merged_by_bound(groups, rearranged(groups), protected, spec.posterior, options.minimum)
+    else:
+        parts = merged_by_variance(groups, protected, spec.posterior, options.minimum)
+    cells = tuple(cell([groups[number] for number in part], protected) for part in parts)
+    made = Plan(histogram, spec, options, balanced.balance, protected, cells)
+    if not all(keep for keep, _ in made.words):
+        raise InfeasibleError(
+            f"the posterior {spec.posterior} is so close to the share of a value in its cell that nothing could ever "
+            "be kept, and nothing could be counted; allow a larger posterior."
+        )
+    return made
+
+
+def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Replaced:
+    """Find the cell of each record by its slot, and perturb it among the values of that cell."""
+    if slots is None:
+        raise InternalError("small-domain needs slots.")
+    operator = plan.published.operator
+    cells = plan.layout.cells_of(codes, slots)
+    is_kept, swapped = plan.coins.throw(draws.stream(f"{NAME}/coins"), first_row, cells)
+    first = np.cumsum(operator.sizes) - operator.sizes
+    drawn = operator.places[first[cells] + swapped]
+    return Replaced(np.where(is_kept, codes, drawn).astype(codes.dtype), cells)
+
+
+def design(plan: Plan, /) -> Design:
+    """What is published of the plan."""
+    return plan.published
+
+
+def check_countable(plan: Plan, /) -> None:
+    """Every plan can be counted with: all retentions are above zero."""
+
+
+def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
+    """Read a design back, given the Data Package types of its columns."""
+    domain = values_from_json(written["domain"], types)
+    bound = BreachBound(written["prior"], written["posterior"])
+    cells = tuple(_read_cell(each, len(domain), bound) for each in written["cells"])
+    if len(set(domain)) != len(domain) or not cells:
+        raise ReleaseFormatError("the design's domain or cells are out of range.")
+    return Design(domain, bound, cells)
+
+
+def _read_cell(written: Mapping[str, Any], domain_size: int, bound: BreachBound) -> PublishedCell:
+    counts = written.get("counts")
+    read = PublishedCell(
+        tuple(int(place) for place in written["places"]),
+        exact(written["retention"], "the retention of a cell"),
+        exact(written["prior"], "the prior of a cell"),
+        None if counts is None else tuple(int(count) for count in counts),
+    )
+    places = set(read.places)
+    if len(places) != len(read.places) or len(places) < 2 or not places <= set(range(domain_size)):  # noqa: PLR2004
+        raise ReleaseFormatError("a cell of the design has values out of range.")
+    if not 0 < read.retention < 1 or not 0 < read.prior < bound.posterior:
+        raise ReleaseFormatError("a cell of the design has a retention or a prior out of range.")
+    if read.counts is not None and (len(read.counts) != len(places) or min(read.counts) < 1):
+        raise ReleaseFormatError("a cell of the design has counts out of range.")
+    if read.amplification > BreachBound(read.prior, bound.posterior).amplification:
+        raise ReleaseFormatError("a cell's retention is higher than its bound allows, so its promise is untrue.")
+    return read
+
+
+# ------------------------------------------------------------------------------------------------------------- counting
+
+
+def observe(design: Design, /) -> Symbols:
+    """Each record shows its cell and one value of that cell."""
+    operator = design.operator
+    return Symbols(operator.places, operator.cells)
+
+
+def weights(design: Design, /) -> Mapping[str, Any]:
+    """What a row of a cell adds to the unbiased count of a value: if it shows that value, and otherwise.
+
+    A row of a cell that does not have the value adds nothing, so there is no line for it.
+    """
+    operator = design.operator
+    return {
+        "cell": operator.cells.astype(np.int32),
+        "value": operator.places,
+        "if_equal": (1 - operator.swap) / operator.retention,
+        "otherwise": -operator.swap / operator.retention,
+    }
+
+
+def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+    """The exact variance of a count of each value, if the rows are spread over the cells as the table is."""
+    operator = plan.published.operator
+    sizes = np.array([each.total for each in plan.cells], dtype=np.float64)
+    cell_rows = rows[operator.places] * (sizes / sizes.sum())[operator.cells]
+    base, slope = flat_variance(operator.retention, operator.swap, cell_rows, 1)
+    return operator.by_place(base + slope * plan.shares * counts[operator.places])
+
+
+# ----------------------------------------------------------------------------------------------------------- explaining
+
+
+def explain(plan: Plan, /) -> dict[str, Any]:
+    """The cells with their counts, and the error bound of the paper."""
+    published = plan.published.cells
+    cells = [
+        cell_json(
+            plan.histogram, each.places, [each.counts[place] for place in each.places], shown.prior, shown.retention
+        )
+        for each, shown in zip(plan.cells, published, strict=True)
+    ]
+    return {"balance": plan.balance, "error_bound": error_bound(plan.cells, plan.bound.posterior), "cells": cells}
+
+
+def remarks(plan: Plan, /) -> list[str]:
+    """The corners of the mechanism, where they are met."""
+    said = []
+    posterior = plan.bound.posterior
+    occurring = sum(map(bool, plan.histogram.counts))
+    if len(plan.protected) == 1:
+        value = plan.histogram.values[plan.protected[0]]
+        said.append(f"only {value!r} is rare enough for the prior {plan.bound.prior}: it alone is protected.")
+    elif len(plan.protected) < occurring:
+        said.append(
+            f"{len(plan.protected)} of the {occurring} values that occur are rare enough for the prior "
+            f"{plan.bound.prior}; the others are not protected."
+        )
+    if plan.balance == 1:
+        said.append("one protected value is more frequent than all others together, so no two records can balance it.")
+    elif posterior <= Fraction(1, plan.balance):
+        said.append(
+            f"the posterior {posterior} is not above 1/{plan.balance}, the share that a value has in the smallest "
+            "groups, so these had to be merged; a larger posterior would allow smaller cells and a smaller error."
+        )
+    if len(plan.cells) == 1:
+        said.append(
+            "one cell of all values is the best here: this is uniform perturbation, for nobody but those whose beliefs "
+            "are the shares of the table; subset or uniform would cover everybody else too."
+        )
+    tiny = [each.total for each in plan.cells if each.total < USUAL_MINIMUM]
+    if tiny:
+        said.append(
+            f"{len(tiny)} of {len(plan.cells)} cells have fewer than {USUAL_MINIMUM} records (the smallest "
+            f"{min(tiny)}): whoever knows the values of some of their people learns much of the rest."
+        )
+    return said
+
+
+def risk(plan: Plan, groups: Counts, /) -> Risk:
+    """What knowing a public column adds: this is where the promise ends, so it can be much."""
+    size = plan.histogram.domain_size
+    posteriors = np.ones(size)
+    posteriors[list(plan.protected)] = float(plan.bound.posterior)
+    priors = np.full(size, float(plan.bound.prior))
+    return exposure.risk(plan.published.operator, plan.shares, groups, priors, posteriors)
+
+
+def promise(design: Design, /) -> str:
+    """The guarantee in plain words, with the numbers of this design."""
+    bound, cells = design.bound, design.cells
+    sizes = [len(each.places) for each in cells]
+    width = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    return (
+        "Take a person with one record, and one value that at most "
+        f"{bound.prior} of the people of the table have. Somebody who knows how often each value occurs in each of the "
+        f"{len(cells)} cells, and nothing about that person, comes to believe that the person has that value with a "
+        f"chance of at most {bound.posterior}, after seeing the person's cell and published value. No other prior "
+        "knowledge is covered: whoever also knows the person's other columns, or the values of other people, may come "
+        "to believe more; so may whoever asks whether the value is one of several. Values that more people have are "
+        f"not protected. The cell tells that the true value is one of its {width} values."
+    )

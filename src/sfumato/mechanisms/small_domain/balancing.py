@@ -1,0 +1,121 @@
+"""Phase 1: cut a table into groups of few values, in which no protected value weighs more than it must.
+
+Claim: the groups are the table, record by record. If every value is protected, each group but the last is flat: the
+same number of records of each of exactly `balance` values. There are at most as many groups as protected values, and
+one more.
+Source: Chaytor and Wang, section 5.1 and appendix 10.7. Eq. (13) is scanned with σ > μ; it must be σ ≥ μ, or the first
+group may ask for records that do not exist (counts 7, 3, 2, 2).
+Notation: T0 = the rest, |T0| = its records, μ_i = its i-th largest count, θ or θ' = balance, h = height of a group,
+SA' = protected, T' and T'' = the protected and the other records.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato.errors import InfeasibleError
+
+Group = tuple[int, ...]
+"""How many records of each place of the domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Balanced:
+    """The groups in the order of their making; `balance` is how often the largest protected count fits in its table."""
+
+    balance: int
+    groups: tuple[Group, ...]
+
+
+def protected_places(counts: Sequence[int], prior: Fraction) -> tuple[int, ...]:
+    """The places whose share is at most the prior; a place without records has nobody to protect."""
+    limit = prior.numerator * sum(counts)
+    return tuple(place for place, count in enumerate(counts) if 0 < count * prior.denominator <= limit)
+
+
+def balance(counts: Sequence[int], protected: Sequence[int]) -> Balanced:
+    """Balance the protected records, then pour the others over the groups."""
+    hidden, others = [0] * len(counts), list(counts)
+    for place in protected:
+        hidden[place], others[place] = counts[place], 0
+    if not any(hidden):
+        raise InfeasibleError(_nothing_protected(counts))
+    width = sum(hidden) // max(hidden)
+    groups = list(_groups(hidden, width))
+    _pour(others, groups)
+    return Balanced(width, tuple(map(tuple, groups)))
+
+
+def _nothing_protected(counts: Sequence[int]) -> str:
+    rarest = Fraction(min(filter(None, counts)), sum(counts))
+    return (
+        f"the rarest value of the sensitive column holds {rarest} of the records, which is above the prior, so no "
+        f"value would be protected; ask for a prior of at least {rarest}."
+    )
+
+
+def _groups(counts: Sequence[int], width: int) -> Iterator[list[int]]:
+    """Take `height` records of each of the `width` most frequent values, until no record is left.
+
+    The rest stays balanced (no count above |T0|/θ), so it always has `width` values to take from.
+    """
+    rest = [(-count, place) for place, count in enumerate(counts) if count]  # of equal counts, the first place leads
+    heapq.heapify(rest)
+    total = sum(counts)
+    while rest:
+        top = [heapq.heappop(rest) for _ in range(width)]
+        height = _height(total, [-count for count, _ in top], -rest[0][0] if rest else 0)
+        if not height:
+            yield _group([(place, -count) for count, place in top + rest], len(counts))
+            return
+        yield _group([(place, height) for _, place in top], len(counts))
+        total -= width * height
+        for count, place in top:
+            if count + height:
+                heapq.heappush(rest, (count + height, place))
+
+
+def _height(total: int, top: Sequence[int], following: int) -> int:
+    """The most records of each top value that leave a balanced rest, Eq. (13); 0 if nothing but everything will do.
+
+    σ(μ_θ) = |T0|/θ - max(μ_1 - μ_θ, μ_{θ+1}) ≥ μ_θ, with both sides times θ. As the rest is balanced, μ_1 is at most
+    |T0|/θ: the first term of the maximum never decides.
+    """
+    width, least = len(top), top[-1]
+    if total >= width * (least + following):
+        return least
+    return total // width - following
+
+
+def _group(taken: Sequence[tuple[int, int]], size: int) -> list[int]:
+    group = [0] * size
+    for place, count in taken:
+        group[place] = count
+    return group
+
+
+def _pour(counts: Sequence[int], groups: list[list[int]]) -> None:
+    """Add records to the groups in proportion to their sizes, the most frequent value first; the last takes the rest.
+
+    Value after value, so that a group gets as few new values as possible.
+    """
+    sizes = [sum(group) for group in groups]
+    amounts = [size * sum(counts) // sum(sizes) for size in sizes]
+    amounts[-1] += sum(counts) - sum(amounts)
+    left = [(place, counts[place]) for place in sorted(range(len(counts)), key=lambda place: (counts[place], -place))]
+    for group, amount in zip(groups, amounts, strict=True):
+        _fill(group, amount, left)
+
+
+def _fill(group: list[int], amount: int, left: list[tuple[int, int]]) -> None:
+    """Move `amount` records from the end of `left` into the group."""
+    while amount:
+        place, count = left.pop()
+        moved = min(amount, count)
+        group[place] += moved
+        amount -= moved
+        if moved < count:
+            left.append((place, count - moved))

@@ -1,0 +1,322 @@
+"""Subset selection: publish a random set of values, which holds the true one more often than any other.
+
+Claim: (prior, posterior)-privacy for every record and every predicate of its value, upward and downward, as uniform
+perturbation has it, with a much smaller error where the domain is large.
+Source: Ye and Barg 2018 and Wang et al. 2016, here for the amplification of a (prior, posterior) bound.
+Published: the domain, the size of the sets, the chance that a set holds the true value, and the bound. Not published:
+any count of the original table.
+Notation: m = domain_size, d = subset_size, γ = amplification; a = Pr[the set holds the true value] = γd / (γd + m - d),
+b = Pr[it holds one given other value] = (d - a) / (m - 1). All sets of size d that hold the true value are equally
+likely, and so are all that do not; the former have γ times the chance of the latter. Sets of one value are uniform
+perturbation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from sfumato.draws import LARGEST_BOUND, Draws, Words
+from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.histogram import Histogram
+from sfumato.mechanisms.cells import ratio
+from sfumato.mechanisms.exposure import ROUNDING
+from sfumato.mechanisms.methods import DEFAULT, NO_ASSUMPTION, Method
+from sfumato.mechanisms.operators import Floats, Places
+from sfumato.mechanisms.promises import any_prior
+from sfumato.spec import BreachBound, exact
+from sfumato.tally import Codes, Counts, Members, Moments, Replaced, Risk, Tally
+from sfumato.values import Value, values_from_json, values_to_json
+
+NAME = "subset"
+GUARANTEE = "any-prior"
+SPEC = BreachBound
+USES_SLOTS = False
+COVERS_PREDICATES = True
+
+MOST_BITS = 1 << 24
+"""As many rows are drawn at once as have this many bits."""
+
+
+class Form(StrEnum):
+    """How a set is written: as bits, or as a list of values."""
+
+    BITS = "bits"
+    LIST = "list"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the sets are written."""
+
+    form: Form = Form.BITS
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A draw below `words` decides whether a set holds its record's value: it does for the first `hold_words`."""
+
+    histogram: Histogram
+    bound: BreachBound
+    subset_size: int
+    hold_words: int
+    words: int
+    form: Form
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """What the analyst needs: the domain, the size of the sets, how often they hold the true value, and the bound."""
+
+    domain: tuple[Value, ...]
+    subset_size: int
+    hold_probability: Fraction
+    bound: BreachBound
+    form: Form
+
+    @property
+    def other_probability(self) -> Fraction:
+        """The chance that a set holds one given value that is not the true one."""
+        return (self.subset_size - self.hold_probability) / (len(self.domain) - 1)
+
+    @property
+    def amplification(self) -> Fraction:
+        """How much likelier a set is from a value it holds than from one it does not."""
+        outside = len(self.domain) - self.subset_size
+        return self.hold_probability * outside / (self.subset_size * (1 - self.hold_probability))
+
+    def to_json(self) -> dict[str, Any]:
+        """Write the design down; rationals as strings."""
+        return {
+            "domain": values_to_json(self.domain),
+            "subset_size": self.subset_size,
+            "hold_probability": str(self.hold_probability),
+            "form": self.form.value,
+            "prior": str(self.bound.prior),
+            "posterior": str(self.bound.posterior),
+        }
+
+
+# ------------------------------------------------------------------------------------------------------------- planning
+
+
+def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
+    """Choose the size of the sets that gives the rarest value the smallest error."""
+    size = histogram.domain_size
+    if size == 1:
+        raise InfeasibleError(
+            "the sensitive column has one value, so there is nothing to hide it among; declare the whole domain with a "
+            "domain file, or publish without this column."
+        )
+    subset_size = best_subset_size(size, spec.amplification)
+    words = subset_size * spec.amplification + size - subset_size
+    hold_words, all_words = _words(Fraction(subset_size * spec.amplification) / words)
+    if hold_words * size <= subset_size * all_words:
+        raise InfeasibleError(
+            f"the posterior {spec.posterior} is so close to the prior {spec.prior} that a set could not hold its own "
+            "value more often than others, and nothing could be counted; allow a larger posterior."
+        )
+    return Plan(histogram, spec, subset_size, hold_words, all_words, options.form)
+
+
+def best_subset_size(domain_size: int, amplification: Fraction) -> int:
+    """The size d that minimises b(1-b) / (a-b)², the variance that each record adds to the count of a rare value.
+
+    It lies beside m / (1 + γ), where the real-valued minimum is.
+    """
+    middle = math.floor(domain_size / (1 + amplification))
+    near = range(max(1, middle - 1), min(domain_size - 1, middle + 2) + 1)
+    return min(near, key=lambda subset_size: (_variance(domain_size, subset_size, amplification), subset_size))
+
+
+def _variance(domain_size: int, subset_size: int, amplification: Fraction) -> Fraction:
+    hold = subset_size * amplification / (subset_size * amplification + domain_size - subset_size)
+    other = (subset_size - hold) / (domain_size - 1)
+    return other * (1 - other) / (hold - other) ** 2
+
+
+def _words(hold: Fraction) -> tuple[int, int]:
+    """The chance as a number of outcomes; one that needs more than 63 bits is rounded down, towards privacy."""
+    if hold.denominator <= LARGEST_BOUND:
+        return hold.numerator, hold.denominator
+    return math.floor(hold * LARGEST_BOUND), LARGEST_BOUND
+
+
+# ------------------------------------------------------------------------------------------------------------- sampling
+
+
+def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Replaced:
+    """Draw a set for each record; as bits, the first value in the highest bit of the first byte."""
+    size = plan.histogram.domain_size
+    step = max(1, MOST_BITS // size)
+    pieces = [
+        _drawn(plan, codes[start : start + step], draws, first_row + start) for start in range(0, len(codes), step)
+    ]
+    return Replaced(np.concatenate(pieces) if pieces else np.zeros((0, -(-size // 8)), dtype=np.uint8))
+
+
+def _drawn(plan: Plan, codes: Codes, draws: Draws, first_row: int) -> Codes:
+    """Floyd's algorithm on the other values: as many draws as a set has members, each below a bound of its own.
+
+    A set that holds its record's value has one other member less, and leaves the first draw out.
+    """
+    rows, size = len(codes), plan.histogram.domain_size
+    # Bits lie row after row in one array, which is quicker to reach than a table of two dimensions.
+    start = np.arange(rows) * size
+    own = start + codes
+    holds = draws.stream(f"{NAME}/hold").integers(first_row, rows, plan.words) < plan.hold_words
+    chosen = np.zeros(rows * size, dtype=np.bool_)
+    first = size - 1 - plan.subset_size
+    for last in range(first, size - 1):
+        picked = draws.stream(f"{NAME}/member/{last}").integers(first_row, rows, last + 1).astype(np.int64)
+        bit = _beside(start + picked, own)
+        bit = np.where(chosen.take(bit), _beside(start + last, own), bit)
+        np.put(chosen, bit, ~holds if last == first else True)
+    np.put(chosen, own, holds)
+    return np.packbits(chosen.reshape(rows, size), axis=1)
+
+
+def _beside(bits: Places, own: Places) -> Places:
+    """The bits of other values, which are numbered without the own one."""
+    return bits + (bits >= own)
+
+
+def design(plan: Plan, /) -> Design:
+    """What is published: nothing in it depends on the counts."""
+    hold = Fraction(plan.hold_words, plan.words)
+    return Design(plan.histogram.values, plan.subset_size, hold, plan.bound, plan.form)
+
+
+def check_countable(plan: Plan, /) -> None:
+    """Every plan can be counted with: a set holds its own value more often than another."""
+
+
+def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
+    """Read a design back, given the Data Package types of its columns."""
+    read = Design(
+        values_from_json(written["domain"], types),
+        int(written["subset_size"]),
+        exact(written["hold_probability"], "the chance that a set holds the true value"),
+        BreachBound(written["prior"], written["posterior"]),
+        Form(written["form"]),
+    )
+    size = len(set(read.domain))
+    if size != len(read.domain) or not 0 < read.subset_size < size or not 0 < read.hold_probability < 1:
+        raise ReleaseFormatError("the design's sets or domain are out of range.")
+    if not 1 < read.amplification <= read.bound.amplification:
+        raise ReleaseFormatError("the design's sets hold the true value more often than its bound allows, or never.")
+    return read
+
+
+# ------------------------------------------------------------------------------------------------------------- counting
+
+
+def observe(design: Design, /) -> Members:
+    """Each record shows a set of values."""
+    return Members(len(design.domain), design.form is Form.LIST)
+
+
+def weights(design: Design, /) -> Mapping[str, Any]:
+    """What a row adds to the unbiased count of a value: if its set holds that value, and otherwise."""
+    size, hold, other = len(design.domain), design.hold_probability, design.other_probability
+    return {
+        "place": np.arange(size, dtype=np.int32),
+        "value": np.arange(size),
+        "if_equal": np.full(size, float((1 - other) / (hold - other))),
+        "otherwise": np.full(size, float(-other / (hold - other))),
+    }
+
+
+def _by_closed_form(design: Design, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+    """Estimate (o - kRb) / (a - b), where o counts the wanted members of all sets."""
+    return [_estimated(design, tally, places) for places in wanted]
+
+
+def _estimated(design: Design, tally: Tally, places: Places) -> Moments:
+    rows, values = tally.rows, len(places)
+    if values in (0, len(design.domain)):
+        known = rows if values else 0
+        return Moments(float(known), 0.0, 0.0, known, known)
+    gain = float(design.hold_probability - design.other_probability)
+    members = int(tally.counts[places].sum())
+    value = (members - values * rows * float(design.other_probability)) / gain
+    inside, outside = (_members_variance(design, values, is_wanted) / gain**2 for is_wanted in (True, False))
+    return Moments(value, rows * outside, inside - outside, rows)
+
+
+def _members_variance(design: Design, values: int, is_wanted: bool) -> float:
+    """The variance of the number of wanted members in the set of one record, whose own value is wanted or not.
+
+    Whether the set holds its own value decides how many of the other m - 1 values it holds, d - 1 or d; how many of
+    those are wanted is hypergeometric. The variance is the mean of the two and the variance of their means.
+    """
+    others, hold = len(design.domain) - 1, float(design.hold_probability)
+    marked = values - is_wanted
+    means, spread = [], 0.0
+    for chance, drawn, own in ((hold, design.subset_size - 1, is_wanted), (1 - hold, design.subset_size, False)):
+        share = marked / others
+        means.append(drawn * share + own)
+        correction = (others - drawn) / (others - 1) if others > 1 else 0.0
+        spread += chance * drawn * share * (1 - share) * correction
+    return spread + hold * (1 - hold) * (means[0] - means[1]) ** 2
+
+
+METHODS: Mapping[str, Method] = {DEFAULT: Method("unbiased count, score interval", NO_ASSUMPTION, _by_closed_form)}
+
+
+def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+    """The exact variance [c a(1-a) + (R-c) b(1-b)] / (a-b)² of a count, the same for every value."""
+    made = design(plan)
+    hold, other = float(made.hold_probability), float(made.other_probability)
+    return np.asarray((counts * hold * (1 - hold) + (rows - counts) * other * (1 - other)) / (hold - other) ** 2)
+
+
+# ----------------------------------------------------------------------------------------------------------- explaining
+
+
+def explain(plan: Plan, /) -> dict[str, Any]:
+    """The sets, and what they promise."""
+    made = design(plan)
+    return {
+        "subset_size": made.subset_size,
+        "hold_probability": ratio(made.hold_probability),
+        "other_probability": ratio(made.other_probability),
+        "amplification": ratio(made.amplification),
+    }
+
+
+def remarks(plan: Plan, /) -> list[str]:
+    """Sets of one value are nothing new."""
+    if plan.subset_size > 1:
+        return []
+    return ["sets of one value are the best here, so this is uniform perturbation written as sets."]
+
+
+def risk(plan: Plan, groups: Counts, /) -> Risk:
+    """The worst set for a value holds it beside the values that are rarest in the group; never a breach, by theorem."""
+    amplification = float(design(plan).amplification)
+    sizes = groups.sum(axis=1, keepdims=True).astype(np.float64)
+    is_covered = groups <= sizes * float(plan.bound.prior) * (1 + ROUNDING)
+    ordered = np.sort(groups, axis=1)
+    rarest = ordered[:, : plan.subset_size].sum(axis=1, keepdims=True).astype(np.float64)
+    # Beside x stand the d - 1 rarest others: the d rarest without x if it is among them, else without the last.
+    last = ordered[:, plan.subset_size - 1 : plan.subset_size]
+    beside = rarest - np.minimum(last, groups)
+    inside = (groups + beside) * amplification
+    chance = groups * amplification / np.maximum(inside + sizes - groups - beside, 1.0)
+    return Risk(float(np.where(is_covered, chance, 0.0).max(initial=0.0)), 0.0)
+
+
+def promise(design: Design, /) -> str:
+    """The guarantee in plain words, with the numbers of this design."""
+    return (
+        f"{any_prior(design.bound)} What is published of a person is a set of {design.subset_size} of the "
+        f"{len(design.domain)} values. It holds the true one with probability {float(design.hold_probability):.4g}, "
+        f"and any given other one with probability {float(design.other_probability):.4g}."
+    )
