@@ -1,6 +1,6 @@
 """Publishing against a plain copy: 10 million rows Parquet to Parquet, measured in one interleaved run.
 
-    python bench/publish.py [--rows 10000000] [--repeats 3] [--folder DIR]
+    python bench/publish.py [--rows 10000000] [--repeats 3] [--folder DIR] [--mechanisms uniform subset small-domain]
 
 The reference reads the same file row group by row group with pyarrow and writes it unchanged. Printed are the ratios of
 the best times, rows per second, and the peak memory, each run in a process of its own. "in order" is publishing without
@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from sfumato import BreachBound, LocalEngine, Request, Schema, choose, publish
 from sfumato.apply import Rewrite, decode, published_schema
 from sfumato.draws import Draws
 from sfumato.publish import open_table, survey
+from sfumato.tally import Counts
 
 DOMAIN_SIZES = (77, 2, 14, 6, 9, 10, 83, 50)
 ROW_GROUP = 1 << 20
@@ -61,14 +63,15 @@ def copy(source: Path, target: Path) -> None:
             writer.write_table(file.read_row_group(group))
 
 
-def request_for(source: Path) -> Request:
+def request_for(source: Path, mechanism: str = "uniform") -> Request:
     """The request that is measured."""
-    return Request(source, Schema.of("sensitive"), BreachBound("1/13", "1/6"))
+    schema, bound = Schema.of("sensitive"), BreachBound("1/13", "1/6")
+    return Request(source, schema, bound, mechanism, accept_marginal_prior=True)
 
 
-def run(source: Path, target: Path) -> None:
+def run(mechanism: str, source: Path, target: Path) -> None:
     """Publish the table, with everything that belongs to it."""
-    publish(request_for(source), target)
+    publish(request_for(source, mechanism), target)
 
 
 def run_in_order(source: Path, target: Path) -> None:
@@ -77,16 +80,17 @@ def run_in_order(source: Path, target: Path) -> None:
     table = open_table(request, target.parent)
     found = survey(request, table, engine, target.parent)
     draws = Draws.secret()
-    chosen = choose(found.histogram, request.spec, draws)
-    rewrite = Rewrite(found.columns, "sensitive", chosen.mechanism, chosen.plan, draws)
+    chosen = choose(found.histogram, request.spec, draws, request.mechanism)
+    counts = found.histogram.counts
+    rewrite = Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
 
-    def rewritten(item: tuple[pa.RecordBatch, int]) -> pa.Table:
-        return decode(found.columns, rewrite(*item))
+    def rewritten(item: tuple[pa.RecordBatch, int, Counts | None]) -> pa.Table:
+        return decode(rewrite.published, rewrite(*item))
 
     larger = replace(engine, batch_rows=ROW_GROUP)
     with ThreadPoolExecutor(engine.threads) as pool:
-        groups = larger._ordered(pool, rewritten, larger._numbered(table, found.preparation))
-        larger._write(groups, published_schema(found.columns), found.histogram.total, target)
+        groups = larger._ordered(pool, rewritten, larger._numbered(table, found.preparation, rewrite))
+        larger._write(groups, published_schema(rewrite.published), found.histogram.total, target)
 
 
 def timed(work: Callable[[Path, Path], None], source: Path, target: Path) -> tuple[float, int]:
@@ -114,6 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--mechanisms", nargs="+", default=["uniform"])
     parser.add_argument("--folder", type=Path, help="where to make the tables (default: a temporary directory)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
@@ -121,18 +126,20 @@ def main() -> None:
         source = folder / "source.parquet"
         make_table(source, arguments.rows)
         print(f"{arguments.rows:,} rows, {source.stat().st_size / 1e6:.0f} MB")
-        times: dict[str, list[tuple[float, int]]] = {"copy": [], "publish": [], "in order": []}
+        times: dict[str, list[tuple[float, int]]] = {"copy": [], "in order": []}
         for _ in range(arguments.repeats):
             times["copy"].append(timed(copy, source, folder / "copy.parquet"))
-            times["publish"].append(timed(run, source, folder / "release"))
             times["in order"].append(timed(run_in_order, source, folder / "in_order.parquet"))
+            for mechanism in arguments.mechanisms:
+                measured = timed(partial(run, mechanism), source, folder / "release")
+                times.setdefault(mechanism, []).append(measured)
     reference = min(seconds for seconds, _ in times["copy"])
     for label, measured in times.items():
         best = min(seconds for seconds, _ in measured)
         peak = max(memory for _, memory in measured)
         speed = arguments.rows / best / 1e6
         ratio = best / reference
-        print(f"{label:>8}: {best:6.2f} s, {speed:5.2f} M rows/s, ratio {ratio:.2f}, peak {peak / 2**20:.0f} MiB")
+        print(f"{label:>12}: {best:6.2f} s, {speed:5.2f} M rows/s, ratio {ratio:.2f}, peak {peak / 2**20:.0f} MiB")
 
 
 if __name__ == "__main__":
