@@ -23,6 +23,9 @@ LONGEST_VALUE = 1000
 MANY_VALUES = 1000
 """A column of more values than this is nearly unique too if most records share their value with very few others."""
 
+MOST_NUMBERS = 1 << 62
+"""Combinations of the values of a compound are numbered, and numbers have 63 bits."""
+
 SMALLEST_GROUP = 20
 """In smaller groups a value is above any share by chance too often to be worth a notice."""
 NAMED_VALUES = 5
@@ -86,14 +89,15 @@ def sensitive_domain(profile: Profile, schema: Schema, columns: Sequence[TableCo
     parts = tuple(found)
     if not schema.compound:
         return Sensitive.of_column(parts[0])
+    most = MOST_VALUES if schema.is_declared else MOST_NUMBERS
+    if (size := math.prod(len(part.domain) for part in parts)) > most:
+        raise SchemaError(
+            f"the compound {schema.sensitive!r} has {size:,} possible combinations, too many to be protected; group "
+            "the values of its columns first, or leave a column out of it."
+        )
     if not schema.is_declared:
         _check_alone(profile.columns[schema.sensitive], profile.rows, schema)
         return Sensitive.of_texts(schema.sensitive, parts, profile.columns[schema.sensitive].values.to_pylist())
-    if (size := math.prod(len(part.domain) for part in parts)) > MOST_VALUES:
-        raise SchemaError(
-            f"the compound {schema.sensitive!r} has {size:,} combinations, too many to be protected; group the values "
-            "of its columns first."
-        )
     return Sensitive.of_product(schema.sensitive, parts)
 
 

@@ -371,12 +371,12 @@ def verify(
 def _spec(prior: str | None, posterior: str | None, bounds: Path | None, tolerance: str | None) -> PrivacySpec:
     """What is asked for: one bound, a bound for each value, or a tolerance."""
     kinds = {
-        "--prior and --posterior": prior is not None or posterior is not None,
+        "--prior with --posterior": prior is not None or posterior is not None,
         "--bounds": bounds is not None,
         "--tolerance": tolerance is not None,
     }
     if len(given := [name for name, is_given in kinds.items() if is_given]) > 1:
-        raise SpecError(f"{given[0]} and {given[1]} are two kinds of request; give one of them.")
+        raise SpecError(f"two kinds of request were made, by {given[0]} and by {given[1]}; make one of them.")
     if bounds is not None:
         return BreachBoundPerValue.read(bounds)
     if tolerance is not None:
@@ -422,8 +422,10 @@ def _schema(
     domain: Sequence[str],
     nulls: NullPolicy,
 ) -> Schema:
-    if bool(sensitive) == (compound is not None):
+    if not sensitive and compound is None:
         raise SchemaError("name the column to protect with --sensitive COL, or several as one with --compound A,B.")
+    if sensitive and compound is not None:
+        raise SchemaError("--sensitive and --compound were both given; name all the columns to protect in --compound.")
     return Schema.of(
         _once(sensitive, "--sensitive"),
         compound=() if compound is None else next(csv.reader([compound])),

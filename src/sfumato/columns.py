@@ -298,23 +298,16 @@ def _column(columns: Mapping[str, pa.Array] | pa.RecordBatch, name: str) -> pa.A
 
 def combined(columns: Sequence[pa.Array]) -> pa.DictionaryArray:
     """One text for each row: its values in all the columns, as JSON."""
-    codes: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
-    values: list[list[Scalar]] = []
+    codes: npt.NDArray[np.int64] = np.zeros(len(columns[0]), dtype=np.int64)
+    found: list[tuple[Scalar, ...]] = [()]
     for column in columns:
         local, distinct = local_codes(column)
-        values.append([*distinct.to_pylist(), None])
-        codes = codes * len(values[-1]) + local.astype(np.int64)
-    numbers, indices = np.unique(codes, return_inverse=True)
-    texts = [_text(int(number), values) for number in numbers]
-    return pa.DictionaryArray.from_arrays(pa.array(indices.astype(np.int32)), pa.array(texts, type=pa.string()))
-
-
-def _text(number: int, values: Sequence[Sequence[Scalar]]) -> str:
-    found: list[Scalar] = []
-    for each in reversed(values):
-        number, code = divmod(number, len(each))
-        found.append(each[code])
-    return json.dumps([to_json(value) for value in reversed(found)])
+        values = [*distinct.to_pylist(), None]
+        # Numbered anew after each column, so that the numbers stay as small as the combinations are few.
+        numbers, codes = np.unique(codes * len(values) + local, return_inverse=True)
+        found = [(*found[number // len(values)], values[number % len(values)]) for number in numbers.tolist()]
+    texts = [json.dumps(to_json(combination)) for combination in found]
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(texts, type=pa.string()))
 
 
 # -------------------------------------------------------------------------------------------------- what is published

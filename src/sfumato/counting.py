@@ -35,6 +35,8 @@ def member_counts(batches: Iterable[pa.RecordBatch], groups: int, shown: Members
 def membership(column: pa.Array, shown: Members, domain: pa.Array) -> np.ndarray:
     """A row of zeros and ones for each set."""
     try:
+        if column.null_count or pa.types.is_list(column.type) != shown.as_list:
+            raise ValueError("a set is missing, or lists are not bits")
         return _listed(column, domain) if shown.as_list else unpacked(column, shown.size)
     except (pa.ArrowException, ValueError) as error:
         raise ReleaseFormatError(

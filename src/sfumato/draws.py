@@ -164,20 +164,26 @@ class FeistelPermutation:
     """A permutation computed by alternating keyed additions to the two halves of a number.
 
     A number below `left_size * right_size` is (left, right); a round adds a keyed hash of one half to the other. The
-    product exceeds `size` by less than `left_size`, so walking the cycle back into the range is rare.
+    product exceeds `size` by less than `left_size`, so walking the cycle back into the range is rare. A half has few
+    values, so the hashes of a round are a table, and no number needs a cipher of its own.
     Source: the generalised Feistel network of Black and Rogaway 2002, with AES as the round function.
     """
 
-    subkey: bytes = field(repr=False)
     size: int
     left_size: int
     right_size: int
+    rounds: tuple[Words, ...] = field(repr=False)
 
     @classmethod
     def of(cls, subkey: bytes, size: int) -> FeistelPermutation:
         """Split the range into a nearly square grid."""
         left_size = math.isqrt(size - 1) + 1
-        return cls(subkey, size, left_size, -(-size // left_size))
+        sizes = (left_size, -(-size // left_size))
+        rounds = tuple(
+            _hashed(subkey, number, sizes[1 - number % 2]) % np.uint64(sizes[number % 2])
+            for number in range(FEISTEL_ROUNDS)
+        )
+        return cls(size, *sizes, rounds)
 
     def __call__(self, ranks: Words, /) -> Words:
         """The slot of each rank."""
@@ -190,17 +196,25 @@ class FeistelPermutation:
 
     def _once(self, numbers: Words) -> Words:
         left_size, right_size = np.uint64(self.left_size), np.uint64(self.right_size)
-        left, right = numbers // right_size, numbers % right_size
+        left = numbers // right_size
+        right = numbers - left * right_size
         for number in range(0, FEISTEL_ROUNDS, 2):
-            left = (left + self._hash(number, right) % left_size) % left_size
-            right = (right + self._hash(number + 1, left) % right_size) % right_size
+            left = _wrapped(left + self.rounds[number].take(right), left_size)
+            right = _wrapped(right + self.rounds[number + 1].take(left), right_size)
         return left * right_size + right
 
-    def _hash(self, number: int, half: Words) -> Words:
-        blocks = np.empty((len(half), WORDS_PER_BLOCK), dtype="<u8")
-        blocks[:, 0] = number
-        blocks[:, 1] = half
-        return _encrypted(self.subkey, blocks)[:, 0]
+
+def _wrapped(numbers: Words, size: np.uint64) -> Words:
+    """Numbers below twice the size, modulo the size; a subtraction is quicker than a division."""
+    return numbers - size * (numbers >= size)
+
+
+def _hashed(subkey: bytes, number: int, size: int) -> Words:
+    """The hashes of a round: one word for each value of the other half."""
+    blocks = np.empty((size, WORDS_PER_BLOCK), dtype="<u8")
+    blocks[:, 0] = number
+    blocks[:, 1] = np.arange(size)
+    return _encrypted(subkey, blocks)[:, 0]
 
 
 def _encrypted(subkey: bytes, blocks: npt.NDArray[Any]) -> Words:

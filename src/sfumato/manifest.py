@@ -1,7 +1,8 @@
 """The public description of a release: datapackage.json, written and read with suspicion.
 
 A release is a Data Package. What sfumato adds stands under the key `sfumato`: the format, the mechanism, its design,
-the bins and the treatment of missing values. Nothing in it is derived from a count of the original table.
+the bins and the treatment of missing values. What of it may follow counts of the original table is for each mechanism
+to say.
 """
 
 from __future__ import annotations
@@ -252,7 +253,7 @@ def read_manifest(folder: Path) -> Manifest:
     written = load_json(folder)
     try:
         return _parse(written)
-    except (KeyError, TypeError, ValueError, StopIteration, AttributeError, SfumatoError) as error:
+    except (LookupError, TypeError, ValueError, StopIteration, AttributeError, ArithmeticError, SfumatoError) as error:
         if isinstance(error, ReleaseFormatError):
             raise
         raise ReleaseFormatError(
@@ -278,7 +279,7 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
     # Format 1 knew one sensitive column, of the type of its field.
     sensitive = (ours["sensitive"],) if isinstance(ours["sensitive"], str) else tuple(map(str, ours["sensitive"]))
     types = tuple(map(str, ours["types"])) if "types" in ours else (names[sensitive[0]],)
-    if not sensitive or len(types) != len(sensitive):
+    if not sensitive or len(types) != len(sensitive) or len({name.lower() for name in sensitive}) != len(sensitive):
         raise ReleaseFormatError("the sensitive columns of the release and their types do not fit together.")
     read = Manifest(
         mechanism_name=mechanism.NAME,

@@ -107,6 +107,8 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     family = [module for module in REGISTRY.values() if isinstance(request, module.SPEC)]
     if mechanism != AUTO:
         _check_family(mechanism, family, request)
+    if stray := next((name for name in options if REGISTRY[name] not in family), None):
+        raise SpecError(f"options of {stray!r} were given, which does not meet this kind of request; leave them out.")
     wanted = [module for module in family if mechanism in (AUTO, module.NAME)]
     wanted = [module for module in wanted if mechanism != AUTO or _gives(module, guarantee)]
     plans, refusal = _planned(wanted, histogram, request, draws, options)

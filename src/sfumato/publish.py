@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
@@ -36,9 +36,19 @@ from sfumato.digest import json_digest
 from sfumato.draws import Draws
 from sfumato.engines import Engine
 from sfumato.engines.local import LocalEngine, open_parquet
-from sfumato.errors import InternalError, SchemaError, SfumatoError, SourceError, SpecError, TargetError, reason
+from sfumato.errors import (
+    InfeasibleError,
+    InternalError,
+    SchemaError,
+    SfumatoError,
+    SourceError,
+    SpecError,
+    TargetError,
+    reason,
+)
 from sfumato.histogram import Histogram
 from sfumato.manifest import DATA, MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Field, Manifest
+from sfumato.mechanisms import REGISTRY
 from sfumato.plan import ANY_PRIOR, AUTO, NO_OPTIONS, Chosen, choose
 from sfumato.plan_file import PlanFile
 from sfumato.profile import Association, Profile
@@ -92,11 +102,16 @@ class Request:
         }
         return {
             "mechanism": self.mechanism,
-            "guarantee": self.guarantee or ANY_PRIOR,
+            "guarantee": self.guarantee or _given(self.mechanism),
             **_spec_json(self.spec),
             "schema": json_digest(schema),
             **({"options": {name: str(each) for name, each in self.options.items()}} if self.options else {}),
         }
+
+
+def _given(mechanism: str) -> str:
+    """The guarantee of a mechanism; an unknown one is refused when a plan is chosen."""
+    return REGISTRY[mechanism].GUARANTEE if mechanism in REGISTRY else ANY_PRIOR
 
 
 def _spec_json(spec: PrivacySpec) -> dict[str, Any]:
@@ -199,15 +214,23 @@ def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder = Path(name)
         found = survey(request, open_table(request, folder), engine or LocalEngine(), folder)
-        return outlook(request, found, Draws.secret())
+        seen = outlook(request, found, Draws.secret())
+    try:
+        _check_publishable(request, found, seen)
+    except InfeasibleError as error:
+        return replace(seen, notices=(*seen.notices, f"publishing would stop: {error}"))
+    return seen
 
 
 def outlook(request: Request, found: Survey, draws: Draws, mechanism: str | None = None) -> Outlook:
     """Choose a plan, and look at what it leaves open."""
-    histogram, asked = found.histogram, mechanism or request.mechanism
-    chosen = choose(histogram, request.spec, draws, asked, guarantee=request.guarantee, options=request.options)
-    exposed = exposures(chosen, found.groups)
-    return Outlook(chosen, exposed, (*found.notices, *plan_notices(chosen, request.spec, request.schema.sensitive)))
+    histogram, options = found.histogram, request.options
+    if mechanism is not None:  # repeated: options that were given for other mechanisms have had no effect
+        options = {name: each for name, each in options.items() if name == mechanism}
+    asked = mechanism or request.mechanism
+    chosen = choose(histogram, request.spec, draws, asked, guarantee=request.guarantee, options=options)
+    said = plan_notices(chosen, request.spec, request.schema.sensitive)
+    return Outlook(chosen, exposures(chosen, found.groups), (*found.notices, *said))
 
 
 def plan_notices(chosen: Chosen, spec: PrivacySpec, column: str) -> list[str]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
+
+from sqlglot import exp
 
 from sfumato.manifest import Manifest
 from sfumato.sql import quoted
 from sfumato.tally import Members
-from sfumato.values import Value, display, parts
+from sfumato.values import Scalar, Value, parts
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -31,7 +34,7 @@ tells something about each person whose value is tied to those of others.
 
 {warning_of_counts} With sfumato, every answer has an error bar:
 
-    sfumato query THIS_DIRECTORY "SELECT COUNT(*) FROM release WHERE {condition}"
+    sfumato query THIS_DIRECTORY {query}
 
 {by_weights}
 
@@ -53,7 +56,7 @@ _BY_SFUMATO = (
 
 def release_readme(manifest: Manifest, rows: int) -> str:
     """Write the README of a release."""
-    example = next(value for value in manifest.domain if None not in parts(value))
+    example = _example(manifest)
     return _TEXT.format(
         warning=_TEST if manifest.is_test else "",
         rows=rows,
@@ -62,12 +65,20 @@ def release_readme(manifest: Manifest, rows: int) -> str:
         public=", ".join(f"`{name}`" for name in manifest.public),
         bins="; some are given in ranges" if manifest.bins else "",
         promise=manifest.promise,
-        condition=_condition(manifest, example),
+        query=_quoted_for_shell(f"SELECT COUNT(*) FROM release WHERE {_condition(manifest, example)}"),
         warning_of_counts=_warning(manifest),
         by_weights=_BY_WEIGHTS.format(sql=_indented(_sql(manifest, example))) if manifest.has_weights else _BY_SFUMATO,
         software=manifest.software,
         mechanism=manifest.mechanism_name,
     )
+
+
+def _example(manifest: Manifest) -> Value:
+    """A value to count, if possible one that is not missing, and that a record can show."""
+    shown = manifest.observation
+    places = range(len(manifest.domain)) if isinstance(shown, Members) else sorted(set(shown.places.tolist()))
+    values = [manifest.domain[place] for place in places]
+    return next((value for value in values if None not in parts(value)), values[0])
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -103,21 +114,23 @@ def _name(column: str) -> str:
 
 def _condition(manifest: Manifest, example: Value) -> str:
     pairs = zip(manifest.sensitive, parts(example), strict=True)
-    return " AND ".join(f"{_name(name)} = '{_escaped(value)}'" for name, value in pairs)
+    return " AND ".join(_equals(_name(name), value) for name, value in pairs)
 
 
-def _escaped(value: Value) -> str:
-    return display(value).replace("'", "''")
+def _equals(column: str, value: Scalar) -> str:
+    return f"{column} IS NULL" if value is None else f"{column} = {exp.convert(value).sql('duckdb')}"
+
+
+def _quoted_for_shell(text: str) -> str:
+    """A text as one argument of a shell: in double quotes unless it holds what means something there."""
+    return shlex.quote(text) if any(mark in text for mark in '"$`\\!') else f'"{text}"'
 
 
 def _sql(manifest: Manifest, example: Value) -> str:
     """A query that adds up the weights of one value."""
     single = len(manifest.sensitive) == 1
     columns = ["value"] if single else [f"value {name}" for name in manifest.sensitive]
-    wanted = [
-        f"CAST(w.{_name(column)} AS VARCHAR) = '{_escaped(part)}'"
-        for column, part in zip(columns, parts(example), strict=True)
-    ]
+    wanted = [_equals(f"w.{_name(column)}", part) for column, part in zip(columns, parts(example), strict=True)]
     shown = manifest.observation
     if isinstance(shown, Members):
         data = f"d.{_name(manifest.sensitive_name)}"
@@ -139,7 +152,7 @@ def _sql(manifest: Manifest, example: Value) -> str:
 def _summed(test: str, cells: list[str], wanted: list[str]) -> str:
     return "\n".join(
         [
-            f"SELECT SUM(CASE WHEN {test} THEN w.if_equal ELSE w.otherwise END)",
+            f"SELECT COALESCE(SUM(CASE WHEN {test} THEN w.if_equal ELSE w.otherwise END), 0)",
             "FROM 'data.parquet' AS d, 'weights.parquet' AS w",
             _where([*cells, *wanted]),
         ]

@@ -133,8 +133,9 @@ def _summary(plan: Mapping[str, Any]) -> str:
     cells = plan["cells"]
     if len(cells) == 1:
         return f"retention {cells[0]['retention']}, amplification {cells[0]['amplification']}"
-    sizes = sorted(len(cell["values"]) for cell in cells)
-    return f"{len(cells)} cells of {sizes[0]} to {sizes[-1]} values"
+    sizes = sorted({len(cell["values"]) for cell in cells})
+    width = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
+    return f"{len(cells)} cells of {width} values"
 
 
 def _comparison(plans: Sequence[Chosen]) -> Table:

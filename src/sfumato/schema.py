@@ -210,7 +210,7 @@ class Schema:
         for name in (*self.roles, *self.domains, *self.bins, *self.confirmed):
             if name not in columns:
                 raise SchemaError(f"the table has no column {name!r}; it has {', '.join(map(repr, columns))}.")
-        if self.compound and self.sensitive in columns:
+        if self.compound and self.sensitive.lower() in lowered:
             raise SchemaError(f"the table has a column {self.sensitive!r}, the name of the compound; rename it.")
         if not any(self.role(name) is Role.PUBLIC for name in columns):
             raise SchemaError("no public column is left to publish beside the sensitive one.")

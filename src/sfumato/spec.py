@@ -75,11 +75,16 @@ class BreachBound:
         return self.posterior * (1 - self.prior) / (self.prior * (1 - self.posterior))
 
 
-STEPS = 100
-"""Shares are rounded down to hundredths before they become bounds, because bounds are published."""
+FINEST_STEPS, COARSEST_STEP = 100, 10
+"""Shares are rounded down to hundredths, or to ten records if that is coarser, before something published follows."""
 
 SMALLEST_PRIOR = Fraction(1, 10**9)
 """Stands for a share that was rounded down to nothing: below the share of one record in a thousand million."""
+
+
+def coarse_steps(total: int) -> int:
+    """Into how many steps shares of a table of this size are cut where what is published follows them."""
+    return max(1, min(FINEST_STEPS, total // COARSEST_STEP))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +105,22 @@ class BreachBoundPerValue:
     def from_tolerance(cls, histogram: Histogram, tolerance: Exact) -> BreachBoundPerValue:
         """Let the belief in each value rise from its share to `tolerance` times its share.
 
-        Shares are first rounded down to hundredths: the amplification that a tolerance allows grows with the share,
-        so this rounds towards privacy, and the bounds tell no more than hundredths. A value of which `tolerance` times
+        Shares are first rounded down to coarse steps: the amplification that a tolerance allows grows with the share,
+        so this rounds towards privacy, and the bounds tell no more than the steps. A value of which `tolerance` times
         the share reaches 1 has no bound, as in the paper.
         """
         factor = Tolerance(tolerance).factor
+        steps = coarse_steps(histogram.total)
         bounds: dict[Value, BreachBound] = {}
         for value, share in zip(histogram.values, histogram.shares, strict=True):
-            prior = max(Fraction(math.floor(share * STEPS), STEPS), SMALLEST_PRIOR)
+            prior = max(Fraction(math.floor(share * steps), steps), SMALLEST_PRIOR)
             if factor * prior < 1:
                 bounds[value] = BreachBound(prior, factor * prior)
+        if not bounds:
+            raise SpecError(
+                f"with a tolerance of {factor} the belief in every value may rise to certainty, so nothing would be "
+                "protected; choose a smaller one."
+            )
         return cls(bounds)
 
     @classmethod
@@ -122,13 +133,15 @@ class BreachBoundPerValue:
                     value = row["value"] or None
                     if value in bounds:
                         raise SpecError(f"{str(path)!r} gives {display(value)!r} two bounds; give it one.")
-                    bounds[value] = BreachBound(row["prior"].strip(), row["posterior"].strip())
+                    bounds[value] = _bound_of(row, f"the bound of {display(value)!r} in {str(path)!r}")
         except OSError as error:
             raise SpecError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
         except UnicodeDecodeError as error:
             raise SpecError(f"{str(path)!r} is not UTF-8 text; save it as UTF-8.") from error
         except (KeyError, AttributeError, csv.Error) as error:
             raise SpecError(f"{str(path)!r} must have the columns value, prior and posterior.") from error
+        if not bounds:
+            raise SpecError(f"{str(path)!r} gives no value a bound; write a line for each value to protect.")
         return cls(bounds)
 
     def of(self, values: Sequence[Value]) -> tuple[BreachBound | None, ...]:
@@ -143,6 +156,13 @@ class BreachBoundPerValue:
             named = ", ".join(repr(display(value)) for value in sorted(lacking, key=display)[:3])
             raise SpecError(f"there is a bound for a value that is not in the domain: {named}; correct it.")
         return tuple(found)
+
+
+def _bound_of(row: Mapping[str, str], what: str) -> BreachBound:
+    try:
+        return BreachBound(row["prior"].strip(), row["posterior"].strip())
+    except SpecError as error:
+        raise SpecError(f"{what} is wrong: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, init=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import math
 from collections.abc import Sequence
 from decimal import Decimal
@@ -129,6 +130,12 @@ def domain_array(values: Sequence[Value]) -> pa.Array:
 def parts(value: Value) -> tuple[Scalar, ...]:
     """The parts of a value: one for each column that it is made of."""
     return value if isinstance(value, tuple) else (value,)
+
+
+def labels(values: Sequence[Value]) -> list[str]:
+    """A text for each value, no two alike: as people see them, or as JSON where that would not tell them apart."""
+    shown = [display(value) for value in values]
+    return shown if len(set(shown)) == len(shown) else [json.dumps(to_json(value)) for value in values]
 
 
 def display(value: Value) -> str:

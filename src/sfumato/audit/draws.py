@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,15 +13,19 @@ from sfumato.audit.counted import (
     Connection,
     Numbers,
     held_counts,
+    matched_sets,
+    matched_values,
     outside,
     public_columns,
     shown_counts,
     shown_members,
 )
 from sfumato.audit.promise import cell_laws, set_law
-from sfumato.audit.verify import Check
+from sfumato.audit.verify import Check, sensitive_domain
 
 MOST_GROUPS = 100
+LARGEST_TRANSITION = 2000
+"""Domains up to this size have their whole matrix of chances looked at."""
 SMALLEST_VARIANCE = 100
 MOST_DEVIATION = 8
 """With a variance of at least 100, Bernstein's inequality puts a deviation of 8 below 1e-10, and one in 10,000 counts
@@ -35,10 +40,56 @@ def check_draws(connection: Connection, written: Mapping[str, Any]) -> Check:
         if truth is None:
             return outside(written, "draws")
         worst = max(worst, _deviation(connection, written, group, truth))
+    alone, agreement = _agreement(connection, written)
+    worst = max(worst, agreement)
     if worst > MOST_DEVIATION:
         detail = f"the published values deviate by {worst:.1f} standard deviations from what the design says."
         return Check("draws", False, detail)
-    return Check("draws", True, f"the published values are distributed as the design says (within {worst:.1f} sd).")
+    told = f"{alone:,} of them matched with the original" if alone else "none could be matched with the original"
+    detail = f"the published values are distributed as the design says (within {worst:.1f} sd; {told})."
+    return Check("draws", True, detail)
+
+
+def _agreement(connection: Connection, written: Mapping[str, Any]) -> tuple[int, float]:
+    """How many records can be matched, and by how many standard deviations they agree too often or too rarely.
+
+    Records that share their public columns with few others are found again in the release. Each shows its own value,
+    or holds it in its set, by a coin of its own; counts alone would not tell whether the coins were thrown where values
+    are equally frequent.
+    """
+    if written["sfumato"]["mechanism"] == "subset":
+        hold, (rows, held) = float(set_law(written["sfumato"]).hold), matched_sets(connection, written)
+        agreed, expected, variance = float(held), rows * hold, rows * hold * (1 - hold)
+    elif len(sensitive_domain(written)) > LARGEST_TRANSITION:
+        return 0, 0.0
+    else:
+        rows, agreed, expected, variance = matched_values(connection, written, _transition(connection, written))
+    if variance < SMALLEST_VARIANCE:
+        return 0, 0.0
+    return rows, abs(agreed - expected) / math.sqrt(variance)
+
+
+def _transition(connection: Connection, written: Mapping[str, Any]) -> Numbers:
+    """The chance that each value (row) shows as each other; how values are spread over cells is estimated."""
+    size, laws = len(sensitive_domain(written)), cell_laws(written["sfumato"])
+    shown = shown_counts(connection, written, WHOLE).get(None, {})
+    held = np.zeros((len(laws), size))
+    for number, law in enumerate(laws):
+        places = list(law.places)
+        counts = shown.get(number, np.zeros(size))[places]
+        same, other = (np.array([float(each) for each in numbers]) for numbers in (law.same, law.other))
+        # One cell holds everything; of several, each has one coin for all its values.
+        kept = same - other if len(laws) > 1 else np.ones(len(places))
+        held[number, places] = np.maximum((counts - counts.sum() * other) / kept, 0.0) if len(laws) > 1 else 1.0
+    shares = held / np.maximum(held.sum(axis=0), 1e-300)
+    found = np.zeros((size, size))
+    for number, law in enumerate(laws):
+        places = list(law.places)
+        same, other = (np.array([float(each) for each in numbers]) for numbers in (law.same, law.other))
+        block = np.tile(other[:, None], (1, len(places)))
+        np.fill_diagonal(block, same)
+        found[np.ix_(places, places)] += shares[number, places][:, None] * block
+    return found
 
 
 def _deviation(connection: Connection, written: Mapping[str, Any], group: str, truth: Mapping[Any, Numbers]) -> float:
@@ -80,7 +131,7 @@ def _cells_deviation(written: Mapping[str, Any], held: Numbers, shown: Mapping[i
     make it largest, and no more than there are.
     """
     laws = cell_laws(written["sfumato"])
-    if len(laws) == 1:
+    if len(laws) == 1 and len(laws[0].places) == len(held):
         same, other = (np.array([float(each) for each in numbers]) for numbers in (laws[0].same, laws[0].other))
         expected = held @ other + held * (same - other)
         variance = held @ (other * (1 - other)) + held * (same * (1 - same) - other * (1 - other))

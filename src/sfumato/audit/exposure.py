@@ -15,6 +15,9 @@ BREACH_LIMIT = Fraction(1, 100)
 """The usual limit on the share of records that a public column may breach."""
 
 
+ALTERNATIVES = "choose --mechanism subset or uniform, which hold for every prior, drop or coarsen the column"
+
+
 @dataclass(frozen=True)
 class Exposure:
     """What knowing one public column adds; nothing where it has too many values to be checked."""
@@ -44,13 +47,16 @@ def exposures(chosen: Chosen, groups: Mapping[str, Counts | None]) -> tuple[Expo
 
 def check_exposure(found: Sequence[Exposure], limit: Fraction) -> None:
     """Stop where a public column breaches more records than the limit, and say what else could be done."""
-    checked = [each for each in found if each.breached is not None and each.worst is not None]
-    worst = max(checked, key=lambda each: each.breached or 0.0, default=None)
+    if unchecked := next((each.column for each in found if each.breached is None), None):
+        raise InfeasibleError(
+            f"column {unchecked!r} has too many values to tell how many records it would breach, and the promise of "
+            f"this mechanism covers the marginal prior only; {ALTERNATIVES}, or go on with --accept-marginal-prior."
+        )
+    worst = max(found, key=lambda each: each.breached or 0.0, default=None)
     if worst is None or worst.breached is None or worst.breached <= limit:
         return
     raise InfeasibleError(
         f"whoever knows a person's {worst.column!r} would breach the bound for {worst.breached:.1%} of the records (up "
         f"to a chance of {worst.worst:.2f}), and the limit is {float(limit):.2%}: the promise of this mechanism covers "
-        "the marginal prior only. Choose --mechanism subset or uniform, which hold for every prior; drop or coarsen "
-        "the column; raise --breach-limit; or go on with --accept-marginal-prior."
+        f"the marginal prior only; {ALTERNATIVES}, raise --breach-limit, or go on with --accept-marginal-prior."
     )

@@ -49,7 +49,7 @@ def plan_cells(chosen: Chosen) -> list[list[Entry]]:
     """The cells of a plan, from what it tells its holder in JSON."""
     explained = chosen.mechanism.explain(chosen.plan)
     if "cells" not in explained:
-        retentions = [exact(each) for each in explained["retention"].values()]
+        retentions = [exact(each) for each in chosen.design.to_json()["retentions"]]
         return [
             [Entry(value, count, each) for (value, count), each in zip(held_values(chosen), retentions, strict=True)]
         ]

@@ -6,10 +6,12 @@ planners' code is used, so a mistake there does not repeat itself here.
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from sfumato.errors import ReleaseFormatError
@@ -44,19 +46,40 @@ class CellLaw:
         That value is published as itself or as another one; the rival is the one that is published so most rarely.
         None where there is no limit.
         """
-        others = self._without(self.other, number)
-        rivals = [*self._without(self.same, number), *(others if len(self.places) > 2 else [])]  # noqa: PLR2004
-        return _largest((self.same[number], min(others)), (self.other[number], min(rivals)))
+        other, same = (_least_beside(each, number) for each in (self._rarest_other, self._rarest_same))
+        rival = min(other, same) if len(self.places) > 2 else same  # noqa: PLR2004 - a third value must be there
+        return _largest((self.same[number], other), (self.other[number], rival))
 
     def fall(self, number: int) -> Fraction | None:
         """The largest factor by which a published value divides the odds of one value of the cell against another."""
-        others = self._without(self.other, number)
-        rivals = [*self._without(self.same, number), *(others if len(self.places) > 2 else [])]  # noqa: PLR2004
-        return _largest((max(others), self.same[number]), (max(rivals), self.other[number]))
+        other, same = (_least_beside(each, number) for each in (self._usual_other, self._usual_same))
+        rival = max(other, same) if len(self.places) > 2 else same  # noqa: PLR2004 - a third value must be there
+        return _largest((other, self.same[number]), (rival, self.other[number]))
 
-    @staticmethod
-    def _without(numbers: Sequence[Fraction], number: int) -> list[Fraction]:
-        return [*numbers[:number], *numbers[number + 1 :]]
+    @cached_property
+    def _rarest_other(self) -> list[tuple[Fraction, int]]:
+        return heapq.nsmallest(2, _numbered(self.other))
+
+    @cached_property
+    def _rarest_same(self) -> list[tuple[Fraction, int]]:
+        return heapq.nsmallest(2, _numbered(self.same))
+
+    @cached_property
+    def _usual_other(self) -> list[tuple[Fraction, int]]:
+        return heapq.nlargest(2, _numbered(self.other))
+
+    @cached_property
+    def _usual_same(self) -> list[tuple[Fraction, int]]:
+        return heapq.nlargest(2, _numbered(self.same))
+
+
+def _numbered(chances: Sequence[Fraction]) -> Iterator[tuple[Fraction, int]]:
+    return ((chance, number) for number, chance in enumerate(chances))
+
+
+def _least_beside(two: Sequence[tuple[Fraction, int]], number: int) -> Fraction:
+    """The first of two that is not of this number."""
+    return two[1][0] if two[0][1] == number else two[0][0]
 
 
 def _largest(*ratios: tuple[Fraction, Fraction]) -> Fraction | None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sfumato.audit.promise import cell_laws, fallen, reached, set_law
+from sfumato.audit.promise import CellLaw, cell_laws, cell_posteriors, fallen, reached, set_law
 from sfumato.columns import bytes_of
 from sfumato.counting import membership
 from sfumato.digest import file_digest
@@ -60,7 +60,7 @@ def verify_folder(folder: Path) -> Verification:
         # What is not the published file cannot be asked about its columns, and may not be readable at all.
         others = _CHECKS if files.passed else ()
         return Verification((files, *(check(folder, written) for check in others)))
-    except (KeyError, TypeError, ValueError, AttributeError, ZeroDivisionError, SfumatoError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, SfumatoError) as error:
         if isinstance(error, ReleaseFormatError):
             raise
         raise ReleaseFormatError(f"{MANIFEST} does not describe a release as it should.") from error
@@ -159,12 +159,17 @@ def _set_sizes(column: pa.Array, shown: Members, domain: pa.Array) -> tuple[np.n
         rows = bytes_of(column, shown.size)
     except pa.ArrowException as error:
         raise ReleaseFormatError("the release holds sets of another size than its domain has.") from error
+    if column.null_count:
+        return np.zeros(1), True
     unused = (1 << (-shown.size % 8)) - 1
     return np.bitwise_count(rows).sum(axis=1), bool((rows[:, -1] & unused).any())
 
 
 def _check_promise(folder: Path, written: Mapping[str, Any]) -> Check:
     ours = written["sfumato"]
+    guarantee = "marginal-prior" if ours["mechanism"] == "small-domain" else "any-prior"
+    if ours.get("guarantee", guarantee) != guarantee:
+        return Check("promise", False, f"the mechanism {ours['mechanism']!r} does not give {ours['guarantee']!r}.")
     return _PROMISES[ours["mechanism"]](ours)
 
 
@@ -202,12 +207,25 @@ def _small_domain_promise(ours: Mapping[str, Any]) -> Check:
         prior = exact(cell["prior"])
         if not 0 < prior < posterior:
             return Check("promise", False, f"a cell that starts from a belief of {prior} protects nothing.")
-        worst = max(worst, reached(prior, law.rise(0)))
+        worst = max(worst, reached(prior, law.rise(0)), *_counted_posteriors(ours["design"], law, cell))
     if worst > posterior:
         return Check("promise", False, f"a belief can rise to {worst} in a cell, above the promised {posterior}.")
     cells = len(ours["design"]["cells"])
     detail = f"in each of {cells} cells a protected value can rise to {worst} at most, within the promised {posterior}"
     return Check("promise", True, f"{detail}, for whoever knows the shares of the cell and no more.")
+
+
+def _counted_posteriors(design: Mapping[str, Any], law: CellLaw, cell: Mapping[str, Any]) -> list[Fraction]:
+    """The posteriors of the protected values of a cell, where its counts are published."""
+    if "counts" not in cell:
+        return []
+    held = [0] * len(design["domain"])
+    for each in design["cells"]:
+        for place, count in zip(each["places"], each["counts"], strict=True):
+            held[place] += count
+    limit = exact(design["prior"]) * sum(held)
+    found = zip(law.places, cell_posteriors(cell["counts"], law), strict=True)
+    return [posterior for place, posterior in found if held[place] <= limit]
 
 
 def _fine_grain_promise(ours: Mapping[str, Any]) -> Check:
@@ -284,10 +302,10 @@ def _are_close(found: Iterable[tuple[float, ...]], expected: Sequence[tuple[floa
 def _inverse_weights(ours: Mapping[str, Any], table: Mapping[str, list[Any]]) -> bool:
     (law,) = cell_laws(ours)
     size = len(law.places)
+    if size > LARGEST_WEIGHTS or len(table["weight"]) != size**2:
+        return False
     transition = np.tile(np.array([float(each) for each in law.other])[:, None], (1, size))
     np.fill_diagonal(transition, [float(each) for each in law.same])
-    if len(table["weight"]) != size**2:
-        return False
     weights = np.array(table["weight"]).reshape(size, size)
     scale = max(1.0, float(np.abs(weights).max()))
     return bool(np.allclose(transition @ weights.T, np.eye(size), atol=CLOSE * scale))

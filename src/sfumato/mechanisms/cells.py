@@ -13,10 +13,13 @@ from sfumato.values import to_json
 RISK = 0.05
 """The error bound of the small-domain paper (its Theorem 2) holds with probability 1 - RISK."""
 
+BOUND_FACTOR = 2 * math.sqrt(math.log(2 / RISK))
+"""The factor of that bound which depends on the risk alone."""
+
 
 def error_bound(total: int, retention: Fraction) -> float:
     """Theorem 2 of the small-domain paper: the largest error of any share, loose by a factor of 5 to 14."""
-    return 2 * math.sqrt(math.log(2 / RISK)) / (math.sqrt(total) * float(retention))
+    return BOUND_FACTOR / (math.sqrt(total) * float(retention))
 
 
 def cell_json(

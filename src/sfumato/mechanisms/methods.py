@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -18,7 +18,10 @@ EM_STEPS = 10_000
 NO_ASSUMPTION = "none: the randomness is the perturbation's own, and its probabilities are published"
 SPREAD = "the records of a value that a condition selects are spread over the cells as all records of that value are"
 BIASED = "biased, and its error is not known: use it to compare, not to conclude"
-PLUG_IN = "slightly biased: its weights are estimated from the same release"
+PLUG_IN = (
+    "slightly biased: its weights are estimated from the same release; an error is given only if the release publishes "
+    "the shares of its cells"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,11 @@ def _by_iteration(design: CellDesign, tally: Tally, wanted: Sequence[Places]) ->
 
 
 def _by_least_squares(design: CellDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
-    return least_squares(design.operator, tally, _shares(design, tally), wanted)
+    found = least_squares(design.operator, tally, _shares(design, tally), wanted)
+    if design.cell_shares is not None:
+        return found
+    # The error of shares that are estimated themselves is not known, and can be most of the error.
+    return [replace(moments, variance_base=None) for moments in found]
 
 
 def _shares(design: CellDesign, tally: Tally) -> Floats:

@@ -9,8 +9,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sfumato.errors import QueryError
 from sfumato.mechanisms.operators import Floats, Operator, Places
 from sfumato.tally import Counts, Moments, Tally
+
+LARGEST_SYSTEM = 5000
+"""Least squares solve as many equations as there are values, which takes their square in memory."""
 
 COMPOSITION_STEPS = 100
 """Steps of iterative Bayes after which a composition is good enough to take a variance from."""
@@ -167,6 +171,8 @@ def least_squares(operator: Operator, tally: Tally, shares: Floats, wanted: Sequ
     With B = (A'VA)^-1 A'V and BA = 1, the estimate Bo has the variance B diag(E[o]) B' less the counts themselves,
     because each record shows one entry: what it adds to its own value's count is 1 on average.
     """
+    if operator.domain_size > LARGEST_SYSTEM:
+        raise QueryError(f"this method is for domains of at most {LARGEST_SYSTEM} values; use the default one.")
     held = iterated(operator, tally.counts, shares, COMPOSITION_STEPS)
     expected = operator.expected(held[operator.places] * shares)
     precision = np.divide(1.0, expected, out=np.zeros(len(expected)), where=expected > 0)

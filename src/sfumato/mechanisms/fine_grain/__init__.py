@@ -6,8 +6,9 @@ Single values only, not statements about several.
 Source: the fine-grain model of the paper on per-value bounds. Its Theorem 1 is true upward and false downward (its own
 Figure 2(b) takes a belief of 1/7 to 1/13, below 1/10), so the direction is a choice here.
 Published: the domain, the bounds, the direction and the retentions. Bounds that come from a tolerance hold shares that
-were rounded down to hundredths; the retentions of the `record` and `aggregate` objectives also depend on the shares:
-which value is favoured, and by how much.
+were rounded down, to hundredths or coarser. The retentions of the `aggregate` objective follow shares rounded in the
+same way. Those of the `record` objective are one of finitely many optima; which one it is follows the exact shares, so
+somebody who knows the values of all others may in rare cases learn the last one from it.
 Notation: ρ1i = prior, ρ2i = posterior and γ_i = amplification of the bound of value i; p_i = its retention,
 q_i = (1-p_i)/m = its swap probability.
 """
@@ -34,9 +35,9 @@ from sfumato.mechanisms.fine_grain.solver import Direction as Direction
 from sfumato.mechanisms.methods import ONE_CELL
 from sfumato.mechanisms.operators import Cell, Coins, Floats, Operator
 from sfumato.mechanisms.reconstruction import inverse_rows, inverse_variances
-from sfumato.spec import BreachBound, BreachBoundPerValue, exact
+from sfumato.spec import BreachBound, BreachBoundPerValue, coarse_steps, exact
 from sfumato.tally import Codes, Counts, Replaced, Risk, Symbols
-from sfumato.values import Value, display, values_from_json, values_to_json
+from sfumato.values import Value, display, labels, values_from_json, values_to_json
 
 NAME = "fine-grain"
 GUARANTEE = "any-prior"
@@ -158,11 +159,20 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
     bounds = spec.of(histogram.values)
     if not any(bounds):
         raise SpecError("no value of the domain has a bound, so nothing would be protected; give at least one.")
-    choose = solver.solve if options.objective is Objective.RECORD else solver.aggregate
-    best = choose(histogram.shares, amplifications(bounds), options.direction)
+    limits, direction = amplifications(bounds), options.direction
+    if options.objective is Objective.RECORD:
+        best = solver.solve(histogram.shares, limits, direction)
+    else:
+        best = solver.aggregate(_rounded(histogram), limits, direction)
     finest = _finest(best)
     # Less retention of any value breaks no bound: it is kept less often itself, and is redrawn into the others more.
     return Plan(histogram, bounds, options, tuple(math.floor(each * finest) for each in best), finest)
+
+
+def _rounded(histogram: Histogram) -> tuple[Fraction, ...]:
+    """The shares as far as retentions that follow them may tell: in coarse steps, and no value without a weight."""
+    steps = coarse_steps(histogram.total)
+    return tuple(max(Fraction(math.floor(share * steps), steps), Fraction(1, 2 * steps)) for share in histogram.shares)
 
 
 def _finest(retentions: Sequence[Fraction]) -> int:
@@ -179,7 +189,7 @@ def check_countable(plan: Plan, /) -> None:
     """Refuse retentions that cannot be undone, or only with an error that drowns all counts."""
     values = plan.histogram.values
     never = [display(values[place]) for place, kept in enumerate(plan.kept) if not kept]
-    advice = "choose --objective aggregate, or relax the bound of that value."
+    advice = "choose --objective aggregate, or relax a bound."
     if len(never) > 1:
         raise InfeasibleError(
             f"{', '.join(map(repr, never[:NAMED_VALUES]))} would never be kept, so nobody could tell their counts "
@@ -261,7 +271,7 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
 def explain(plan: Plan, /) -> dict[str, Any]:
     """The retention of each value, what it is good for, and what each bound costs."""
     shares, limits, direction = plan.histogram.shares, plan.amplifications, plan.options.direction
-    names = [display(value) for value in plan.histogram.values]
+    names = labels(plan.histogram.values)
     found: dict[str, Any] = {
         "direction": direction.value,
         "objective": plan.options.objective.value,
@@ -319,7 +329,8 @@ def promise(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
     bounds = [(value, bound) for value, bound in zip(design.domain, design.bounds, strict=True) if bound is not None]
     shown = "; ".join(
-        f"{display(value)!r} {bound.prior} and {bound.posterior}" for value, bound in bounds[:NAMED_VALUES]
+        f"{display(value)!r} {bound.prior} and {bound.posterior}, odds {float(bound.amplification):.4g}"
+        for value, bound in bounds[:NAMED_VALUES]
     )
     more = f"; and {len(bounds) - NAMED_VALUES} more in the design" if len(bounds) > NAMED_VALUES else ""
     falling = (
@@ -333,5 +344,6 @@ def promise(design: Design, /) -> str:
         "Take a person with one record, and one value that has two numbers below. If somebody, from all they know and "
         "from everything in this release but that person's own published value, gives the value a chance of at most "
         f"its first number, then with the published value they give it a chance of at most its second one; {falling} "
+        "Whatever the chance was, its odds are multiplied by at most the factor beside it. "
         f"This holds for single values, not for statements about several. The numbers: {shown}{more}.{unprotected}"
     )

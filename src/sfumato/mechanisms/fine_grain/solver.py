@@ -67,22 +67,30 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """A retention that falls while the level rises."""
+    """A retention that falls while the level rises: (top - pull * level) / bottom.
 
-    start: Fraction
-    slope: Fraction
+    It is kept in integers, which are several times faster than fractions; there is one for every value.
+    """
+
+    top: int
+    pull: int
+    bottom: int
 
     def at(self, level: Fraction) -> Fraction:
-        return self.start - self.slope * level
+        return Fraction(self.top * level.denominator - self.pull * level.numerator, self.bottom * level.denominator)
+
+    @property
+    def slope(self) -> Fraction:
+        return Fraction(self.pull, self.bottom)
 
     @property
     def corner(self) -> Fraction:
         """Where the line meets the level itself."""
-        return self.start / (1 + self.slope)
+        return Fraction(self.top, self.bottom + self.pull)
 
     @property
     def zero(self) -> Fraction:
-        return self.start / self.slope
+        return Fraction(self.top, self.pull)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +144,7 @@ def _ladder(shares: Sequence[Share], amplifications: Sequence[Bound], direction:
             rung_of[value] = place
     weights = _weights(shares)
     heavy = [sum(weights[value] for value in rung.members) for rung in rungs]
-    pulls = [_scaled(weight * rung.line.slope) for weight, rung in zip(heavy, rungs, strict=True)]
+    pulls = [_scaled(weight * rung.line.pull, rung.line.bottom) for weight, rung in zip(heavy, rungs, strict=True)]
     below, pulled = (tuple(accumulate(terms, initial=0)) for terms in (heavy, pulls))
     return _Ladder(direction, weights, sum(weights), rungs, tuple(rung_of), below, pulled)
 
@@ -160,9 +168,9 @@ def _line(amplification: Fraction, others: int, *, is_demand: bool) -> _Line:
 
     Both have the same corner.
     """
-    if is_demand:
-        return _Line((amplification - 1) / others, amplification / others)
-    return _Line((amplification - 1) / amplification, others / amplification)
+    over, under = amplification.numerator, amplification.denominator * others
+    top = over - amplification.denominator
+    return _Line(top, over, under) if is_demand else _Line(top, under, over)
 
 
 def _own_is_demand(amplification: Fraction, others: int, direction: Direction) -> bool:
@@ -180,11 +188,11 @@ def _ceiling_is_demand(amplification: Fraction, others: int, direction: Directio
 
 def _sortable(number: Fraction) -> tuple[int, Fraction]:
     # Fractions compare slowly; integers decide nearly always.
-    return _scaled(number), number
+    return _scaled(number.numerator, number.denominator), number
 
 
-def _scaled(number: Fraction) -> int:
-    return (number.numerator << _BITS) // number.denominator
+def _scaled(numerator: int, denominator: int) -> int:
+    return (numerator << _BITS) // denominator
 
 
 def _weights(shares: Sequence[Share]) -> tuple[int, ...]:
@@ -266,7 +274,7 @@ def _peak_point(ladder: _Ladder, rung: int, least_sign: int = 1) -> _Point | Non
         return None
     if stage < len(stages):
         turning = ladder.rungs[min(stages[stage - 1], stages[stage])].line
-        limit = min(limit, (turning.start - line.start) / (turning.slope - line.slope))
+        limit = min(limit, (turning.at(Fraction(0)) - line.at(Fraction(0))) / (turning.slope - line.slope))
     return _Point(limit, peak)
 
 
@@ -573,7 +581,7 @@ def aggregate(shares: Sequence[Share], amplifications: Sequence[Bound], directio
 def _best_part(ladder: _Ladder) -> float:
     """How far to go from uniform perturbation to the end of the curve, for the least variance."""
     shares = _proportions(ladder.weights)
-    lines = [(float(rung.line.start), float(rung.line.slope)) for rung in ladder.rungs]
+    lines = [(rung.line.top / rung.line.bottom, rung.line.pull / rung.line.bottom) for rung in ladder.rungs]
     starts, slopes = np.array([*lines, (1.0, 0.0)])[list(ladder.rung_of)].T  # the last one is of values without a bound
     uniform, end = float(ladder.rungs[0].line.corner), float(ladder.end)
     low, high = 0.0, 1.0

@@ -1,9 +1,10 @@
 """Small domain randomization: deal the records into cells of few values, and perturb within each cell.
 
 Claim: for a value whose share of the table is at most the prior, nobody whose knowledge is how the values are
-distributed in the record's cell, and no more, comes to believe it with more than the posterior. That is one prior only:
-knowledge of other columns or of other people is not covered, nor are statements about several values, nor beliefs that
-should not fall.
+distributed in the record's cell, and no more, comes to believe it with more than the posterior from the record's cell
+and published value. That is one prior only: knowledge of other columns or of other people is not covered, nor is what
+the other records of the cell show (in small cells that adds a little), nor are statements about several values, nor
+beliefs that should not fall.
 Source: Chaytor and Wang, "Small Domain Randomization", and the thesis that follows it; what they claim beyond this is
 not true (an attacker who knows the sex of a person breaches a quarter of a census table).
 Published: the domain, the bound, and for each cell its values, its retention and the prior that the retention was
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -38,7 +40,7 @@ from sfumato.mechanisms.small_domain.merging import cell, error_bound, merged_by
 from sfumato.mechanisms.small_domain.rearranging import rearranged
 from sfumato.spec import BreachBound, exact
 from sfumato.tally import Codes, Counts, Replaced, Risk, Symbols
-from sfumato.values import Value, values_from_json, values_to_json
+from sfumato.values import Value, display, values_from_json, values_to_json
 
 NAME = "small-domain"
 GUARANTEE = "marginal-prior"
@@ -251,7 +253,7 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
     domain = values_from_json(written["domain"], types)
     bound = BreachBound(written["prior"], written["posterior"])
     cells = tuple(_read_cell(each, len(domain), bound) for each in written["cells"])
-    if len(set(domain)) != len(domain) or not cells:
+    if len(set(domain)) != len(domain) or not 0 < len(cells) <= len(domain) + 1:  # balancing makes no more groups
         raise ReleaseFormatError("the design's domain or cells are out of range.")
     return Design(domain, bound, cells)
 
@@ -259,10 +261,10 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
 def _read_cell(written: Mapping[str, Any], domain_size: int, bound: BreachBound) -> PublishedCell:
     counts = written.get("counts")
     read = PublishedCell(
-        tuple(int(place) for place in written["places"]),
+        tuple(index(place) for place in written["places"]),
         exact(written["retention"], "the retention of a cell"),
         exact(written["prior"], "the prior of a cell"),
-        None if counts is None else tuple(int(count) for count in counts),
+        None if counts is None else tuple(index(count) for count in counts),
     )
     places = set(read.places)
     if len(places) != len(read.places) or len(places) < 2 or not places <= set(range(domain_size)):  # noqa: PLR2004
@@ -330,15 +332,15 @@ def remarks(plan: Plan, /) -> list[str]:
     occurring = sum(map(bool, plan.histogram.counts))
     if len(plan.protected) == 1:
         value = plan.histogram.values[plan.protected[0]]
-        said.append(f"only {value!r} is rare enough for the prior {plan.bound.prior}: it alone is protected.")
+        said.append(f"only {display(value)!r} is rare enough for the prior {plan.bound.prior}: it alone is protected.")
     elif len(plan.protected) < occurring:
         said.append(
             f"{len(plan.protected)} of the {occurring} values that occur are rare enough for the prior "
             f"{plan.bound.prior}; the others are not protected."
         )
-    if plan.balance == 1:
-        said.append("one protected value is more frequent than all others together, so no two records can balance it.")
-    elif posterior <= Fraction(1, plan.balance):
+    if plan.balance == 1 and len(plan.protected) > 1:
+        said.append("one protected value is more frequent than the other protected ones together: nothing balances it.")
+    elif plan.balance > 1 and posterior <= Fraction(1, plan.balance):
         said.append(
             f"the posterior {posterior} is not above 1/{plan.balance}, the share that a value has in the smallest "
             "groups, so these had to be merged; a larger posterior would allow smaller cells and a smaller error."
@@ -375,8 +377,9 @@ def promise(design: Design, /) -> str:
         "Take a person with one record, and one value that at most "
         f"{bound.prior} of the people of the table have. Somebody who knows how often each value occurs in each of the "
         f"{len(cells)} cells, and nothing about that person, comes to believe that the person has that value with a "
-        f"chance of at most {bound.posterior}, after seeing the person's cell and published value. No other prior "
-        "knowledge is covered: whoever also knows the person's other columns, or the values of other people, may come "
-        "to believe more; so may whoever asks whether the value is one of several. Values that more people have are "
-        f"not protected. The cell tells that the true value is one of its {width} values."
+        f"chance of at most {bound.posterior}, after seeing the person's cell and published value. Nothing else is "
+        "covered: whoever also looks at what the other records of the cell show, or knows the person's other columns, "
+        "or the values of other people, may come to believe more; so may whoever asks whether the value is one of "
+        f"several. Values that more people have are not protected. The cell tells that the true value is one of its "
+        f"{width} values, and the cells together tell which values nobody has."
     )

@@ -18,13 +18,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.errors import InfeasibleError, InternalError
+from sfumato.mechanisms.cells import BOUND_FACTOR
 from sfumato.mechanisms.small_domain.balancing import Group
 
 Part = tuple[int, ...]
 """The numbers of the groups that make a cell."""
-
-BOUND_FACTOR = 2 * math.sqrt(math.log(2 / 0.05))
-"""2·√ln(2/δ), at the confidence of the paper."""
 
 
 @dataclass(frozen=True, slots=True)
