@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import partial
 from typing import TypeVar, cast
 
 import numpy as np
 
 from sfumato.draws import Draws, Words
 from sfumato.mechanisms import AnyMechanism
+from sfumato.tally import Replaced
 
 Outcome = TypeVar("Outcome")
-Law = list[list[Fraction]]
-"""law[original][published], each row summing to one."""
+Shown = int | tuple[int, int] | frozenset[int]
+"""What a record of a release shows: a value of the domain, its cell and a value of it, or a set of values."""
+
+Law = list[Mapping[Shown, Fraction]]
+"""law[original][shown], each row summing to one; what cannot be shown is not in it."""
 
 
 class ScriptedDraws:
@@ -31,12 +37,13 @@ class ScriptedDraws:
         self.purposes.add(purpose)
         return self
 
-    def integers(self, first_row: int, rows: int, bound: int) -> Words:
-        """The next number of the script, for every row."""
+    def integers(self, first_row: int, rows: int, bound: int | Words) -> Words:
+        """The next number of the script, for one record."""
+        (only,) = np.broadcast_to(bound, rows)
         turn = len(self.bounds)
-        self.bounds.append(int(bound))
+        self.bounds.append(int(only))
         self.script += [0] * (len(self.bounds) - len(self.script))
-        return np.full(rows, self.script[turn], dtype=np.uint64)
+        return np.array([self.script[turn]], dtype=np.uint64)
 
     def next_script(self) -> list[int]:
         """Count on by one, as an odometer does; empty after the last script."""
@@ -58,16 +65,35 @@ def every_outcome(run: Callable[[Draws], Outcome]) -> Iterator[tuple[Fraction, O
             return
 
 
-def transition_law(mechanism: AnyMechanism, plan: object, domain_size: int) -> Law:
-    """The exact probability of publishing each value of the domain, for each original."""
-    return [_row(mechanism, plan, original, domain_size) for original in range(domain_size)]
+def transition_law(mechanism: AnyMechanism, plan: object, counts: Sequence[int]) -> Law:
+    """The exact probability of all that a record can show, for each original.
+
+    Where records have slots, a record has each slot of its value with the same chance; a value without records has
+    none, and so its row is empty.
+    """
+    return [_row(mechanism, plan, original, count, len(counts)) for original, count in enumerate(counts)]
 
 
-def _row(mechanism: AnyMechanism, plan: object, original: int, domain_size: int) -> list[Fraction]:
-    def replaced(draws: Draws) -> int:
-        return int(mechanism.replace(plan, np.array([original]), None, draws, 0)[0])
+def _row(mechanism: AnyMechanism, plan: object, original: int, count: int, size: int) -> Mapping[Shown, Fraction]:
+    slots = [np.array([slot], dtype=np.uint64) for slot in range(count)] if mechanism.USES_SLOTS else [None]
+    row: dict[Shown, Fraction] = defaultdict(Fraction)
+    for slot in slots:
+        run = partial(_replaced, mechanism, plan, original, slot)
+        for probability, replaced in every_outcome(run):
+            (shown,) = shown_by(replaced, size)
+            row[shown] += probability / len(slots)
+    return dict(row)
 
-    row = [Fraction(0)] * domain_size
-    for probability, published in every_outcome(replaced):
-        row[published] += probability
-    return row
+
+def _replaced(mechanism: AnyMechanism, plan: object, original: int, slot: Words | None, draws: Draws) -> Replaced:
+    return mechanism.replace(plan, np.array([original]), slot, draws, 0)
+
+
+def shown_by(replaced: Replaced, size: int) -> list[Shown]:
+    """What each record of a batch shows; sets of a domain of this size are read bit by bit."""
+    if replaced.values.ndim > 1:
+        bits = np.unpackbits(replaced.values, axis=1)
+        assert not bits[:, size:].any(), "a bit is set that stands for no value"
+        return [frozenset(np.flatnonzero(row).tolist()) for row in bits]
+    values = replaced.values.tolist()
+    return values if replaced.cells is None else list(zip(replaced.cells.tolist(), values, strict=True))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +13,51 @@ import pyarrow as pa
 from sfumato.digest import file_digest
 from sfumato.engines.local import LocalEngine
 from sfumato.manifest import MANIFEST, manifest_digest
+from sfumato.mechanisms import fine_grain, small_domain, subset, uniform
 from sfumato.publish import Request, publish
 from sfumato.release import Release
 from sfumato.schema import Schema
-from sfumato.spec import BreachBound
+from sfumato.spec import BreachBound, PrivacySpec, Tolerance
 
 SENSITIVE = "disease"
 BOUND = BreachBound("1/10", "1/2")
 
 
+@dataclass(frozen=True)
+class Way:
+    """How to ask for a mechanism, so that a small table of few values can be published by it."""
+
+    spec: PrivacySpec
+    options: Any
+
+    def request(self, mechanism: str) -> dict[str, Any]:
+        """The parts of a request that make it one for this mechanism; whatever a public column tells is accepted."""
+        return {
+            "spec": self.spec,
+            "mechanism": mechanism,
+            "options": {mechanism: self.options},
+            "accept_marginal_prior": True,
+        }
+
+
+WAYS: dict[str, Way] = {
+    "uniform": Way(BOUND, uniform.Options()),
+    "subset": Way(BreachBound("3/7", "1/2"), subset.Options()),
+    "small-domain": Way(BreachBound("1/2", "3/4"), small_domain.Options(min_cell=1)),
+    "fine-grain": Way(Tolerance("3/2"), fine_grain.Options(objective=fine_grain.Objective.AGGREGATE)),
+}
+"""One way for each mechanism: sets of two of four values, several cells, coins of their own."""
+
+
 def known_key(number: int) -> str:
     """The known key of a number: fixed, so that a failure can be repeated."""
     return f"{number:064x}"
+
+
+def published_by(mechanism: str, table: Any, out: Path, *, engine: LocalEngine | None = None) -> Release:
+    """Publish a table by a mechanism with a known key; `disease` is sensitive."""
+    request = Request(table, Schema.of(SENSITIVE), **WAYS[mechanism].request(mechanism))
+    return publish(request, out, unsafe_test_key=known_key(0), engine=engine).release
 
 
 def published(  # noqa: PLR0913 - everything but the table and the place has a default

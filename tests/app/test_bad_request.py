@@ -54,7 +54,10 @@ def test_half_a_bound_is_refused(desk: Path, table: Path, command: str, given: l
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--mechanism", "magic"], "the mechanism 'magic' is unknown; there are auto, uniform."),
+        (
+            ["--mechanism", "magic"],
+            "the mechanism 'magic' is unknown; there are auto, uniform, subset, small-domain, fine-grain.",
+        ),
         (["--guarantee", "magic"], "the guarantee 'magic' is unknown; ask for any-prior or marginal-prior."),
         (["--unsafe-test-key", "xyz"], "a test key is written in hexadecimal digits."),
         (["--unsafe-test-key", "00"], "a key has 32 bytes (64 hexadecimal digits), not 1."),

@@ -191,7 +191,8 @@ def _is_plan(found: dict[str, Any], counts: dict[str, int]) -> None:
     # Theorem 2 of the small-domain paper: 2 sqrt(ln(2 / 0.05)) / (sqrt(n) p).
     assert found["error_bound"] == cell["error_bound"] == pytest.approx(2 * 3.688879454**0.5 / (60**0.5 * 2 / 3))
     assert set(found["predicted"]["relative_error"]) == {"0.001", "0.005", "0.01"}
-    assert found["alternatives"] == []
+    # Of four values the best sets have one, which is the same perturbation; no value is rare enough for small-domain.
+    assert [(other["mechanism"], other["subset_size"]) for other in found["alternatives"]] == [("subset", 1)]
 
 
 def test_plan_of_a_table_keeps_its_contract_with_machines(table: Path) -> None:

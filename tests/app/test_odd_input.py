@@ -13,6 +13,9 @@ import pyarrow as pa
 import pytest
 
 from command_line import OPEN_BOUND, people, succeed, write_csv, write_parquet
+from releases import WAYS, published_by
+from sfumato.audit.original import verify
+from sfumato.audit.verify import FIT
 from sfumato.values import to_json
 
 DAY = datetime.date(2024, 2, 29)
@@ -113,7 +116,11 @@ def test_not_a_number_is_a_missing_value(desk: Path) -> None:
 
 
 NAMES = ["straße", "café ☕", "\u200fמחלה", "病気", 'say "hi"', "it's", "a, b", "two words", "a=b", "[bold]x", "select"]
-OURS = ["place", "symbol", "rows", "g0", "domain", "release", "value", "count", "cell"]
+OURS = [
+    *("place", "symbol", "rows", "g0", "domain", "release", "value", "count", "cell"),
+    *("key", "v0", "s0", "c0", "part", "members", "people", "original", "o", "t"),
+]
+"""Names that our own queries use for their columns and tables."""
 
 
 @pytest.mark.parametrize("name", [*NAMES, *OURS])
@@ -136,6 +143,13 @@ def test_column_of_any_name_is_public_and_grouped_by(desk: Path) -> None:
         sql = f"SELECT {quoted(name)}, COUNT(*) FROM release WHERE disease = 'HIV' GROUP BY {quoted(name)}"
         rows = succeed("query", "release", sql, "--json").json["rows"]
         assert [(row[name], round(row["n"], 3)) for row in rows] == [(f"x{name}", 6), (f"y{name}", 6)]
+
+
+@pytest.mark.parametrize("mechanism", WAYS)
+def test_columns_of_any_name_are_verified_beside_the_original(tmp_path: Path, mechanism: str) -> None:
+    table = pa.table(people(**{name: [f"x{name}", f"y{name}"] for name in (*NAMES, *OURS)}))
+    release = published_by(mechanism, table, tmp_path / "release")
+    assert [check.name for check in verify(release.folder, table).checks if not check.passed] == [FIT]
 
 
 @pytest.mark.parametrize(

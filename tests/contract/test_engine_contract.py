@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -21,14 +21,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from releases import BOUND, known_key, people, published
-from sfumato.apply import Rewrite
+from releases import WAYS, known_key, people, published, published_by
+from sfumato.apply import Rewrite, decode
 from sfumato.draws import Draws
 from sfumato.engines import local
 from sfumato.engines.local import LocalEngine, positions_in_order
 from sfumato.errors import SourceError
 from sfumato.manifest import DATA
-from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms import REGISTRY, subset
 from sfumato.plan import choose
 from sfumato.publish import Request, Survey, survey
 from sfumato.schema import Schema
@@ -49,7 +49,21 @@ ENGINES = [_setting(*each) for each in product((1, 7, 50, 1000), (1, 2, 4), (0, 
 SOME_ENGINES = [_setting(1, 4, 2000), _setting(7, 2, 0), _setting(50, 1, 1 << 28), _setting(1000, 2, 0)]
 
 USUAL = LocalEngine()
+ONE_ENGINE = [_setting(7, 2, 2000)]
 MECHANISMS = pytest.mark.parametrize("mechanism", REGISTRY)
+
+
+def _engines_of(several: list[Any]) -> pytest.MarkDecorator:
+    """Several engines for one mechanism, and fewer for the others: an engine knows no mechanism.
+
+    What mechanisms do differ in is what a row carries (a value, the bits of a set, a value and a cell) and whether its
+    slot has to be found, which depends on the rows before it.
+    """
+    fewer = SOME_ENGINES if several is ENGINES else ONE_ENGINE
+    pairs = [(name, each) for name in REGISTRY for each in (several if name == "uniform" else fewer)]
+    return pytest.mark.parametrize(
+        ("mechanism", "engine"), [pytest.param(name, *each.values, id=f"{name}-{each.id}") for name, each in pairs]
+    )
 
 
 # --------------------------------------------------------------------------------------------------------------- tables
@@ -125,6 +139,7 @@ INPUTS: Mapping[str, Input] = {
     "sensitive numbers": Input(every_type(), Schema.of("weight")),
     "wide": Input(wide(), Schema.of("disease", keep=["name", "code"]), most_values=20),
     "encoded": Input(encoded()),
+    "compound": Input(every_type(), Schema.of(compound=["smoker", "disease"])),
     "two rows": Input(people(2, disease=["flu", "cold"]), Schema.of("disease", keep=["age", "sex", "disease"])),
 }
 
@@ -158,10 +173,12 @@ def surveyed(
     given_input: Input, engine: LocalEngine, folder: Path, mechanism: str, draws: Draws = DRAWS
 ) -> tuple[Source, Survey, Rewrite]:
     """The first pass, and what the second one needs."""
-    source = open_source(given_input.table, folder / "spool")
-    found = survey(Request(given_input.table, given_input.schema, BOUND, mechanism), source, engine, folder)
-    chosen = choose(found.histogram, BOUND, draws, mechanism)
-    return source, found, Rewrite(found.columns, given_input.schema.sensitive, chosen.mechanism, chosen.plan, draws)
+    source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
+    request = Request(given_input.table, given_input.schema, **way.request(mechanism))
+    found = survey(request, source, engine, folder)
+    chosen = choose(found.histogram, way.spec, draws, mechanism, options=request.options)
+    counts = found.histogram.counts
+    return source, found, Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
 
 
 def written(given_input: Input, engine: LocalEngine, folder: Path, mechanism: str, draws: Draws = DRAWS) -> bytes:
@@ -173,8 +190,16 @@ def written(given_input: Input, engine: LocalEngine, folder: Path, mechanism: st
     return (folder / DATA).read_bytes()
 
 
-@MECHANISMS
-@pytest.mark.parametrize("engine", ENGINES)
+def test_requests_are_for_what_mechanisms_differ_in(tmp_path: Path) -> None:
+    designs = {
+        name: REGISTRY[name].design(surveyed(INPUTS["every type"], USUAL, tmp_path, name)[2].plan) for name in REGISTRY
+    }
+    assert len(designs["small-domain"].cells) > 1
+    assert designs["subset"].subset_size > 1
+    assert len(set(designs["fine-grain"].retentions)) > 1
+
+
+@_engines_of(ENGINES)
 def test_same_key_gives_the_same_bytes(
     engine: LocalEngine, mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,14 +208,27 @@ def test_same_key_gives_the_same_bytes(
     assert written(INPUTS["every type"], engine, tmp_path / "other", mechanism) == expected
 
 
-@MECHANISMS
+@_engines_of(SOME_ENGINES)
 @pytest.mark.usefixtures("sizes")
-@pytest.mark.parametrize("engine", SOME_ENGINES)
 def test_same_key_gives_the_same_bytes_for_every_table(
     engine: LocalEngine, mechanism: str, given_input: Input, tmp_path: Path
 ) -> None:
     expected = written(given_input, USUAL, tmp_path / "usual", mechanism)
     assert written(given_input, engine, tmp_path / "other", mechanism) == expected
+
+
+@pytest.mark.parametrize("engine", SOME_ENGINES)
+def test_same_key_gives_the_same_bytes_where_sets_are_lists(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_small(monkeypatch)
+    lists = replace(WAYS["subset"], options=subset.Options(subset.Form.LIST))
+    monkeypatch.setitem(WAYS, "subset", lists)
+    expected = written(INPUTS["with gaps"], USUAL, tmp_path / "usual", "subset")
+    assert written(INPUTS["with gaps"], engine, tmp_path / "other", "subset") == expected
+    sets = pq.read_table(tmp_path / "other" / DATA).column("disease").to_pylist()
+    assert {len(members) for members in sets} == {2}
+    assert {member for members in sets for member in members} == {"flu", "cold", "asthma", None}
 
 
 @MECHANISMS
@@ -235,24 +273,26 @@ def test_rows_are_replaced_one_by_one_and_sorted_by_their_words(
     written(given_input, engine, tmp_path / "folder", mechanism)
     _, found, rewrite = surveyed(given_input, USUAL, tmp_path, mechanism)
     (batch,) = given_input.table.combine_chunks().to_batches()
-    rows = rewrite(found.preparation(batch), 0)
+    before = np.zeros(found.histogram.domain_size, dtype=np.int64) if rewrite.mechanism.USES_SLOTS else None
+    rows = decode(rewrite.published, rewrite(found.preparation(batch), 0, before))
     words = DRAWS.stream("order").words(0, found.histogram.total).tolist()
     order = sorted(range(len(words)), key=words.__getitem__)
     published_table = pq.read_table(tmp_path / "folder" / DATA)
-    for column in found.columns:
-        decoded = column.decode(rows[column.name])
-        values = decoded.to_pylist() if isinstance(decoded, pa.Array) else list(decoded)
-        assert published_table.column(column.name).to_pylist() == [values[row] for row in order]
+    assert published_table.column_names == rows.column_names
+    for name in rows.column_names:
+        values = rows.column(name).to_pylist()
+        assert published_table.column(name).to_pylist() == [values[row] for row in order]
 
 
 @MECHANISMS
 def test_public_columns_are_the_original_ones(mechanism: str, given_input: Input, tmp_path: Path) -> None:
     written(given_input, LocalEngine(7, 2, 0), tmp_path / "folder", mechanism)
     sensitive = given_input.schema.sensitive
+    public = [name for name in given_input.table.column_names if name not in given_input.schema.sensitive_columns]
 
     def rows(table: pa.Table) -> list[str]:
         held = table.to_pylist() if given_input.schema.nulls == "value" else with_sensitive(table, sensitive)
-        return sorted(repr([_plain(row[name]) for name in table.column_names if name != sensitive]) for row in held)
+        return sorted(repr([_plain(row[name]) for name in public]) for row in held)
 
     assert rows(pq.read_table(tmp_path / "folder" / DATA)) == rows(given_input.table)
 
@@ -307,9 +347,10 @@ def test_same_rows_give_the_same_bytes_from_every_source(
     assert (found / DATA).read_bytes() == (expected / DATA).read_bytes()
 
 
+@MECHANISMS
 @pytest.mark.parametrize("engine", [USUAL, LocalEngine(7, 2, 0)], ids=["in memory", "on disk"])
-def test_publishing_leaves_the_release_and_nothing_else(engine: LocalEngine, tmp_path: Path) -> None:
-    published(every_type(), tmp_path / "release", engine=engine)
+def test_publishing_leaves_the_release_and_nothing_else(engine: LocalEngine, mechanism: str, tmp_path: Path) -> None:
+    published_by(mechanism, every_type(), tmp_path / "release", engine=engine)
     assert os.listdir(tmp_path) == ["release"]
     assert sorted(os.listdir(tmp_path / "release")) == ["README.md", DATA, "datapackage.json", "weights.parquet"]
 
@@ -395,6 +436,19 @@ def test_table_that_changes_between_the_passes_is_refused(
         published(tmp_path / name, tmp_path / "release", engine=LocalEngine(7, 2, 0, progress=meddler))
     assert meddler.has_changed
     assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_table_that_changes_between_the_passes_is_refused_where_records_have_slots(
+    change: Callable[[pa.Table], pa.Table], tmp_path: Path
+) -> None:
+    path = tmp_path / "people.parquet"
+    pq.write_table(people(ROWS), path)
+    meddler = Meddler(path, "counting", lambda path: pq.write_table(change(people(ROWS)), path))
+    with pytest.raises(SourceError):
+        published_by("small-domain", path, tmp_path / "release", engine=LocalEngine(7, 2, 0, progress=meddler))
+    assert meddler.has_changed
+    assert os.listdir(tmp_path) == [path.name]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ AMPLIFICATION_FIVE = BreachBound("1/10", "5/14")
 
 def _design(domain_size: int, bound: BreachBound = AMPLIFICATION_FIVE) -> uniform.Design:
     histogram = Histogram.of(range(domain_size), [1] * domain_size)
-    return uniform.design(uniform.plan(histogram, bound, None, Draws.unsafe_test_key("00" * 32)))
+    return uniform.design(uniform.plan(histogram, bound, uniform.Options(), Draws.unsafe_test_key("00" * 32)))
 
 
 def _kept(design: uniform.Design) -> Fraction:

@@ -60,7 +60,7 @@ class Setting:
 def plan_of(domain_size: int) -> uniform.Plan:
     """A prior of 1/10 may become 1/2: odds times nine."""
     histogram = Histogram(tuple(range(domain_size)), (1,) * domain_size)
-    return uniform.plan(histogram, BreachBound("1/10", "1/2"), None, keyed_draws(0))
+    return uniform.plan(histogram, BreachBound("1/10", "1/2"), uniform.Options(), keyed_draws(0))
 
 
 @cache
@@ -68,7 +68,9 @@ def moments_of(domain_size: int, rows: int, hits: int) -> Moments:
     """What the estimator makes of an outcome."""
     counts = np.zeros(domain_size, dtype=np.int64)
     counts[:2] = hits, rows - hits
-    return uniform.reconstruct(uniform.design(plan_of(domain_size)), Tally(counts), np.arange(domain_size) == 0)
+    design, tally = uniform.design(plan_of(domain_size)), Tally.of_symbols(counts)
+    (moments,) = uniform.METHODS["closed"].reconstruct(design, tally, [np.array([0])])
+    return moments
 
 
 def holds(moments: Moments, level: float, truth: int) -> bool:
@@ -79,6 +81,7 @@ def holds(moments: Moments, level: float, truth: int) -> bool:
 
 def halved(moments: Moments) -> Moments:
     """An estimate that claims half of its standard error."""
+    assert moments.variance_base is not None
     return replace(moments, variance_base=moments.variance_base / 4, variance_slope=moments.variance_slope / 4)
 
 
@@ -155,7 +158,7 @@ SAMPLED = pytest.mark.parametrize(
 def sampled_hits(setting: Setting) -> tuple[int, ...]:
     """How many rows show the value, under many keys."""
     codes = np.repeat(np.array([0, 1], dtype=np.uint8), [setting.truth, setting.rows - setting.truth])
-    released = (uniform.replace(setting.plan, codes, None, keyed_draws(key), 0) for key in range(KEYS))
+    released = (uniform.replace(setting.plan, codes, None, keyed_draws(key), 0).values for key in range(KEYS))
     return tuple(int((codes == 0).sum()) for codes in released)
 
 

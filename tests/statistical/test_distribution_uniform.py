@@ -33,19 +33,19 @@ Published = npt.NDArray[np.int32]
 
 
 def _plan(bound: BreachBound = BOUND, size: int = SIZE) -> uniform.Plan:
-    return uniform.plan(Histogram.of(range(size), [1] * size), bound, None, keyed_draws(0))
+    return uniform.plan(Histogram.of(range(size), [1] * size), bound, uniform.Options(), keyed_draws(0))
 
 
 def _law(plan: uniform.Plan, original: int, factor: Fraction = Fraction(1)) -> list[Fraction]:
     """The law of an original value, with the retention multiplied by a factor."""
-    size = len(plan.domain)
+    size = plan.histogram.domain_size
     retention = factor * plan.retention
     return [(1 - retention) / size + retention * (value == original) for value in range(size)]
 
 
 def _published(plan: uniform.Plan, original: int, draws: Draws, first_row: int = 0) -> Published:
     codes = np.full(RECORDS, original, dtype=np.int32)
-    return uniform.replace(plan, codes, None, draws.for_column("disease"), first_row)
+    return uniform.replace(plan, codes, None, draws.for_column("disease"), first_row).values
 
 
 @pytest.mark.parametrize("original", range(SIZE))
@@ -59,7 +59,7 @@ def test_published_values_follow_the_law_of_their_original(bound: BreachBound, o
 def test_published_values_follow_their_law_where_many_words_are_rejected() -> None:
     plan = _plan(REJECTING)
     assert plan.words == 2**62 + 1
-    published = uniform.replace(plan, np.full(100_000, SIZE - 1, dtype=np.int32), None, keyed_draws(10), 0)
+    published = uniform.replace(plan, np.full(100_000, SIZE - 1, dtype=np.int32), None, keyed_draws(10), 0).values
     assert_same_distribution(counts_of(published, SIZE), _law(plan, SIZE - 1))
 
 
@@ -96,7 +96,9 @@ def test_a_tenth_of_repeated_neighbours_would_be_noticed() -> None:
 
 def test_columns_are_independent() -> None:
     plan, draws, codes = _plan(), keyed_draws(12), np.full(RECORDS, 2, dtype=np.int32)
-    one, other = (uniform.replace(plan, codes, None, draws.for_column(name), 0) for name in ("disease", "income"))
+    one, other = (
+        uniform.replace(plan, codes, None, draws.for_column(name), 0).values for name in ("disease", "income")
+    )
     law = product_law(_law(plan, 2), _law(plan, 2))
     assert_same_distribution(joint_counts_of(one, other, SIZE), law)
     assert_different(joint_counts_of(one, one, SIZE), law)
@@ -119,7 +121,7 @@ def test_coins_are_independent_of_other_purposes() -> None:
 @pytest.mark.parametrize("rows", [1009, 65_536])
 def test_the_law_holds_whatever_the_batch_size(rows: int) -> None:
     plan, draws, codes = _plan(), keyed_draws(16), np.full(RECORDS, 4, dtype=np.int32)
-    parts = [uniform.replace(plan, codes[row : row + rows], None, draws, row) for row in range(0, RECORDS, rows)]
+    parts = [uniform.replace(plan, codes[row : row + rows], None, draws, row).values for row in range(0, RECORDS, rows)]
     published = np.concatenate(parts)
-    assert np.array_equal(published, uniform.replace(plan, codes, None, draws, 0))
+    assert np.array_equal(published, uniform.replace(plan, codes, None, draws, 0).values)
     assert_same_distribution(counts_of(published, SIZE), _law(plan, 4))

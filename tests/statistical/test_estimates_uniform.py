@@ -13,7 +13,7 @@ from scipy import stats
 from sfumato.histogram import Histogram
 from sfumato.mechanisms import uniform
 from sfumato.spec import BreachBound
-from sfumato.tally import Mask, Tally
+from sfumato.tally import Moments, Tally
 from statistical.support import ALPHA, assert_mean, assert_other_mean, counts_of, keyed_draws
 
 pytestmark = pytest.mark.statistical
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.statistical
 KEYS = 4000
 COUNTS = (250, 100, 40, 10, 0, 0)
 SIZE = len(COUNTS)
-PLAN = uniform.plan(Histogram.of(range(SIZE), COUNTS), BreachBound("1/5", "3/5"), None, keyed_draws(0))
+PLAN = uniform.plan(Histogram.of(range(SIZE), COUNTS), BreachBound("1/5", "3/5"), uniform.Options(), keyed_draws(0))
 DESIGN = uniform.design(PLAN)
 
 
@@ -29,17 +29,18 @@ DESIGN = uniform.design(PLAN)
 def _tallies() -> tuple[Tally, ...]:
     """The published counts of the same table, under many keys."""
     codes = np.repeat(np.arange(SIZE), COUNTS)
-    released = (uniform.replace(PLAN, codes, None, keyed_draws(number), 0) for number in range(KEYS))
-    return tuple(Tally(counts_of(published, SIZE)) for published in released)
+    released = (uniform.replace(PLAN, codes, None, keyed_draws(number), 0).values for number in range(KEYS))
+    return tuple(Tally.of_symbols(counts_of(published, SIZE)) for published in released)
 
 
-def _wanted(values: tuple[int, ...]) -> Mask:
-    return np.isin(np.arange(SIZE), values)
+def _reconstructed(values: tuple[int, ...], tally: Tally, design: uniform.Design) -> Moments:
+    (moments,) = uniform.METHODS["closed"].reconstruct(design, tally, [np.array(values)])
+    return moments
 
 
 @cache
 def _estimates(values: tuple[int, ...], design: uniform.Design = DESIGN) -> tuple[float, ...]:
-    return tuple(uniform.reconstruct(design, tally, _wanted(values)).value for tally in _tallies())
+    return tuple(_reconstructed(values, tally, design).value for tally in _tallies())
 
 
 def _truth(values: tuple[int, ...]) -> int:
@@ -47,8 +48,9 @@ def _truth(values: tuple[int, ...]) -> int:
 
 
 def _deviation(values: tuple[int, ...]) -> float:
-    base, slope = uniform.count_variance(DESIGN, sum(COUNTS), len(values))
-    return math.sqrt(base + slope * _truth(values))
+    variance = _reconstructed(values, _tallies()[0], DESIGN).variance_at(_truth(values))
+    assert variance is not None
+    return math.sqrt(variance)
 
 
 every_count = pytest.mark.parametrize("values", [*((value,) for value in range(SIZE)), (0, 1, 2)], ids=str)

@@ -59,7 +59,8 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Orders:
 
     def order_of(draws: Draws) -> list[int]:
         chosen = choose(found.histogram, BOUND, draws)
-        rewrite = Rewrite(found.columns, "disease", chosen.mechanism, chosen.plan, draws)
+        counts = found.histogram.counts
+        rewrite = Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
         engine.rewrite(source, found.preparation, rewrite, PEOPLE, folder / DATA)
         return list(pq.read_table(folder / DATA, columns=["number"]).column(0).to_pylist())
 
@@ -104,7 +105,7 @@ def test_releases_are_shuffled_too(tmp_path: Path) -> None:
 
 def test_order_is_independent_of_what_is_published(orders: Orders) -> None:
     """The words that order the rows are not those that decide which values are kept."""
-    plan = uniform.plan(Histogram(("cold", "flu"), (2, 2)), BOUND, None, keyed_draws(0))
+    plan = uniform.plan(Histogram(("cold", "flu"), (2, 2)), BOUND, uniform.Options(), keyed_draws(0))
     flu = np.ones(PEOPLE, dtype=np.uint8)
     is_kept = np.array([_first_is_kept(plan, flu, keyed_draws(key)) for key in range(KEYS)])
     is_first = orders[:, 0] == 0
@@ -113,7 +114,7 @@ def test_order_is_independent_of_what_is_published(orders: Orders) -> None:
 
 
 def _first_is_kept(plan: uniform.Plan, codes: npt.NDArray[np.uint8], draws: Draws) -> bool:
-    return bool(uniform.replace(plan, codes, None, draws.for_column("disease"), 0)[0] == codes[0])
+    return bool(uniform.replace(plan, codes, None, draws.for_column("disease"), 0).values[0] == codes[0])
 
 
 def independence_p_value(one: npt.NDArray[np.bool_], other: npt.NDArray[np.bool_]) -> float:
@@ -172,8 +173,8 @@ def test_neighbours_in_a_sorted_table_left_in_order_say_nearly_everything(
 ) -> None:
     """The same attack on the same perturbation without the shuffle: it works, and would be noticed."""
     histogram = Histogram(tuple(range(VALUES)), (ROWS // VALUES,) * VALUES)
-    plan = uniform.plan(histogram, BOUND, None, keyed_draws(0))
-    shown = uniform.replace(plan, sorted_values, None, keyed_draws(0), 0)
+    plan = uniform.plan(histogram, BOUND, uniform.Options(), keyed_draws(0))
+    shown = uniform.replace(plan, sorted_values, None, keyed_draws(0), 0).values
     hits, guesses = attack(shown, sorted_values)
     assert hits > 0.9 * guesses
     assert (shown == sorted_values).mean() < 0.6

@@ -11,7 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.checks import check_lines, check_rows, check_types, notices, published_columns, typed_domain
+from sfumato.checks import (
+    check_lines,
+    check_rows,
+    check_types,
+    frequent_notice,
+    notices,
+    sensitive_domain,
+    table_columns,
+    typed_domain,
+)
 from sfumato.columns import CodedColumn, RawColumn
 from sfumato.csv_source import OVERSIZED
 from sfumato.errors import SchemaError
@@ -26,13 +35,13 @@ BOUND = BreachBound("1/10", "1/2")
 def profiled(**columns: Sequence[Any] | pa.Array) -> Profile:
     """The profile of a table whose last column is sensitive."""
     batch = pa.RecordBatch.from_pydict(columns)
-    profiler = Profiler(batch.schema, batch.schema.names, batch.schema.names[-1])
+    profiler = Profiler(batch.schema, batch.schema.names[-1], batch.schema.names[-1:])
     profiler.add(profiler.count(batch))
     return profiler.result()
 
 
 def columns(schema: Schema, **given: Sequence[Any] | pa.Array) -> dict[str, CodedColumn | RawColumn]:
-    return {column.name: column for column in published_columns(profiled(**given), schema)}
+    return {column.name: column for column in table_columns(profiled(**given), schema)}
 
 
 # --------------------------------------------------------------------------------------------------------------- types
@@ -125,6 +134,13 @@ def test_column_of_too_many_values_is_carried_along_if_confirmed(monkeypatch: py
     with pytest.raises(SchemaError, match=r"has more than 1,048,576 different values, so it points at persons"):
         columns(Schema.of("s"), **given)
     assert columns(Schema.of("s", keep=["x"]), **given)["x"] == RawColumn("x", pa.int16(), has_missing=True)
+
+
+def test_sensitive_column_of_too_many_values_is_refused_even_if_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfumato.profile.MOST_VALUES", 3)
+    profile, schema = profiled(x=[1, 1, 1, 1], s=["a", "b", "c", "d"]), Schema.of("s", keep=["s"])
+    with pytest.raises(SchemaError, match="the sensitive column 's' has too many values to be protected; group them"):
+        sensitive_domain(profile, schema, table_columns(profile, schema))
 
 
 @pytest.mark.parametrize(("alone", "is_refused"), [(5, False), (6, True), (10, True)])
@@ -248,7 +264,7 @@ HISTOGRAM = Histogram(("a", "b", "c", None), (70, 10, 11, 9))
 
 
 def said(schema: Schema, *associations: Association, dropped: int = 0) -> list[str]:
-    return notices(HISTOGRAM, BOUND, schema, associations, dropped)
+    return notices(BOUND, schema, associations, dropped)
 
 
 def test_notice_of_an_observed_domain_is_spared_by_declaring_it() -> None:
@@ -258,19 +274,19 @@ def test_notice_of_an_observed_domain_is_spared_by_declaring_it() -> None:
 
 
 def test_notice_of_values_strictly_above_the_prior() -> None:
-    (notice,) = (each for each in said(Schema.of("s")) if "more frequent" in each)
+    (notice,) = frequent_notice(HISTOGRAM, BOUND, "s")
     assert notice.startswith("more frequent in 's' than the prior 1/10: 'a', 'c'. Whoever")
     assert "a factor of 9" in notice
 
 
 def test_no_notice_of_frequent_values_where_there_are_none() -> None:
     even = Histogram(tuple("abcdefghij"), (10,) * 10)
-    assert not any("more frequent" in notice for notice in notices(even, BOUND, Schema.of("s"), (), 0))
+    assert frequent_notice(even, BOUND, "s") == []
 
 
 def test_notice_of_many_frequent_values_names_a_few() -> None:
     even = Histogram(tuple("abcdefgh"), (10,) * 8)
-    (notice,) = (each for each in notices(even, BOUND, Schema.of("s"), (), 0) if "more frequent" in each)
+    (notice,) = frequent_notice(even, BOUND, "s")
     assert "'a', 'b', 'c', 'd', 'e' and 3 more." in notice
 
 

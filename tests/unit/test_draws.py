@@ -3,6 +3,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import math
 from dataclasses import FrozenInstanceError
 from itertools import count, pairwise
 
@@ -30,6 +31,8 @@ from strategies import batch_splits
 KEY = bytes(range(KEY_BYTES))
 OTHER_KEY = bytes(KEY_BYTES)
 ROWS = 200
+LARGEST_FEISTEL = 2**34
+"""More records than any table has; a network keeps tables of the square root of its size."""
 
 
 def _draws(key: bytes = KEY) -> Draws:
@@ -221,18 +224,38 @@ def test_feistel_permutations_of_all_small_sizes_are_bijections() -> None:
     assert all(_is_bijection(FeistelPermutation.of(KEY, size), size) for size in range(1, 201))
 
 
-@given(st.integers(1, 10**12))
+@given(st.integers(1, LARGEST_FEISTEL))
 def test_feistel_grids_exceed_their_size_by_less_than_a_row(size: int) -> None:
     permutation = FeistelPermutation.of(KEY, size)
     assert 0 <= permutation.left_size * permutation.right_size - size < permutation.left_size
 
 
-@given(st.integers(LARGEST_TABLE + 1, 2**50), st.data())
+@given(st.integers(LARGEST_TABLE + 1, LARGEST_FEISTEL), st.data())
 def test_feistel_permutations_keep_distinct_ranks_distinct_and_in_range(size: int, data: st.DataObject) -> None:
     ranks = data.draw(st.lists(st.integers(0, size - 1), unique=True, max_size=50))
     slots = _draws().permutation("slots", 0, size)(_array(ranks)).tolist()
     assert len(set(slots)) == len(ranks)
     assert all(slot < size for slot in slots)
+
+
+def _feistel_by_hand(subkey: bytes, size: int, rank: int) -> int:
+    """Ten rounds that add the cipher of (round, one half) to the other half, walked on until within the range."""
+    columns = math.isqrt(size - 1) + 1
+    sizes = [columns, -(-size // columns)]
+    halves = list(divmod(rank, sizes[1]))
+    for number in range(10):
+        block = number.to_bytes(8, "little") + halves[1 - number % 2].to_bytes(8, "little")
+        word = int.from_bytes(Cipher(algorithms.AES(subkey), modes.ECB()).encryptor().update(block)[:8], "little")
+        halves[number % 2] = (halves[number % 2] + word) % sizes[number % 2]
+    slot = halves[0] * sizes[1] + halves[1]
+    return slot if slot < size else _feistel_by_hand(subkey, size, slot)
+
+
+@given(st.integers(2, 10**6), st.data())
+def test_feistel_permutations_follow_the_documented_network(size: int, data: st.DataObject) -> None:
+    ranks = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=5))
+    slots = FeistelPermutation.of(KEY, size)(_array(ranks)).tolist()
+    assert slots == [_feistel_by_hand(KEY, size, rank) for rank in ranks]
 
 
 @given(batch_splits(ROWS), st.sampled_from([ROWS, LARGEST_TABLE + 1]))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
-from enumeration import every_outcome
+from enumeration import every_outcome, shown_by
 from sfumato.draws import Draws
+from sfumato.tally import Replaced
 
 
 def _two_dice(draws: Draws) -> int:
@@ -42,3 +44,22 @@ def test_every_outcome_of_no_draw_is_certain() -> None:
 def test_every_outcome_refuses_two_streams_of_one_purpose() -> None:
     with pytest.raises(AssertionError, match="drawn from twice"):
         list(every_outcome(lambda draws: [draws.stream("coins"), draws.stream("coins")]))
+
+
+def test_every_outcome_follows_bounds_that_come_in_an_array() -> None:
+    bounds = np.array([3], dtype=np.uint64)
+    outcomes = list(every_outcome(lambda draws: int(draws.stream("die").integers(0, 1, bounds)[0])))
+    assert outcomes == [(Fraction(1, 3), 0), (Fraction(1, 3), 1), (Fraction(1, 3), 2)]
+
+
+def test_what_is_shown_is_a_value_a_cell_with_a_value_or_a_set() -> None:
+    codes, cells = np.array([4, 0]), np.array([1, 0])
+    assert shown_by(Replaced(codes), 5) == [4, 0]
+    assert shown_by(Replaced(codes, cells), 5) == [(1, 4), (0, 0)]
+    bits = np.array([[0b10000001, 0b01000000]], dtype=np.uint8)
+    assert shown_by(Replaced(bits), 10) == [frozenset({0, 7, 9})]
+
+
+def test_a_set_with_a_bit_beyond_the_domain_is_noticed() -> None:
+    with pytest.raises(AssertionError, match="a bit is set that stands for no value"):
+        shown_by(Replaced(np.array([[0b00000001]], dtype=np.uint8)), 7)

@@ -54,9 +54,10 @@ def moments_of(worked: Worked) -> Moments:
     amplification, size = Fraction(worked.amplification), worked.domain_size
     histogram = Histogram(tuple(range(size)), (worked.rows,) * size)
     spec = BreachBound("1/10", amplification / (9 + amplification))
-    design = uniform.design(uniform.plan(histogram, spec, None, Draws.unsafe_test_key("00" * 32)))
+    design = uniform.design(uniform.plan(histogram, spec, uniform.Options(), Draws.unsafe_test_key("00" * 32)))
     counts = np.array([worked.hits, worked.rows - worked.hits] + [0] * (size - 2))
-    return uniform.reconstruct(design, Tally(counts), np.arange(size) == 0)
+    (moments,) = uniform.METHODS["closed"].reconstruct(design, Tally.of_symbols(counts), [np.array([0])])
+    return moments
 
 
 def estimate_of(moments: Moments) -> Estimate:
@@ -157,6 +158,19 @@ def test_exact_estimate_has_no_error(count: int) -> None:
     assert (estimate.value, estimate.standard_error) == (count, 0)
     assert estimate.interval(0.999) == (count, count)
     assert estimate.method == "exact count"
+
+
+def test_estimate_without_a_variance_has_no_error_and_refuses_an_interval() -> None:
+    estimate = Estimate.of(Moments(4.0, None, 0.0, 10), "iterative Bayes", "assumption", "biased")
+    assert (estimate.value, estimate.standard_error, estimate.note) == (4.0, None, "biased")
+    with pytest.raises(QueryError, match="the method 'iterative Bayes' tells no error, so it has no interval"):
+        estimate.interval()
+
+
+def test_interval_does_not_go_below_what_is_certain() -> None:
+    """Of 20 rows, 5 are known to be counted: no count below 5 is possible, whatever the estimate."""
+    low, high = estimate_of(Moments(6.0, 16.0, 0.0, 20, 5)).interval(0.95)
+    assert (low, high) == pytest.approx((5, 6 + 4 * 1.959964), rel=1e-6)
 
 
 def test_estimate_does_not_show_its_moments_but_keeps_them() -> None:

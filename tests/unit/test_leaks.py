@@ -283,7 +283,7 @@ def test_manifest_holds_a_design_and_nothing_else(tmp_path: Path) -> None:
     said = block(people(), tmp_path / "release")
     assert sorted(said) == [
         *("bins", "design", "domain_declared", "fit_to_publish", "format", "guarantee", "mechanism", "nulls"),
-        *("sensitive", "software"),
+        *("sensitive", "software", "types"),
     ]
     assert sorted(said["design"]) == ["domain", "posterior", "prior", "retention"]
 

@@ -13,14 +13,14 @@ from command_line import people
 from sfumato import BreachBound, Request, Schema
 from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError, TargetError
-from sfumato.plan_file import PlanFile
+from sfumato.plan_file import FORMAT, PlanFile
 from sfumato.schema import Bins
 
-PLAN = PlanFile(Draws.unsafe_test_key("ab" * 32), "fingerprint", {"prior": "1/10"})
+PLAN = PlanFile(Draws.unsafe_test_key("ab" * 32), "fingerprint", {"prior": "1/10"}, "subset")
 
 
 def test_plan_file_is_read_as_it_was_written(desk: Path) -> None:
-    for number, plan in enumerate((PLAN, PlanFile(Draws.secret(), "other", {}))):
+    for number, plan in enumerate((PLAN, PlanFile(Draws.secret(), "other", {}, "uniform"))):
         plan.write(desk / str(number))
         assert PlanFile.read(desk / str(number)) == plan
 
@@ -56,10 +56,18 @@ def test_half_a_plan_file_is_removed(desk: Path, monkeypatch: pytest.MonkeyPatch
     assert list(desk.iterdir()) == []
 
 
+def test_plan_file_of_the_first_format_is_for_the_only_mechanism_there_was(desk: Path) -> None:
+    PLAN.write(desk / "plan")
+    written = json.loads((desk / "plan").read_text()) | {"sfumato_plan": 1}
+    del written["mechanism"]
+    (desk / "plan").write_text(json.dumps(written))
+    assert PlanFile.read(desk / "plan") == PlanFile(PLAN.draws, PLAN.fingerprint, PLAN.request, "uniform")
+
+
 def test_plan_file_of_a_newer_format_is_refused(desk: Path) -> None:
     PLAN.write(desk / "plan")
     written = json.loads((desk / "plan").read_text())
-    (desk / "plan").write_text(json.dumps(written | {"sfumato_plan": 2}))
+    (desk / "plan").write_text(json.dumps(written | {"sfumato_plan": FORMAT + 1}))
     with pytest.raises(ReleaseFormatError, match="is of a newer format: update sfumato"):
         PlanFile.read(desk / "plan")
 

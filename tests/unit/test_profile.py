@@ -40,7 +40,7 @@ def profiled(table: pa.RecordBatch, cuts: Sequence[range]) -> Profile:
         name: getattr(column.type, "value_type", column.type)
         for name, column in zip(table.schema.names, table.columns, strict=True)
     }
-    profiler = Profiler(pa.schema(list(plain.items())), ["public", "sensitive"], "sensitive")
+    profiler = Profiler(pa.schema(list(plain.items())), "sensitive", ["sensitive"])
     for cut in cuts:
         profiler.add(profiler.count(table.slice(cut.start, len(cut))))
     return profiler.result()
@@ -94,7 +94,7 @@ def test_association_counts_how_often_values_meet(data: st.DataObject, table: pa
     met = Counter(zip(values(table, "public"), values(table, "sensitive"), strict=True))
     (found,) = profiled(table, data.draw(batch_splits(table.num_rows))).associations
     assert found.column == "public"
-    # The order of rows and columns is that of first appearance; what they count does not depend on it.
+    # The order of the rows is that of first appearance; what they count does not depend on it.
     assert found.pairs is not None
     assert sorted(found.pairs[found.pairs > 0].tolist()) == sorted(met.values())
     for axis, place in ((1, 0), (0, 1)):
@@ -103,6 +103,16 @@ def test_association_counts_how_often_values_meet(data: st.DataObject, table: pa
             margin[pair[place]] += count
         totals = found.pairs.sum(axis=axis)
         assert sorted(totals[totals > 0].tolist()) == sorted(margin.values())
+
+
+@given(st.data(), tables())
+def test_association_has_the_sensitive_values_in_the_order_of_their_profile(
+    data: st.DataObject, table: pa.RecordBatch
+) -> None:
+    found = profiled(table, data.draw(batch_splits(table.num_rows)))
+    column = found.columns["sensitive"]
+    assert found.associations[0].pairs is not None
+    assert found.associations[0].pairs.sum(axis=0).tolist() == [*column.counts.tolist(), column.missing]
 
 
 @given(tables())

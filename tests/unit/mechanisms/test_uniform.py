@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 from math import prod
@@ -18,7 +19,7 @@ from sfumato.errors import InfeasibleError, ReleaseFormatError, SfumatoError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms import uniform
 from sfumato.spec import BreachBound
-from sfumato.tally import Mask, Tally
+from sfumato.tally import Moments, Tally
 from strategies import batch_splits, breach_bounds, domains, field_types, fine_breach_bounds, histograms
 
 DRAWS = Draws.unsafe_test_key("5f" * 32)
@@ -27,7 +28,7 @@ ROWS = 200
 
 def _plan(domain_size: int, bound: BreachBound) -> uniform.Plan:
     histogram = Histogram.of(range(domain_size), [1] * domain_size)
-    return uniform.plan(histogram, bound, None, DRAWS)
+    return uniform.plan(histogram, bound, uniform.Options(), DRAWS)
 
 
 def _plan_or_reject(domain_size: int, bound: BreachBound) -> uniform.Plan:
@@ -49,12 +50,20 @@ def _design(domain_size: int, amplification: str | Fraction) -> uniform.Design:
 
 
 def _tally(*counts: int) -> Tally:
-    return Tally(np.array(counts, dtype=np.int64))
+    return Tally.of_symbols(np.array(counts, dtype=np.int64))
 
 
-def _only(value: int, domain_size: int) -> Mask:
-    only: Mask = np.arange(domain_size) == value
-    return only
+def _reconstructed(design: uniform.Design, tally: Tally, places: Sequence[int]) -> Moments:
+    """The default estimate of how many records hold a value at one of these places."""
+    (moments,) = uniform.METHODS["closed"].reconstruct(design, tally, [np.array(places, dtype=np.int64)])
+    return moments
+
+
+def _weights_of_a_value(design: uniform.Design, value: int) -> tuple[float, float]:
+    """What a row adds to the count of a value: if it shows that value, and otherwise."""
+    weights = uniform.weights(design)
+    line = weights["value"].tolist().index(value)
+    return float(weights["if_equal"][line]), float(weights["otherwise"][line])
 
 
 def _amplification(plan: uniform.Plan) -> Fraction:
@@ -134,7 +143,7 @@ def test_plan_of_a_posterior_next_to_certainty_still_swaps(digits: int) -> None:
 @pytest.mark.parametrize("counts", [(7,), (1,)])
 def test_plan_refuses_a_domain_of_one_value_and_says_what_would_work(counts: tuple[int, ...]) -> None:
     with pytest.raises(InfeasibleError, match=r"has one value, .* nothing to hide it among; declare the whole domain"):
-        uniform.plan(Histogram(("flu",), counts), _bound("4"), None, DRAWS)
+        uniform.plan(Histogram(("flu",), counts), _bound("4"), uniform.Options(), DRAWS)
 
 
 def test_plan_refuses_a_bound_so_narrow_that_nothing_could_be_kept() -> None:
@@ -147,8 +156,9 @@ def test_plan_refuses_a_bound_so_narrow_that_nothing_could_be_kept() -> None:
 @given(histograms(), breach_bounds())
 def test_plan_looks_at_the_domain_and_not_at_the_counts(histogram: Histogram, bound: BreachBound) -> None:
     flat = Histogram.of(histogram.values, [1] * histogram.domain_size)
-    plans = [uniform.plan(each, bound, None, DRAWS) for each in (histogram, flat)]
-    assert plans[0] == plans[1]
+    plans = [uniform.plan(each, bound, uniform.Options(), DRAWS) for each in (histogram, flat)]
+    assert dataclasses.replace(plans[0], histogram=flat) == plans[1]
+    assert uniform.design(plans[0]) == uniform.design(plans[1])
 
 
 # Perturbing
@@ -173,7 +183,7 @@ def test_replace_has_exactly_the_law_of_the_design(domain_size: int, amplificati
     design = uniform.design(plan)
     for original in {0, domain_size // 2, domain_size - 1}:
         codes = np.full(plan.words, original, dtype=np.int32)
-        published = uniform.replace(plan, codes, None, cast("Draws", EveryOutcome()), 0)
+        published = uniform.replace(plan, codes, None, cast("Draws", EveryOutcome()), 0).values
         hits = Counter(published.tolist())
         expected = dict.fromkeys(range(domain_size), design.swap_probability)
         expected[original] += design.retention
@@ -184,13 +194,13 @@ def test_replace_has_exactly_the_law_of_the_design(domain_size: int, amplificati
 def test_replace_does_not_depend_on_how_rows_are_cut_into_batches(batches: list[range], amplification: str) -> None:
     plan = _plan(5, _bound(amplification))
     codes = np.arange(ROWS, dtype=np.int32) % 5
-    parts = [uniform.replace(plan, codes[each.start : each.stop], None, DRAWS, each.start) for each in batches]
-    assert np.array_equal(np.concatenate(parts), uniform.replace(plan, codes, None, DRAWS, 0))
+    parts = [uniform.replace(plan, codes[each.start : each.stop], None, DRAWS, each.start).values for each in batches]
+    assert np.array_equal(np.concatenate(parts), uniform.replace(plan, codes, None, DRAWS, 0).values)
 
 
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.int64, np.uint64])
 def test_replace_keeps_the_type_of_the_codes_and_stays_in_the_domain(kind: type[np.integer[Any]]) -> None:
-    published = uniform.replace(_plan(5, _bound("4")), np.full(ROWS, 4, dtype=kind), None, DRAWS, 0)
+    published = uniform.replace(_plan(5, _bound("4")), np.full(ROWS, 4, dtype=kind), None, DRAWS, 0).values
     assert published.dtype == kind
     assert set(published.tolist()) == set(range(5))
 
@@ -203,13 +213,18 @@ def test_replace_leaves_its_input_alone() -> None:
 
 @pytest.mark.parametrize("first_row", [0, 1])
 def test_replace_of_an_empty_batch_is_empty(first_row: int) -> None:
-    assert len(uniform.replace(_plan(5, _bound("4")), np.array([], dtype=np.int32), None, DRAWS, first_row)) == 0
+    codes = np.array([], dtype=np.int32)
+    assert len(uniform.replace(_plan(5, _bound("4")), codes, None, DRAWS, first_row).values) == 0
+
+
+def test_replace_makes_no_cells() -> None:
+    assert uniform.replace(_plan(5, _bound("4")), np.zeros(ROWS, dtype=np.int32), None, DRAWS, 0).cells is None
 
 
 def test_replace_depends_on_the_column_and_the_key() -> None:
     plan, codes = _plan(5, _bound("4")), np.zeros(ROWS, dtype=np.int32)
     several = [DRAWS.for_column("age"), DRAWS.for_column("income"), Draws.unsafe_test_key("60" * 32)]
-    assert len({uniform.replace(plan, codes, None, draws, 0).tobytes() for draws in several}) == len(several)
+    assert len({uniform.replace(plan, codes, None, draws, 0).values.tobytes() for draws in several}) == len(several)
 
 
 # Reconstructing
@@ -229,7 +244,7 @@ def test_reconstruct_gives_the_closed_form(
     """Worked in rationals from (o - Rq)/p, unclipped: an unbiased estimate may fall below zero or above the rows."""
     size = len(published)
     design = _design(size, amplification)
-    values = [uniform.reconstruct(design, _tally(*published), _only(value, size)).value for value in range(size)]
+    values = [_reconstructed(design, _tally(*published), [value]).value for value in range(size)]
     assert values == pytest.approx(expected, abs=1e-9)
 
 
@@ -248,7 +263,7 @@ def test_reconstruct_gives_the_estimate_of_a_count_and_its_variance(
     """Worked in rationals; the variance is taken at the estimate, clipped to what a count can be."""
     domain_size = len(design.domain)
     tally = _tally(hits, rows - hits, *[0] * (domain_size - 2))
-    moments = uniform.reconstruct(design, tally, _only(0, domain_size))
+    moments = _reconstructed(design, tally, [0])
     clipped = min(max(moments.value, 0), rows)
     assert moments.value == pytest.approx(float(Fraction(estimate)))
     assert moments.variance_at(clipped) == pytest.approx(variance)
@@ -263,8 +278,8 @@ def test_reconstruct_of_the_expected_tally_is_the_truth(
     plan = _plan(len(counts), bound)
     truth = np.array(counts, dtype=np.int64) * plan.words
     expected = np.array(counts) * plan.keep_words + sum(counts) * plan.swap_words
-    wanted = np.array(data.draw(st.lists(st.booleans(), min_size=len(counts), max_size=len(counts))))
-    moments = uniform.reconstruct(uniform.design(plan), Tally(expected), wanted)
+    wanted = np.flatnonzero(data.draw(st.lists(st.booleans(), min_size=len(counts), max_size=len(counts))))
+    moments = _reconstructed(uniform.design(plan), Tally.of_symbols(expected), wanted)
     assert moments.value == pytest.approx(truth[wanted].sum(), abs=1e-9 * truth.sum() / plan.retention, rel=1e-9)
 
 
@@ -273,18 +288,18 @@ def test_reconstruct_of_the_whole_domain_is_the_number_of_rows_and_certain(
     counts: list[int], bound: BreachBound
 ) -> None:
     tally = _tally(*counts)
-    moments = uniform.reconstruct(uniform.design(_plan(len(counts), bound)), tally, np.full(len(counts), True))
+    moments = _reconstructed(uniform.design(_plan(len(counts), bound)), tally, range(len(counts)))
     assert moments.value == tally.rows
     assert moments.variance_at(tally.rows) == 0
 
 
 def test_reconstruct_of_no_value_is_zero_and_certain() -> None:
-    moments = uniform.reconstruct(_design(3, "4"), _tally(5, 6, 7), np.full(3, False))
+    moments = _reconstructed(_design(3, "4"), _tally(5, 6, 7), [])
     assert (moments.value, moments.variance_at(0), moments.variance_at(18)) == (0, 0, 0)
 
 
 def test_reconstruct_of_no_rows_is_zero_and_certain() -> None:
-    moments = uniform.reconstruct(_design(3, "4"), _tally(0, 0, 0), _only(1, 3))
+    moments = _reconstructed(_design(3, "4"), _tally(0, 0, 0), [1])
     assert (moments.value, moments.variance_at(0), moments.most) == (0, 0, 0)
 
 
@@ -294,9 +309,9 @@ def test_weights_summed_over_the_rows_are_the_reconstruction(
 ) -> None:
     value = data.draw(st.integers(0, len(counts) - 1))
     design, tally = uniform.design(_plan(len(counts), bound)), _tally(*counts)
-    if_equal, otherwise = uniform.weights(design)
+    if_equal, otherwise = _weights_of_a_value(design, value)
     total = counts[value] * if_equal + (tally.rows - counts[value]) * otherwise
-    moments = uniform.reconstruct(design, tally, _only(value, len(counts)))
+    moments = _reconstructed(design, tally, [value])
     assert moments.value == pytest.approx(total, rel=1e-9, abs=1e-9 * tally.rows / float(design.retention))
 
 
@@ -335,20 +350,39 @@ def test_variance_agrees_with_every_table_that_could_be_published(
     design = _design(domain_size, amplification)
     truth = sum(original in wanted for original in originals)
     mean, variance = _brute_force_moments(design, originals, wanted)
-    base, slope = uniform.count_variance(design, len(originals), len(wanted))
+    moments = _reconstructed(design, _tally(len(originals), *[0] * (domain_size - 1)), wanted)
     assert mean == truth
-    assert base + slope * truth == pytest.approx(float(variance), rel=1e-12, abs=1e-12)
+    assert moments.variance_at(truth) == pytest.approx(float(variance), rel=1e-12, abs=1e-12)
+
+
+def _exact_variance(design: uniform.Design, rows: int, values: int, count: int) -> Fraction:
+    """[c a(1-a) + (R-c) b(1-b)] / p², with a = p + kq and b = kq, in rationals."""
+    other = values * design.swap_probability
+    wanted = design.retention + other
+    return (count * wanted * (1 - wanted) + (rows - count) * other * (1 - other)) / design.retention**2
 
 
 @given(breach_bounds(), st.integers(2, 1000), st.integers(0, 10**6), st.data())
-def test_reconstruct_carries_the_variance_of_count_variance(
+def test_reconstruct_carries_the_variance_of_any_count_of_any_values(
     bound: BreachBound, domain_size: int, rows: int, data: st.DataObject
 ) -> None:
-    values = data.draw(st.integers(1, domain_size - 1))
+    values, count = data.draw(st.integers(1, domain_size - 1)), data.draw(st.integers(0, rows))
     design = uniform.design(_plan(domain_size, bound))
-    tally = _tally(rows, *[0] * (domain_size - 1))
-    moments = uniform.reconstruct(design, tally, np.arange(domain_size) < values)
-    assert (moments.variance_base, moments.variance_slope) == uniform.count_variance(design, rows, values)
+    moments = _reconstructed(design, _tally(rows, *[0] * (domain_size - 1)), range(values))
+    assert moments.variance_at(count) == pytest.approx(float(_exact_variance(design, rows, values, count)), rel=1e-9)
+
+
+@given(breach_bounds(), st.integers(2, 50), st.data())
+def test_variances_are_those_of_the_counts_of_single_values(
+    bound: BreachBound, domain_size: int, data: st.DataObject
+) -> None:
+    plan = _plan(domain_size, bound)
+    rows = data.draw(st.lists(st.integers(0, 10**6), min_size=domain_size, max_size=domain_size))
+    counts = [data.draw(st.integers(0, each)) for each in rows]
+    found = uniform.variances(plan, np.array(rows, dtype=np.float64), np.array(counts, dtype=np.float64))
+    pairs = zip(rows, counts, strict=True)
+    expected = [float(_exact_variance(uniform.design(plan), each, 1, count)) for each, count in pairs]
+    assert found == pytest.approx(expected, rel=1e-9)
 
 
 # Publishing the design
@@ -359,15 +393,15 @@ def test_design_comes_back_from_json(data: st.DataObject, bound: BreachBound) ->
     kind = data.draw(field_types())
     domain = data.draw(domains(kind, max_size=3))
     assume(bound.amplification > 1 + Fraction(1, 2**40))
-    design = uniform.design(uniform.plan(Histogram.of(domain, [1] * len(domain)), bound, None, DRAWS))
-    back = uniform.read_design(json.loads(json.dumps(design.to_json(), allow_nan=False)), kind)
+    design = uniform.design(uniform.plan(Histogram.of(domain, [1] * len(domain)), bound, uniform.Options(), DRAWS))
+    back = uniform.read_design(json.loads(json.dumps(design.to_json(), allow_nan=False)), [kind])
     assert back == design
     assert [type(value) for value in back.domain] == [type(value) for value in domain]
 
 
 def _written_design() -> dict[str, Any]:
     histogram = Histogram(("flu", "none", "cold"), (1, 1, 1))
-    return uniform.design(uniform.plan(histogram, BreachBound("1/3", "2/3"), None, DRAWS)).to_json()
+    return uniform.design(uniform.plan(histogram, BreachBound("1/3", "2/3"), uniform.Options(), DRAWS)).to_json()
 
 
 @pytest.mark.parametrize(
@@ -385,7 +419,7 @@ def _written_design() -> dict[str, Any]:
 )
 def test_read_design_refuses_what_no_plan_could_have_written(damage: dict[str, Any]) -> None:
     with pytest.raises(ReleaseFormatError):
-        uniform.read_design(_written_design() | damage, "string")
+        uniform.read_design(_written_design() | damage, ["string"])
 
 
 def test_read_design_refuses_a_retention_that_its_bound_does_not_allow() -> None:
@@ -393,7 +427,7 @@ def test_read_design_refuses_a_retention_that_its_bound_does_not_allow() -> None
     written = _written_design()
     assert written["retention"] == "1/2"
     with pytest.raises(ReleaseFormatError):
-        uniform.read_design(written | {"retention": "501/1000"}, "string")
+        uniform.read_design(written | {"retention": "501/1000"}, ["string"])
 
 
 @pytest.mark.parametrize(
@@ -401,7 +435,7 @@ def test_read_design_refuses_a_retention_that_its_bound_does_not_allow() -> None
 )
 def test_read_design_refuses_numbers_that_are_none(damage: dict[str, Any]) -> None:
     with pytest.raises(SfumatoError):
-        uniform.read_design(_written_design() | damage, "string")
+        uniform.read_design(_written_design() | damage, ["string"])
 
 
 @pytest.mark.parametrize("key", ["domain", "retention", "prior", "posterior"])
@@ -409,7 +443,7 @@ def test_read_design_needs_every_part(key: str) -> None:
     written = _written_design()
     del written[key]
     with pytest.raises((SfumatoError, KeyError)):
-        uniform.read_design(written, "string")
+        uniform.read_design(written, ["string"])
 
 
 def test_promise_states_the_numbers_of_the_design() -> None:

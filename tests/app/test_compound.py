@@ -1,0 +1,437 @@
+"""Several columns protected as one: what is published of them, how they are asked for, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import itertools
+import random
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from command_line import TEST_KEY, run, succeed, write_csv_rows, write_parquet
+from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, bounds_file, readme_count, refused, spread
+from sfumato import Release
+from sfumato.audit.compound import Entry, check_parts, part_posteriors
+from sfumato.audit.original import verify
+from sfumato.draws import Draws
+from sfumato.errors import InfeasibleError, QueryError
+from sfumato.histogram import Histogram
+from sfumato.mechanisms import small_domain
+from sfumato.plan import choose
+from sfumato.spec import BreachBound
+from slow_counts import SlowRelease, Test, everything
+
+ROLES = ("--compound", "disease,drug")
+DOMAINS = {"disease": ["asthma", "flu", "it's"], "drug": ["none", "pill", "tea", "x / y"]}
+
+WAYS: Mapping[str, tuple[str, ...]] = {
+    "uniform": ("--mechanism", "uniform", *BOUND),
+    "subset": ("--mechanism", "subset", *BOUND),
+    "fine-grain": ("--tolerance", "3", "--objective", "aggregate"),
+    "small-domain": (
+        *("--mechanism", "small-domain", "--prior", "1/5", "--posterior", "1/2"),
+        *("--min-cell", "0", "--accept-marginal-prior"),
+    ),
+}
+"""Mechanisms for compounds. For small domains the prior is below the share of every part, so no part is protected."""
+
+
+def two_columns() -> dict[str, list[Any]]:
+    """Half of the combinations of the declared domains occur, each of them seldom, and their parts more often."""
+    chance = random.Random(2)
+    pairs = itertools.product(("asthma", "flu", "it's"), ("pill", "tea"))
+    held = [pair for pair, count in zip(pairs, (130, 120, 110, 110, 125, 105), strict=True) for _ in range(count)]
+    chance.shuffle(held)
+    return {
+        "sex": chance.choices("FM", k=700),
+        "disease": [disease for disease, _ in held],
+        "age": chance.choices((30, 40, None), k=700),
+        "drug": [drug for _, drug in held],
+    }
+
+
+def with_domains(folder: Path) -> list[str]:
+    """Write the domain files; the options that name them."""
+    for name, values in DOMAINS.items():
+        write_csv_rows(folder / f"{name}.csv", [[value] for value in values])
+    return [option for name in DOMAINS for option in ("--domain", f"{name}={folder / name}.csv")]
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, bool], Path]:
+    """Releases of all ways, with and without declared domains, each made once."""
+    folder = tmp_path_factory.mktemp("compound")
+    table = write_parquet(folder / "table.parquet", two_columns())
+    domains = with_domains(folder)
+
+    @functools.cache
+    def release(way: str, is_declared: bool) -> Path:
+        out = folder / f"{way} {is_declared}"
+        options = [*ROLES, *WAYS[way], *(domains if is_declared else []), "--unsafe-test-key", TEST_KEY]
+        succeed("publish", table, "--out", out, *options)
+        return out
+
+    return release
+
+
+@pytest.fixture
+def made(releases: Callable[[str, bool], Path], way: str, is_declared: bool) -> Path:
+    """The release of the way that a test is about."""
+    return releases(way, is_declared)
+
+
+every_way = pytest.mark.parametrize("way", WAYS)
+both_domains = pytest.mark.parametrize("is_declared", [False, True], ids=["observed", "declared"])
+
+
+# -------------------------------------------------------------------------------------------------------- what is there
+
+
+@every_way
+@both_domains
+def test_domain_has_the_combinations_that_occur_or_all_of_the_declared_ones(made: Path, is_declared: bool) -> None:
+    table = two_columns()
+    declared = list(itertools.product(*DOMAINS.values()))
+    slow = SlowRelease(made)
+    assert slow.domain == (declared if is_declared else sorted(set(zip(table["disease"], table["drug"], strict=True))))
+    assert slow.ours["domain_declared"] is is_declared
+
+
+@every_way
+@both_domains
+def test_that_combinations_are_published_is_told(made: Path, is_declared: bool) -> None:
+    sentence = "The list of combinations of 'disease + drug' was taken from the table"
+    found = succeed("info", made, "--json").json
+    assert found["sensitive"] == "disease + drug"
+    assert found["public"] == ["sex", "age"]
+    assert (sentence in found["promise"]) is not is_declared
+    assert (sentence in (made / "README.md").read_text(encoding="utf-8")) is not is_declared
+
+
+@both_domains
+def test_holder_is_told_beforehand_that_combinations_are_published(desk: Path, is_declared: bool) -> None:
+    table = write_parquet(desk / "table.parquet", two_columns())
+    options = with_domains(desk) if is_declared else []
+    notices = succeed("plan", table, *ROLES, *BOUND, *options).notices
+    told = "the domain of 'disease + drug' was taken from the table, so the release tells which combinations occur"
+    assert any(told in notice for notice in notices) is not is_declared
+
+
+@every_way
+@both_domains
+def test_release_of_a_compound_passes_beside_its_original(made: Path) -> None:
+    found = verify(made, made.parent / "table.parquet")
+    assert [check.name for check in found.checks if not check.passed] == ["fitness"]
+
+
+@pytest.mark.parametrize("is_declared", [False])
+@pytest.mark.parametrize(
+    ("way", "columns"),
+    [
+        ("uniform", ["sex", "disease", "age", "drug"]),
+        ("fine-grain", ["sex", "disease", "age", "drug"]),
+        ("subset", ["sex", "disease + drug", "age"]),
+        ("small-domain", ["sex", "disease", "age", "drug", "cell"]),
+    ],
+)
+def test_columns_stand_where_they_stood(made: Path, columns: list[str]) -> None:
+    slow = SlowRelease(made)
+    assert list(slow.rows[0]) == columns
+    assert "cell" not in columns or len({row["cell"] for row in slow.rows}) > 1
+
+
+# ------------------------------------------------------------------------------------------------------------ questions
+
+
+CONDITIONS: Mapping[str, tuple[Test, Test]] = {
+    "disease = 'it''s'": (lambda each: each["disease"] == "it's", everything),
+    "drug = 'tea' AND sex = 'F'": (lambda each: each["drug"] == "tea", lambda row: row["sex"] == "F"),
+    "disease <> 'flu' AND drug = 'pill' AND age IS NULL": (
+        lambda each: each["disease"] != "flu" and each["drug"] == "pill",
+        lambda row: row["age"] is None,
+    ),
+    "(disease = 'flu' OR drug LIKE 'p%') AND age > 30": (
+        lambda each: each["disease"] == "flu" or each["drug"].startswith("p"),
+        lambda row: row["age"] is not None and row["age"] > 30,
+    ),
+}
+
+
+@every_way
+@both_domains
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_each_column_can_be_asked_for(made: Path, condition: str) -> None:
+    found = Release.open(made).count(where=condition)
+    assert found.value == pytest.approx(float(SlowRelease(made).count(*CONDITIONS[condition])), abs=1e-6)
+
+
+@every_way
+@both_domains
+@pytest.mark.parametrize("groups", [["drug"], ["sex", "drug", "disease"]], ids=str)
+def test_each_column_can_be_grouped_by(made: Path, groups: list[str]) -> None:
+    names = ", ".join(groups)
+    rows = Release.open(made).sql(f"SELECT {names}, COUNT(*) FROM release WHERE disease <> 'flu' GROUP BY {names}").rows
+    slow, expected = SlowRelease(made), dict[tuple[Any, ...], float]()
+    for sex in ("F", "M"):
+        for (disease, drug), count in slow.counts(lambda row, sex=sex: row["sex"] == sex).items():
+            if disease != "flu":
+                key = tuple({"sex": sex, "disease": disease, "drug": drug}[name] for name in groups)
+                expected[key] = expected.get(key, 0.0) + float(count)
+    assert {tuple(values[name] for name in groups): each.value for values, each in rows} == pytest.approx(
+        expected, abs=1e-6
+    )
+
+
+@every_way
+def test_answers_for_machines_have_a_column_for_each_part(releases: Callable[[str, bool], Path], way: str) -> None:
+    sql = "SELECT disease AS d, drug, COUNT(*) AS how_many FROM release GROUP BY drug, disease"
+    made = releases(way, False)
+    found = succeed("query", made, sql, "--json").json
+    assert found["columns"] == ["d", "drug", "how_many", "how_many_se", "how_many_low", "how_many_high"]
+    expected = {value: float(count) for value, count in SlowRelease(made).counts().items()}
+    assert {(row["d"], row["drug"]): row["how_many"] for row in found["rows"]} == pytest.approx(expected, abs=1e-6)
+    assert sum(expected.values()) == pytest.approx(700)
+
+
+@every_way
+@both_domains
+def test_value_of_a_compound_is_a_tuple(made: Path) -> None:
+    release = Release.open(made)
+    expected = SlowRelease(made).counts()["it's", "tea"]
+    assert release.count(("it's", "tea")).value == pytest.approx(float(expected), abs=1e-6)
+    for value in ("it's", ("it's",), ("it's", "poison")):
+        with pytest.raises(QueryError, match=r"is not in the domain of 'disease \+ drug'\.$"):
+            release.count(value)
+
+
+@every_way
+def test_compound_itself_is_no_column_to_ask_about(desk: Path, releases: Callable[[str, bool], Path], way: str) -> None:
+    sentence = refused(desk, "query", releases(way, False), 'SELECT COUNT(*) FROM release WHERE "disease + drug" = 1')
+    assert sentence == "the release has no column 'disease + drug'; it has 'sex', 'age', 'disease', 'drug'."
+
+
+@pytest.mark.parametrize(
+    ("way", "is_declared"),
+    [
+        *((way, False) for way in WAYS),
+        *((way, True) for way in WAYS),
+    ],
+)
+def test_query_in_the_readme_counts_a_combination(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(made)
+    slow = SlowRelease(Path())
+    places = [place for cell in slow.design.get("cells", []) for place in cell["places"]]
+    example = slow.domain[min(places, default=0)]
+    assert readme_count(Path()) == pytest.approx(float(slow.counts()[example]), abs=1e-6)
+
+
+# -------------------------------------------------------------------------------------------------- columns of any kind
+
+
+def three_columns() -> dict[str, list[Any]]:
+    chance = random.Random(5)
+    return {
+        "sex": chance.choices("FM", k=600),
+        "age": chance.choices((31, 45, 60, None), k=600),
+        "day": chance.choices((datetime.date(2024, 1, 1), datetime.date(2024, 2, 1)), k=600),
+        "sick": chance.choices((True, False, None), k=600),
+    }
+
+
+@pytest.mark.parametrize("way", ["uniform", "subset", "fine-grain"])
+@pytest.mark.parametrize(
+    "options",
+    [[], ["--nulls", "drop"], ["--bins", "age=0,50,100"]],
+    ids=["missing values", "without missing values", "ranges"],
+)
+def test_compound_of_three_columns_of_other_types(desk: Path, way: str, options: list[str]) -> None:
+    table = write_parquet(desk / "table.parquet", three_columns())
+    succeed("publish", table, "--out", "release", "--compound", "age,day,sick", *WAYS[way], *options)
+    assert succeed("verify", "release", "--original", table).err == ""
+    slow = SlowRelease(desk / "release")
+    assert all(None not in value for value in slow.domain) is ("drop" in options)
+    rows = Release.open("release").sql("SELECT sick, age, day, COUNT(*) FROM release GROUP BY age, day, sick").rows
+    expected = {value: float(count) for value, count in slow.counts().items()}
+    assert {(each["age"], each["day"], each["sick"]): found.value for each, found in rows} == pytest.approx(
+        expected, abs=1e-6
+    )
+    assert sum(expected.values()) == pytest.approx(len(slow.rows))
+
+
+def test_compound_in_which_something_is_always_missing_can_be_published(desk: Path) -> None:
+    columns = {"sex": ["F", "M", "M"] * 200, "a": ["x", "y", None, None] * 150, "b": [None, None, "u", "v"] * 150}
+    table = write_parquet(desk / "table.parquet", columns)
+    succeed("publish", table, "--out", "release", "--compound", "a,b", *BOUND)
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"a": ["x / y", "x", "z", "z"] * 150, "b": ["w", "y / w", "q", "r"] * 150},
+        {"a": ["(missing)", None, "z", "z"] * 150, "b": ["w", "w", "q", "r"] * 150},
+    ],
+    ids=["slash", "missing"],
+)
+def test_combinations_that_look_alike_are_told_apart(desk: Path, columns: dict[str, list[Any]]) -> None:
+    table = write_parquet(desk / "table.parquet", {"sex": ["F", "M"] * 300, **columns})
+    succeed("publish", table, "--out", "release", "--compound", "a,b", *WAYS["fine-grain"])
+
+
+def test_compound_of_very_many_columns_is_published_or_refused(desk: Path) -> None:
+    """Fourteen columns of thirty values make 4.8e20 combinations, of which thirty occur."""
+    parts = {f"c{number}": [f"v{row % 30}" for row in range(600)] for number in range(14)}
+    table = write_parquet(desk / "table.parquet", {"sex": ["F", "M", "M"] * 200, **parts})
+    outcome = run("publish", table, "--out", "release", "--compound", ",".join(parts), *WAYS["uniform"])
+    assert outcome.code in (0, 2)
+
+
+# ------------------------------------------------------------------------------------------------------ what is refused
+
+
+def example_table(folder: Path) -> Path:
+    """Example 1 of the small-domain paper ten times over, with a column that is true for its four rarest values."""
+    disease = spread(EXAMPLE, 10)
+    flag = ["true" if value in ("x7", "x8", "x9", "x10") else "false" for value in disease]
+    return write_parquet(folder / "table.parquet", {"sex": ["F", "M"] * 210, "disease": disease, "rare": flag})
+
+
+@pytest.mark.parametrize("more", [[], ["--accept-marginal-prior"], ["--breach-limit", "1"]], ids=str)
+def test_cells_that_give_a_single_column_away_are_refused(desk: Path, more: list[str]) -> None:
+    """Four of the six values of the second cell are rare ones: 4/15 and the one that is kept make 13/15."""
+    table = example_table(desk)
+    asked = [*SMALL_DOMAIN, "--merge", "paper", "--plan-file", "plan.json", *more]
+    sentence = refused(desk, "publish", table, "--out", "release", "--compound", "disease,rare", *asked)
+    assert sentence == (
+        "'true' of column 'rare' alone could come to be believed with 13/15 (about 0.867), above 2/3: this mechanism "
+        "protects combinations, not the columns they are made of; choose --mechanism uniform or subset, which cover "
+        "every statement."
+    )
+
+
+@pytest.mark.parametrize("way", ["uniform", "subset"])
+def test_mechanisms_for_every_statement_take_that_compound(desk: Path, way: str) -> None:
+    table = example_table(desk)
+    succeed("publish", table, "--out", "release", "--compound", "disease,rare", *WAYS[way])
+    assert succeed("verify", "release", "--original", table).err == ""
+
+
+def test_column_is_checked_by_the_plan_itself() -> None:
+    """A record is `rare` with 2/21 before, and with 13/15 after it was seen as one of the second cell's rare values."""
+    domain = [(f"x{number}", number > 6) for number in range(1, 11)]
+    bound, paper = BreachBound("1/3", "2/3"), small_domain.Options(small_domain.Merge.PAPER)
+    options = {"small-domain": paper}
+    chosen = choose(
+        Histogram.of(domain, EXAMPLE), bound, Draws.unsafe_test_key(TEST_KEY), "small-domain", options=options
+    )
+    with pytest.raises(InfeasibleError, match=r"^'True' of column 'rare' alone could .* with 13/15 "):
+        check_parts(chosen, bound, ["disease", "rare"])
+    rarer = BreachBound("1/11", "2/3")  # 2/21 is above 1/11: nothing is asked for that share
+    check_parts(chosen, rarer, ["disease", "rare"])
+
+
+@st.composite
+def cells(draw: st.DrawFn) -> list[Entry]:
+    """A cell of combinations of two columns with one retention, or one for each."""
+    values = draw(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), min_size=2, max_size=7, unique=True))
+    one = draw(st.fractions(0, Fraction(9, 10), max_denominator=20))
+    retentions = draw(st.sampled_from([st.just(one), st.fractions(0, Fraction(9, 10), max_denominator=20)]))
+    return [Entry(value, draw(st.integers(1, 20)), draw(retentions)) for value in values]
+
+
+@settings(max_examples=60)
+@given(cells())
+def test_posterior_of_a_column_is_that_of_bayes_rule(cell: list[Entry]) -> None:
+    brute: dict[Any, Fraction] = {}
+    for seen in cell:
+        chances = [
+            entry.count * ((entry is seen) * entry.retention + (1 - entry.retention) / len(cell)) for entry in cell
+        ]
+        for part in {entry.value[0] for entry in cell}:  # type: ignore[index]
+            mine = sum(each for each, entry in zip(chances, cell, strict=True) if entry.value[0] == part)  # type: ignore[index]
+            brute[part] = max(brute.get(part, Fraction(0)), Fraction(mine) / sum(chances))
+    assert dict(part_posteriors(cell, 0)) == brute
+
+
+def test_bounds_for_combinations_are_refused(desk: Path) -> None:
+    table = write_parquet(desk / "table.parquet", two_columns())
+    bounds = bounds_file(desk, {"flu / tea": ("1/5", "1/2")})
+    sentence = refused(desk, "publish", table, "--out", "release", *ROLES, "--bounds", bounds)
+    assert sentence == (
+        "bounds for combinations say nothing about the columns they are made of; ask for a --tolerance, or for one "
+        "bound with --mechanism uniform or subset, which cover every statement."
+    )
+
+
+def test_lists_of_combinations_are_refused(desk: Path) -> None:
+    table = write_parquet(desk / "table.parquet", two_columns())
+    sentence = refused(desk, "publish", table, "--out", "release", *ROLES, *WAYS["subset"], "--subset-form", "list")
+    assert sentence == "sets of a compound are written as bits; leave --subset-form list out."
+
+
+def test_nearly_unique_combinations_are_refused_and_can_be_confirmed(desk: Path) -> None:
+    columns = {"sex": ["F", "M"] * 100, "a": list(range(20)) * 10, "b": [row // 20 for row in range(200)]}
+    table = write_parquet(desk / "table.parquet", columns)
+    asked = ["publish", table, "--out", "release", "--compound", "a,b", *BOUND]
+    sentence = refused(desk, *asked)
+    assert sentence.startswith("the sensitive column 'a + b' is nearly unique (200 of the 200 records")
+    succeed(*asked, "--keep", "a")
+
+
+@pytest.mark.parametrize(
+    ("compound", "words"),
+    [
+        ("disease", "a compound is made of at least two different columns, such as disease,drug."),
+        ("disease,disease", "a compound is made of at least two different columns, such as disease,drug."),
+        ("disease,nothing", "the table has no column 'nothing'; it has 'sex', 'disease', 'age', 'drug'."),
+        ("disease,", "the table has no column ''; it has 'sex', 'disease', 'age', 'drug'."),
+        ("disease, drug", "the table has no column ' drug'; it has 'sex', 'disease', 'age', 'drug'."),
+        ("", "name exactly one sensitive column; 0 were named."),
+        ("sex,disease,age,drug", "no public column is left to publish beside the sensitive one."),
+    ],
+)
+def test_compound_that_is_none_is_refused(desk: Path, compound: str, words: str) -> None:
+    table = write_parquet(desk / "table.parquet", two_columns())
+    for command in (["publish", table, "--out", "release"], ["plan", table]):
+        assert refused(desk, *command, "--compound", compound, *BOUND).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--sensitive", "disease"], "--sensitive and --compound were both given; name all the columns to protect in"),
+        (["--drop", "drug"], "column 'drug' cannot be both sensitive and dropped: give it one role."),
+        (["--identifier", "disease"], "column 'disease' cannot be both sensitive and identifier: give it one role."),
+    ],
+)
+def test_column_of_a_compound_has_no_other_role(desk: Path, options: list[str], words: str) -> None:
+    table = write_parquet(desk / "table.parquet", two_columns())
+    assert refused(desk, "publish", table, "--out", "release", *ROLES, *BOUND, *options).startswith(words)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "disease + drug",
+        "Disease + Drug",
+    ],
+)
+def test_column_named_as_the_compound_is_refused(desk: Path, name: str) -> None:
+    table = write_parquet(desk / "table.parquet", {**two_columns(), name: ["a", "b"] * 350})
+    sentence = refused(desk, "publish", table, "--out", "release", *ROLES, *WAYS["subset"])
+    assert sentence == "the table has a column 'disease + drug', the name of the compound; rename it."
+
+
+def test_name_of_a_column_with_a_comma_is_quoted_in_a_compound(desk: Path) -> None:
+    columns = two_columns()
+    table = write_parquet(
+        desk / "table.parquet", {"sex": columns["sex"], "a,b": columns["disease"], "c": columns["drug"]}
+    )
+    succeed("publish", table, "--out", "release", "--compound", '"a,b",c', *BOUND)
+    assert SlowRelease(desk / "release").names == ["a,b", "c"]

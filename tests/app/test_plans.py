@@ -1,0 +1,337 @@
+"""Plans of every mechanism: what they decide, how they are shown, and the private files that repeat them."""
+
+from __future__ import annotations
+
+import json
+import random
+import stat
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import content, succeed, write_csv, write_parquet
+from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, WAYS, bounds_file, counts_file, patients, refused
+from slow_counts import SlowRelease
+
+NARROW = ("--prior", "1/10", "--posterior", "1/2")
+
+COMMON = {
+    "mechanism",
+    "feasible",
+    "guarantee",
+    "scope",
+    "total",
+    "domain_size",
+    "values",
+    "counts",
+    "predicted",
+    "remarks",
+    "alternatives",
+}
+"""What every plan tells; the exposures stand beside the chosen one."""
+
+
+def planned(desk: Path, counts: Sequence[int], *options: str | Path) -> dict[str, Any]:
+    """The plan for values x1, x2, ... in JSON."""
+    file = counts_file(desk, {f"x{number}": count for number, count in enumerate(counts, 1)})
+    found: dict[str, Any] = succeed("plan", "--counts", file, *options, "--json").json
+    return found
+
+
+# --------------------------------------------------------------------------------------------------------- small-domain
+
+
+def test_plan_of_the_paper_s_example_has_its_two_cells(desk: Path) -> None:
+    """Chaytor and Wang, Example 1 and the examples after it: cells of 36 and 6 records, and a bound of 2.0196."""
+    plan = planned(desk, EXAMPLE, *SMALL_DOMAIN, "--merge", "paper")
+    assert plan.keys() - COMMON == {"balance", "error_bound", "cells", "exposures"}
+    assert (plan["mechanism"], plan["feasible"], plan["guarantee"]) == ("small-domain", True, "marginal-prior")
+    assert (plan["total"], plan["domain_size"], plan["balance"]) == (42, 10, 3)
+    assert plan["counts"] == list(EXAMPLE)
+    assert plan["error_bound"] == pytest.approx(2.0196, abs=5e-5)
+    assert [cell["counts"] for cell in plan["cells"]] == [[12, 8, 6, 4, 4, 2], [1] * 6]
+    assert [cell["values"] for cell in plan["cells"]] == [
+        ["x1", "x2", "x3", "x4", "x5", "x6"],
+        ["x4", "x6", "x7", "x8", "x9", "x10"],
+    ]
+    assert [cell["prior"] for cell in plan["cells"]] == ["1/3", "1/6"]
+    assert [cell["amplification"] for cell in plan["cells"]] == ["4/1", "10/1"]
+    assert [cell["retention"] for cell in plan["cells"]] == ["1/3", "3/5"]
+    assert [cell["error_bound"] for cell in plan["cells"]] == pytest.approx([1.9206, 2.6137], abs=5e-5)
+
+
+MANY = [100 * count for count in EXAMPLE]
+
+
+@pytest.mark.parametrize(
+    ("options", "least"),
+    [
+        ([], 1000),
+        (["--min-cell", "2000"], 2000),
+        (["--min-cell", "4200"], 4200),
+        (["--merge", "variance", "--min-cell", "0"], 0),
+        (["--merge", "paper"], 0),
+        (["--merge", "paper", "--min-cell", "700"], 700),
+    ],
+    ids=["usual", "larger", "everybody", "any size", "paper", "paper, larger"],
+)
+def test_cells_hold_every_record_once_and_are_not_too_small(desk: Path, options: list[str], least: int) -> None:
+    cells = planned(desk, MANY, *SMALL_DOMAIN, *options)["cells"]
+    placed = Counter[str]()
+    for cell in cells:
+        placed.update(dict(zip(cell["values"], cell["counts"], strict=True)))
+        assert sum(cell["counts"]) >= least
+    assert placed == {f"x{number}": count for number, count in enumerate(MANY, 1)}
+    assert len(cells) > 1 or least >= 2000
+
+
+def test_largest_minimum_makes_one_cell_and_says_so(desk: Path) -> None:
+    plan = planned(desk, MANY, *SMALL_DOMAIN, "--min-cell", "4200")
+    assert [cell["counts"] for cell in plan["cells"]] == [MANY]
+    assert any(remark.startswith("one cell of all values is the best here") for remark in plan["remarks"])
+
+
+# ----------------------------------------------------------------------------------------------------------- fine-grain
+
+
+AMPLIFICATIONS = {"x1": ("2/5", "1/2"), "x2": ("1/4", "1/2"), "x3": ("2/21", "1/2"), "x4": ("1/19", "1/2")}
+"""Bounds with the amplifications 3/2, 3, 19/2 and 18."""
+
+
+def test_plan_of_one_bound_for_each_value_has_a_retention_for_each(desk: Path) -> None:
+    """With x1 never kept, the others may be kept by 1/3 each: (1/4 * 1/4) + 3 * (1/4 * (1/3 + 1/6)) is 7/16."""
+    plan = planned(desk, [5] * 4, "--bounds", bounds_file(desk, AMPLIFICATIONS))
+    own = {"direction", "objective", "retention", "amplification", "record_utility", "aggregate_error", "shadow_price"}
+    assert plan.keys() - COMMON == own | {"reason", "exposures"}
+    assert (plan["mechanism"], plan["guarantee"], plan["direction"]) == ("fine-grain", "any-prior", "upward")
+    assert plan["retention"] == {"x1": "0/1", "x2": "1/3", "x3": "1/3", "x4": "1/3"}
+    assert plan["amplification"] == {"x1": "3/2", "x2": "3/1", "x3": "19/2", "x4": "18/1"}
+    assert plan["record_utility"] == 0.4375
+    assert plan["shadow_price"].keys() == {"x1", "x2", "x3", "x4"}
+    assert plan["aggregate_error"] > 0
+    assert plan["alternatives"] == []
+
+
+def test_shadow_price_is_what_a_wider_bound_gains(desk: Path) -> None:
+    """One amplification at a time raised by a thousandth; with a posterior of 1/2, g has the prior 1 / (1 + g)."""
+    plan = planned(desk, [5] * 4, "--bounds", bounds_file(desk, AMPLIFICATIONS))
+    for value, written in plan["amplification"].items():
+        more = Fraction(written) + Fraction(1, 1000)
+        wider = bounds_file(desk, {**AMPLIFICATIONS, value: (str(1 / (1 + more)), "1/2")})
+        gain = planned(desk, [5] * 4, "--bounds", wider)["record_utility"] - plan["record_utility"]
+        assert gain == pytest.approx(plan["shadow_price"][value] / 1000, rel=1e-2, abs=1e-9)
+    assert plan["shadow_price"]["x1"] > 0
+
+
+def test_plan_for_counts_keeps_fewer_records_and_has_no_shadow_price(desk: Path) -> None:
+    options = ("--bounds", bounds_file(desk, AMPLIFICATIONS), "--direction", "both")
+    record, counts = planned(desk, [5] * 4, *options), planned(desk, [5] * 4, *options, "--objective", "aggregate")
+    assert (record["objective"], counts["objective"]) == ("record", "aggregate")
+    assert "shadow_price" not in counts
+    assert counts["aggregate_error"] < record["aggregate_error"]
+    assert counts["record_utility"] < record["record_utility"]
+
+
+def test_plan_in_both_directions_keeps_fewer_records(desk: Path) -> None:
+    bounds = bounds_file(desk, AMPLIFICATIONS)
+    upward, both = (planned(desk, [5] * 4, "--bounds", bounds, "--direction", each) for each in ("upward", "both"))
+    assert both["direction"] == "both"
+    assert both["record_utility"] < upward["record_utility"]
+    assert any("kept from rising, not from falling" in remark for remark in upward["remarks"])
+    assert not any("kept from rising" in remark for remark in both["remarks"])
+
+
+def test_values_without_a_bound_are_named_and_have_no_amplification(desk: Path) -> None:
+    plan = planned(desk, [5] * 4, "--bounds", bounds_file(desk, {"x2": ("1/4", "1/2")}))
+    assert plan["amplification"] == {"x1": None, "x2": "3/1", "x3": None, "x4": None}
+    assert any(remark.startswith("without a bound") and "'x1', 'x3', 'x4'" in remark for remark in plan["remarks"])
+
+
+def test_tolerance_makes_bounds_of_shares_in_hundredths(desk: Path) -> None:
+    """Of 1280 records, 370 are 28 hundredths and 270 are 21: from 7/25 to 14/25 the odds rise by 36/11; a half has no
+    bound, because twice that is certain.
+    """
+    plan = planned(desk, [370, 640, 270], "--tolerance", "2")
+    assert plan["amplification"] == {"x1": "36/11", "x2": None, "x3": "79/29"}
+
+
+# ------------------------------------------------------------------------------------------- sets, and the alternatives
+
+
+def test_plan_of_sets_has_their_size_and_chances(desk: Path) -> None:
+    """Of 20 values with amplification 9, sets of 2: they hold the true one with 9 * 2 / (9 * 2 + 18) = 1/2."""
+    plan = planned(desk, [50] * 20, *NARROW, "--mechanism", "subset")
+    own = {"subset_size", "hold_probability", "other_probability", "amplification"}
+    assert plan.keys() - COMMON == own | {"exposures"}
+    assert (plan["subset_size"], plan["hold_probability"], plan["amplification"]) == (2, "1/2", "9/1")
+    assert plan["other_probability"] == "3/38"
+
+
+def test_named_mechanism_lists_the_others_as_alternatives(desk: Path) -> None:
+    plan = planned(desk, [50] * 20, *NARROW, "--mechanism", "uniform")
+    assert "reason" not in plan
+    assert [(each["mechanism"], each["guarantee"]) for each in plan["alternatives"]] == [
+        ("subset", "any-prior"),
+        ("small-domain", "marginal-prior"),
+    ]
+    for each in plan["alternatives"]:
+        assert each.keys() >= COMMON
+        assert (each["total"], each["alternatives"]) == (1000, [])
+
+
+def test_automatic_choice_has_the_least_error_and_says_so_in_one_line(desk: Path) -> None:
+    plan = planned(desk, [500] * 20, *NARROW)
+    assert plan["mechanism"] == "subset"
+    assert plan["reason"].startswith("subset has the smallest predicted error of the mechanisms that give this")
+    assert "\n" not in plan["reason"]
+    errors = {each["mechanism"]: each["predicted"]["relative_error"] for each in [plan, *plan["alternatives"]]}
+    assert errors["subset"].keys() == {"0.001", "0.005", "0.01"}
+    assert all(errors["subset"][share] < errors["uniform"][share] for share in errors["subset"])
+
+
+@pytest.mark.parametrize("counts", [EXAMPLE, [500] * 20, [1000] * 200], ids=["paper", "even", "many"])
+@pytest.mark.parametrize("guarantee", [[], ["--guarantee", "any-prior"]], ids=["not named", "any-prior"])
+def test_automatic_choice_covers_any_prior_unless_less_was_asked_for(
+    desk: Path, counts: Sequence[int], guarantee: list[str]
+) -> None:
+    plan = planned(desk, counts, *BOUND, *guarantee)
+    assert plan["mechanism"] in ("uniform", "subset")
+    assert plan["guarantee"] == "any-prior"
+    assert plan["reason"]
+    assert "small-domain" in [each["mechanism"] for each in plan["alternatives"]]
+
+
+def test_automatic_choice_may_be_for_the_marginal_prior_where_that_was_asked_for(desk: Path) -> None:
+    plan = planned(desk, [1000] * 200, *BOUND, "--guarantee", "marginal-prior")
+    assert (plan["mechanism"], plan["guarantee"]) == ("small-domain", "marginal-prior")
+    assert plan["reason"].startswith("small-domain has the smallest predicted error")
+    assert {each["mechanism"] for each in plan["alternatives"]} == {"uniform", "subset"}
+
+
+def test_plan_for_people_shows_the_reason_and_every_mechanism(desk: Path) -> None:
+    outcome = succeed("plan", "--counts", counts_file(desk, dict.fromkeys("abcdefghijklmnopqrst", 500)), *BOUND)
+    assert any("smallest predicted error" in notice for notice in outcome.notices)
+    for words in ("mechanism subset, guarantee any-prior", "sets of", "uniform", "small-domain", "marginal-prior"):
+        assert words in outcome.words
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--merge", "paper", *SMALL_DOMAIN], "2 cells of 6 values"),
+        (["--tolerance", "3"], "a record keeps its value with probability"),
+        (["--mechanism", "uniform", *BOUND], "retention 3/13, amplification 4/1"),
+    ],
+    ids=["small-domain", "fine-grain", "uniform"],
+)
+def test_plan_for_people_sums_up_what_was_decided(desk: Path, options: list[str], words: str) -> None:
+    file = counts_file(desk, {f"x{number}": count for number, count in enumerate(EXAMPLE, 1)})
+    assert words in succeed("plan", "--counts", file, *options).words
+
+
+def test_plan_of_a_table_is_the_plan_of_its_counts(desk: Path) -> None:
+    table = write_parquet(desk / "patients.parquet", patients())
+    found = succeed(
+        "plan", table, "--sensitive", "disease", "--drop", "drug", *WAYS["small-domain"][:-1], "--json"
+    ).json
+    counted = Counter(patients()["disease"])
+    file = counts_file(desk, {name or "": counted[name] for name in found["values"]})
+    expected = succeed("plan", "--counts", file, *WAYS["small-domain"][:-1], "--json").json
+    assert [each["column"] for each in found.pop("exposures")] == ["sex", "age", "ward"]
+    assert expected.pop("exposures") == []
+    assert found == expected
+
+
+# ----------------------------------------------------------------------------------------------------------- plan files
+
+
+def publishing(table: Path, out: str, way: str, *options: str) -> list[str]:
+    return ["publish", str(table), "--out", out, "--sensitive", "disease", *WAYS[way], "--drop", "drug", *options]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_plan_file_repeats_the_same_bytes_and_names_the_mechanism(desk: Path, way: str) -> None:
+    table = write_parquet(desk / "patients.parquet", patients())
+    succeed(*publishing(table, "one", way, "--plan-file", "plan.json"))
+    kept = (desk / "plan.json").read_bytes()
+    plan = json.loads(kept)
+    assert (plan["sfumato_plan"], plan["mechanism"]) == (2, way.partition(" ")[0])
+    assert stat.S_IMODE((desk / "plan.json").stat().st_mode) == 0o600
+    succeed(*publishing(table, "two", way, "--plan-file", "plan.json"))
+    assert content(desk / "one") == content(desk / "two")
+    assert (desk / "plan.json").read_bytes() == kept
+
+
+def automatic(table: Path, out: str, *options: str) -> list[str]:
+    """Publish a table of 20 values, for which sets are best."""
+    return ["publish", str(table), "--out", out, "--sensitive", "code", *BOUND, "--plan-file", "plan.json", *options]
+
+
+@pytest.fixture
+def codes(desk: Path) -> Path:
+    chance = random.Random(7)
+    columns = {"sex": chance.choices("FM", k=2000), "code": [f"c{row % 20:02d}" for row in range(2000)]}
+    return write_csv(desk / "codes.csv", columns)
+
+
+def test_plan_file_remembers_the_automatic_choice(desk: Path, codes: Path) -> None:
+    succeed(*automatic(codes, "one"))
+    plan = json.loads((desk / "plan.json").read_text())
+    assert plan["mechanism"] == "subset"
+    (desk / "plan.json").write_text(json.dumps({**plan, "mechanism": "uniform"}))
+    succeed(*automatic(codes, "two"))
+    assert SlowRelease(desk / "two").ours["mechanism"] == "uniform"
+
+
+def test_plan_file_of_the_first_format_means_uniform_perturbation(desk: Path, codes: Path) -> None:
+    succeed(*automatic(codes, "one"))
+    plan = json.loads((desk / "plan.json").read_text())
+    first = {name: plan[name] for name in ("warning", "key", "is_test", "fingerprint", "request")}
+    (desk / "plan.json").write_text(json.dumps({"sfumato_plan": 1, **first}))
+    succeed(*automatic(codes, "two"))
+    assert SlowRelease(desk / "two").ours["mechanism"] == "uniform"
+    (desk / "plan.json").write_text(json.dumps({**plan, "mechanism": "uniform"}))
+    succeed(*automatic(codes, "three"))
+    assert content(desk / "two") == content(desk / "three")
+
+
+@pytest.mark.parametrize("mechanism", ["magic", "fine-grain", 7, None], ids=str)
+def test_plan_file_of_a_mechanism_that_cannot_be_used_is_refused(desk: Path, codes: Path, mechanism: Any) -> None:
+    succeed(*automatic(codes, "one"))
+    plan = json.loads((desk / "plan.json").read_text())
+    (desk / "plan.json").write_text(json.dumps({**plan, "mechanism": mechanism}))
+    assert "mechanism" in refused(desk, *automatic(codes, "two"))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--guarantee", "marginal-prior"],
+        ["--mechanism", "subset"],
+        ["--subset-form", "list"],
+        ["--merge", "paper"],
+    ],
+    ids=str,
+)
+def test_plan_file_belongs_to_one_request(desk: Path, codes: Path, options: list[str]) -> None:
+    succeed(*automatic(codes, "one"))
+    sentence = refused(desk, *automatic(codes, "two", *options))
+    assert sentence.startswith("the plan file belongs to another request on this table")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--subset-form", "list"],
+        ["--merge", "paper"],
+    ],
+    ids=str,
+)
+def test_automatic_choice_with_options_can_be_repeated(desk: Path, codes: Path, options: list[str]) -> None:
+    succeed(*automatic(codes, "one", *options))
+    succeed(*automatic(codes, "two", *options))
+    assert content(desk / "one") == content(desk / "two")

@@ -1,0 +1,198 @@
+"""What a release says, computed slowly: plain Python from `data.parquet` and `datapackage.json`, without the package.
+
+Every estimator here is written down from its definition, so that a mistake in the package does not repeat itself.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+Row = Mapping[str, Any]
+Value = tuple[Any, ...]
+Test = Callable[[Row], bool | None]
+
+READ: Mapping[str, Callable[[Any], Any]] = {
+    "date": datetime.date.fromisoformat,
+    "datetime": datetime.datetime.fromisoformat,
+    "number": float,
+}
+
+
+def everything(row: Row) -> bool:
+    """The condition that every row meets."""
+    return True
+
+
+class SlowRelease:
+    """A release in memory: its rows, and its domain as tuples of one value for each sensitive column."""
+
+    def __init__(self, folder: Path) -> None:
+        written = json.loads((folder / "datapackage.json").read_text(encoding="utf-8"))
+        self.ours: dict[str, Any] = written["sfumato"]
+        self.design: dict[str, Any] = self.ours["design"]
+        self.names: list[str] = self.ours["sensitive"]
+        self.rows: list[dict[str, Any]] = pq.read_table(folder / "data.parquet").to_pylist()
+        self.domain: list[Value] = [self._value(each) for each in self.design["domain"]]
+
+    def _value(self, written: Any) -> Value:
+        several = written if len(self.names) > 1 else [written]
+        kinds = zip(several, self.ours["types"], strict=True)
+        return tuple(None if each is None else READ.get(kind, lambda same: same)(each) for each, kind in kinds)
+
+    @property
+    def public(self) -> list[str]:
+        """The public columns."""
+        shown = {*self.names, " + ".join(self.names), self.ours.get("cell_column")}
+        return [name for name in self.rows[0] if name not in shown]
+
+    def count(self, is_wanted: Test = everything, is_counted: Test = everything) -> Fraction:
+        """The unbiased count of the records that meet a condition on sensitive columns and one on public columns."""
+        found = self.counts(is_counted)
+        wanted = [value for value in self.domain if is_wanted(dict(zip(self.names, value, strict=True)))]
+        return sum((found[value] for value in wanted), Fraction(0))
+
+    def counts(self, is_counted: Test = everything) -> dict[Value, Fraction]:
+        """The unbiased count of each value of the domain."""
+        rows = [row for row in self.rows if is_counted(row)]
+        mechanism = self.ours["mechanism"]
+        if mechanism == "subset":
+            found = self._by_members(rows)
+        elif mechanism == "fine-grain":
+            found = self._by_elimination(rows)
+        else:
+            found = self._by_cells(rows)
+        return dict(zip(self.domain, found, strict=True))
+
+    # ------------------------------------------------------------------------------------------------------- estimators
+
+    @property
+    def cells(self) -> list[tuple[list[int], Fraction]]:
+        """The places and the retention of each cell."""
+        if self.ours["mechanism"] == "uniform":
+            return [(list(range(len(self.domain))), Fraction(self.design["retention"]))]
+        return [(each["places"], Fraction(each["retention"])) for each in self.design["cells"]]
+
+    def shown(self, rows: Sequence[Row]) -> dict[tuple[int, int], int]:
+        """How many rows show each cell and place."""
+        column = self.ours.get("cell_column")
+        places = {value: place for place, value in enumerate(self.domain)}
+        found: dict[tuple[int, int], int] = {}
+        for row in rows:
+            key = (0 if column is None else row[column], places[tuple(row[name] for name in self.names)])
+            found[key] = found.get(key, 0) + 1
+        return found
+
+    def _by_cells(self, rows: Sequence[Row]) -> list[Fraction]:
+        """A row shows its own value with p + q and another with q: o = p c + q R, solved for c, cell by cell."""
+        shown = self.shown(rows)
+        found = [Fraction(0)] * len(self.domain)
+        for number, (places, retention) in enumerate(self.cells):
+            total = sum(count for (cell, _), count in shown.items() if cell == number)
+            swap = (1 - retention) / len(places)
+            for place in places:
+                found[place] += (shown.get((number, place), 0) - swap * total) / retention
+        return found
+
+    def members(self, row: Row) -> set[int]:
+        """The places that the set of a row holds."""
+        shown = row[" + ".join(self.names)]
+        if self.design["form"] == "list":
+            assert len(set(shown)) == len(shown)
+            return {self.domain.index((value,)) for value in shown}
+        bits = "".join(f"{byte:08b}" for byte in shown)
+        assert "1" not in bits[len(self.domain) :]
+        return {place for place, bit in enumerate(bits) if bit == "1"}
+
+    def _by_members(self, rows: Sequence[Row]) -> list[Fraction]:
+        """A set holds its own value with a and another with b: o = a c + b (R - c), solved for c."""
+        size, hold = len(self.domain), Fraction(self.design["hold_probability"])
+        other = (self.design["subset_size"] - hold) / (size - 1)
+        counts = [0] * size
+        for row in rows:
+            for place in self.members(row):
+                counts[place] += 1
+        return [(count - other * len(rows)) / (hold - other) for count in counts]
+
+    def _by_elimination(self, rows: Sequence[Row]) -> list[Fraction]:
+        """Solve o_y = sum over x of P(y|x) c_x, by Gauss and Jordan in fractions."""
+        size, shown = len(self.domain), self.shown(rows)
+        kept = [Fraction(each) for each in self.design["retentions"]]
+        lines = [
+            [(kept[true] if true == seen else 0) + (1 - kept[true]) / size for true in range(size)]
+            + [Fraction(shown.get((0, seen), 0))]
+            for seen in range(size)
+        ]
+        for column in range(size):
+            pivot = next(line for line in range(column, size) if lines[line][column])
+            lines[column], lines[pivot] = lines[pivot], lines[column]
+            lines[column] = [each / lines[column][column] for each in lines[column]]
+            for line in range(size):
+                if line != column:
+                    factor = lines[line][column]
+                    lines[line] = [a - factor * b for a, b in zip(lines[line], lines[column], strict=True)]
+        return [line[-1] for line in lines]
+
+    # ------------------------------------------------------------------------------------ estimators that use all cells
+
+    def cell_shares(self) -> dict[tuple[int, int], float]:
+        """Which part of each value's records is in each cell: published, or estimated from all rows."""
+        entries: dict[tuple[int, int], float] = {}
+        shown = self.shown(self.rows)
+        for number, (places, retention) in enumerate(self.cells):
+            total = sum(count for (cell, _), count in shown.items() if cell == number)
+            for index, place in enumerate(places):
+                if "counts" in self.design.get("cells", [{}])[0]:
+                    count = self.design["cells"][number]["counts"][index]
+                else:
+                    count = float((shown.get((number, place), 0) - total * (1 - retention) / len(places)) / retention)
+                entries[number, place] = max(float(count), 0.0)
+        shares = {}
+        for (number, place), count in entries.items():
+            mine = [each for (_, other), each in entries.items() if other == place]
+            shares[number, place] = count / sum(mine) if sum(mine) else 1 / len(mine)
+        return shares
+
+    def _matrix(self) -> tuple[list[tuple[int, int]], Any]:
+        """The expected number of each cell and place for one record of each value."""
+        shares, entries, lines = self.cell_shares(), [], []
+        for number, (places, retention) in enumerate(self.cells):
+            for seen in places:
+                line = np.zeros(len(self.domain))
+                for true in places:
+                    line[true] = float((true == seen) * retention + (1 - retention) / len(places))
+                    line[true] *= shares[number, true]
+                entries.append((number, seen))
+                lines.append(line)
+        return entries, np.array(lines)
+
+    def iterated(self, is_counted: Test = everything, steps: int = 10_000, tolerance: float = 1e-9) -> Any:
+        """Iterative Bayes over all cells: the counts under which the rows are likeliest, from an even start."""
+        rows = [row for row in self.rows if is_counted(row)]
+        entries, matrix = self._matrix()
+        shown = self.shown(rows)
+        seen = np.array([shown.get(each, 0) for each in entries], dtype=np.float64)
+        held = np.full(len(self.domain), len(rows) / len(self.domain))
+        for _ in range(steps):
+            expected = matrix @ held
+            after = held * (matrix.T @ np.divide(seen, expected, out=np.zeros_like(seen), where=expected > 0))
+            moved, held = np.abs(after - held).max(), after
+            if moved <= tolerance * len(rows):
+                break
+        return held
+
+    def least_squares(self, is_counted: Test = everything) -> Any:
+        """Least squares over all cells, each line weighed by the variance that a hundred steps of Bayes expect."""
+        rows = [row for row in self.rows if is_counted(row)]
+        entries, matrix = self._matrix()
+        shown = self.shown(rows)
+        seen = np.array([shown.get(each, 0) for each in entries], dtype=np.float64)
+        weights = 1 / np.sqrt(matrix @ self.iterated(is_counted, steps=100, tolerance=0))
+        return np.linalg.lstsq(matrix * weights[:, None], seen * weights, rcond=None)[0]
