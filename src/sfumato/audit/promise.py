@@ -118,7 +118,7 @@ def cell_laws(ours: Mapping[str, Any]) -> tuple[CellLaw, ...]:
     """The laws of a release that shows one value for each record, from the rationals of its manifest."""
     design, size = ours["design"], len(ours["design"]["domain"])
     if ours["mechanism"] == "uniform":
-        laws = [CellLaw.of(range(size), [exact(design["retention"])] * size)]
+        laws = [CellLaw.of(range(size), [_coin(design)] * size)]
     elif ours["mechanism"] == "fine-grain":
         laws = [CellLaw.of(range(size), [exact(each) for each in design["retentions"]])]
     elif ours["mechanism"] == "small-domain":
@@ -132,7 +132,15 @@ def _small_cell(cell: Mapping[str, Any], domain_size: int) -> CellLaw:
     places = [int(place) for place in cell["places"]]
     if len(set(places)) != len(places) or not set(places) <= set(range(domain_size)):
         raise ReleaseFormatError("a cell of the design holds what is not in the domain.")
-    return CellLaw.of(places, [exact(cell["retention"])] * len(places))
+    return CellLaw.of(places, [_coin(cell)] * len(places))
+
+
+def _coin(design: Mapping[str, Any]) -> Fraction:
+    """A retention that keeps some records and not all."""
+    retention = exact(design["retention"])
+    if not 0 < retention < 1:
+        raise ReleaseFormatError("the design is no law of probability that protects anything.")
+    return retention
 
 
 def set_law(ours: Mapping[str, Any]) -> SetLaw:
