@@ -1,0 +1,39 @@
+"""Caps on the share of a value in a bucket, in exact numbers.
+
+A cap is a rational in (0, 1]: in a bucket of S records, at most floor(cap * S) may hold the value. The floors are taken
+in integers, because doubles get some wrong: 0.58 * 50 is 28.999... there, and 29 here.
+
+Notation: f'_i = cap, o_i = count, |T| = total, c_i(S) = floors[value, size], a = factor, c = offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+
+
+def linear_caps(counts: Sequence[int], factor: Fraction, offset: Fraction) -> tuple[Fraction, ...]:
+    """The cap min(1, factor * share + offset) of every value."""
+    total = sum(counts)
+    return tuple(min(Fraction(1), factor * Fraction(count, total) + offset) for count in counts)
+
+
+def largest_share(cap: Fraction, size: int) -> int:
+    """How many records of a bucket of this size may hold the value."""
+    return cap.numerator * size // cap.denominator
+
+
+def least_size(cap: Fraction) -> int:
+    """The size of the smallest bucket that may hold the value at all: ceil(1 / cap)."""
+    return -(-cap.denominator // cap.numerator)
+
+
+def floors(caps: Sequence[Fraction], sizes: Sequence[int]) -> Integers:
+    """Take floor(cap * size) for every value (row) and size (column); equal caps are worked out once."""
+    rows = {cap: [largest_share(cap, size) for size in sizes] for cap in set(caps)}
+    return np.array([rows[cap] for cap in caps], dtype=np.int64).reshape(len(caps), len(sizes))

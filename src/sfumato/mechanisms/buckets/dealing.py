@@ -1,0 +1,241 @@
+"""Which bucket a record goes to: a closed form of its value and its slot among the records of that value.
+
+The buckets of one size are dealt in tranches. In a tranche the records stand in a row, value after value, and the
+record at position p goes to bucket p modulo the number of buckets. So every bucket gets exactly its size, and of each
+value the floor or the ceiling of its share: a value with v records in b buckets comes to at most ceil(v / b) <= c(S) in
+each, as long as v <= c(S) * b. Nothing is remembered between records, so batches can be dealt in any order.
+
+`round_robin` deals each size in one tranche, in the order of the values: neighbouring buckets look alike. `mixed` deals
+it in many, each with an order of its own, and lets tranches trade records first: buckets differ as much as chance will
+have it, and the caps hold as exactly. Slots must be shuffled by the caller: slots in file order would reveal who is
+where.
+
+Source: Wang 2014, eq. (4.1) and Lemma 3, for `round_robin`; `mixed` is ours.
+Notation: S = sizes, b = buckets, v = counts, c(S) = floors.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sfumato.mechanisms.buckets.caps import Integers
+from sfumato.mechanisms.buckets.setting import Assignment, Setting
+
+MOST_TRANCHES = 256  # of one size
+LEAST_BUCKETS = 4  # in a tranche, where there are several
+TABLE_BITS = 4
+MOST_CELLS = 2**22  # tranches times values: what the closed form keeps in memory
+
+
+@dataclass(frozen=True, slots=True)
+class Tranche:
+    """Some of the buckets of one size."""
+
+    size: int
+    buckets: int
+
+
+@dataclass(frozen=True, eq=False)
+class Dealing:
+    """How many records of each value (column) each tranche (row) holds, and where in its row of records they start."""
+
+    tranches: tuple[Tranche, ...]
+    counts: Integers
+    starts: Integers
+
+    @cached_property
+    def buckets(self) -> Integers:
+        """The number of buckets of every tranche."""
+        return np.array([tranche.buckets for tranche in self.tranches], dtype=np.int64)
+
+    @property
+    def sizes(self) -> Integers:
+        """The size of every bucket, by its number."""
+        return np.repeat([tranche.size for tranche in self.tranches], self.buckets)
+
+    def bucket_of(self, values: Integers, slots: Integers) -> Integers:
+        """The bucket numbers of records, by value and by slot (0 .. count - 1) among the records of the value."""
+        shift, run = self._runs[1], self._run_of(self._first_slots[values] + slots)
+        tranche = run % len(self.tranches)
+        buckets = self.buckets[tranche]
+        numbers: Integers = self._first_buckets[tranche] + (shift[run] + slots) % buckets
+        return numbers
+
+    def _run_of(self, places: Integers) -> Integers:
+        """The run of each place in the row of all slots: a table leads nearly there, and steps the rest of the way."""
+        run, ends = self._table.take(places >> TABLE_BITS), self._run_ends
+        behind = np.flatnonzero(ends.take(run) <= places)
+        while len(behind):
+            run[behind] += 1
+            behind = behind[ends.take(run[behind]) <= places[behind]]
+        return run
+
+    @cached_property
+    def _run_ends(self) -> Integers:
+        return np.append(self._runs[0][1:], int(self.counts.sum()))
+
+    @cached_property
+    def _table(self) -> Integers:
+        """The run of every sixteenth place."""
+        first = self._runs[0]
+        steps = np.arange(0, int(self.counts.sum()) + 1, 1 << TABLE_BITS)
+        table: Integers = np.searchsorted(first, steps, side="right") - 1
+        return table
+
+    @cached_property
+    def _first_slots(self) -> Integers:
+        """Slots of all values in one row: where those of each value begin."""
+        held = self.counts.sum(axis=0)
+        first: Integers = np.cumsum(held) - held
+        return first
+
+    @cached_property
+    def _first_buckets(self) -> Integers:
+        first: Integers = np.cumsum(self.buckets) - self.buckets
+        return first
+
+    @cached_property
+    def _runs(self) -> tuple[Integers, Integers]:
+        """For each value and tranche, where its slots begin, and what takes a slot to its position in the tranche."""
+        before = np.cumsum(self.counts, axis=0) - self.counts
+        return (before + self._first_slots).T.ravel(), (self.starts - before).T.ravel()
+
+    @cached_property
+    def _lines(self) -> tuple[Integers, Integers, Integers]:
+        """For each tranche and value that meet: the tranche, the value, and how many buckets they meet in."""
+        tranches, values = np.nonzero(self.counts)
+        return tranches, values, np.minimum(self.counts[tranches, values], self.buckets[tranches])
+
+    @property
+    def size(self) -> int:
+        """How many pairs of a bucket and a value there are that meet."""
+        return int(self._lines[2].sum())
+
+    def entries(self, most: int) -> Iterator[tuple[Integers, Integers, Integers]]:
+        """Bucket number, value and count, for each bucket and value that meet; about `most` at a time.
+
+        The records of a value in a tranche go round its buckets from where they start: each bucket gets one for every
+        whole round, and the first ones another.
+        """
+        ends = np.cumsum(self._lines[2])
+        start = 0
+        while start < len(ends):
+            reached = ends[start - 1] if start else 0
+            stop = max(int(np.searchsorted(ends, reached + most, side="right")), start + 1)
+            yield self._entries(*(column[start:stop] for column in self._lines))
+            start = stop
+
+    def _entries(self, tranches: Integers, values: Integers, lengths: Integers) -> tuple[Integers, Integers, Integers]:
+        counts, buckets = self.counts[tranches, values], self.buckets[tranches]
+        lines = np.repeat(np.arange(len(lengths)), lengths)
+        turn = np.arange(len(lines)) - (np.cumsum(lengths) - lengths)[lines]
+        rounds, more = np.divmod(counts, buckets)
+        first = self.starts[tranches, values]
+        numbers = self._first_buckets[tranches][lines] + (first[lines] + turn) % buckets[lines]
+        return numbers, values[lines], rounds[lines] + (turn < more[lines])
+
+    @property
+    def in_the_clear(self) -> int:
+        """How many records are in buckets of one value, which tell that value of each of them."""
+        sizes = np.array([tranche.size for tranche in self.tranches], dtype=np.int64)[:, None]
+        rounds, more = np.divmod(self.counts, self.buckets[:, None])
+        whole = np.where(rounds == sizes, self.buckets[:, None], np.where(rounds == sizes - 1, more, 0))
+        return int((whole * sizes).sum())
+
+    def holdings(self, most: int | None = None) -> Iterator[Integers]:
+        """How many records of each value (column) every bucket (row) holds, tranche after tranche.
+
+        With `most`, only so many buckets of each tranche.
+        """
+        for tranche, counts, starts in zip(self.tranches, self.counts, self.starts, strict=True):
+            bucket = np.arange(tranche.buckets if most is None else min(most, tranche.buckets))[:, None]
+            ends = starts + counts
+            yield (ends - 1 - bucket) // tranche.buckets - (starts - 1 - bucket) // tranche.buckets
+
+
+def round_robin(assignment: Assignment) -> Dealing:
+    """Deal each size in one tranche, in the order of the values; the first record goes to bucket 1, as in eq. (4.1)."""
+    counts = assignment.records.T
+    starts = 1 + np.cumsum(counts, axis=1) - counts
+    return Dealing(tuple(Tranche(size, count) for size, count in assignment.setting), counts, starts)
+
+
+def tranches_of(setting: Setting, values: int) -> tuple[Tranche, ...]:
+    """Divide the buckets of each size into tranches for `mixed`, as evenly as possible."""
+    most = max(1, min(MOST_TRANCHES, MOST_CELLS // (values * len(setting.pairs))))
+    return tuple(tranche for size, count in setting for tranche in _tranches(size, count, most))
+
+
+def _tranches(size: int, count: int, most: int) -> list[Tranche]:
+    number = max(1, min(most, count // LEAST_BUCKETS))
+    edges = [count * place // number for place in range(number + 1)]
+    return [Tranche(size, after - before) for before, after in itertools.pairwise(edges)]
+
+
+def mixed(assignment: Assignment, floors: Integers, tranches: tuple[Tranche, ...], orders: Integers) -> Dealing:
+    """Deal each tranche in its own order of the values, after trades between tranches of the same size.
+
+    `floors[value, size]` are those of the setting's sizes; `orders[tranche]` is a random permutation of the values.
+    """
+    sizes = [tranche.size for tranche in tranches]
+    counts = np.zeros((len(tranches), len(floors)), dtype=np.int64)
+    for column, (size, _) in enumerate(assignment.setting):
+        chosen = slice(sizes.index(size), sizes.index(size) + sizes.count(size))
+        buckets = np.array([tranche.buckets for tranche in tranches[chosen]], dtype=np.int64)
+        shares = _shares(assignment.records[:, column], buckets)
+        _trade(shares, buckets[:, None] * floors[:, column], orders[chosen])
+        counts[chosen] = shares
+    ordered = np.take_along_axis(counts, orders, axis=1)
+    starts = np.zeros_like(counts)
+    np.put_along_axis(starts, orders, np.cumsum(ordered, axis=1) - ordered, axis=1)
+    return Dealing(tranches, counts, starts)
+
+
+def _shares(counts: Integers, buckets: Integers) -> Integers:
+    """What round-robin dealing of a whole size would put into each tranche (row): even shares that add up exactly."""
+    ends = np.cumsum(counts)
+    total, edges = int(buckets.sum()), np.cumsum(buckets) - buckets
+
+    def dealt(upto: Integers) -> Integers:
+        laps, rest = upto // total, upto % total
+        part: Integers = np.clip(rest - edges[:, None], 0, buckets[:, None])
+        return laps * buckets[:, None] + part
+
+    return dealt(ends) - dealt(ends - counts)
+
+
+def _trade(counts: Integers, most: Integers, orders: Integers) -> None:
+    """Let each two tranches whose numbers differ in one binary digit swap records, digit by digit."""
+    for digit in range(max(0, math.ceil(math.log2(len(counts))))):
+        numbers = np.arange(len(counts))
+        first = numbers[(numbers >> digit & 1 == 0) & (numbers + 2**digit < len(counts))]
+        _swap(counts, most, first, first + 2**digit, orders[first])
+
+
+def _swap(counts: Integers, most: Integers, first: Integers, second: Integers, orders: Integers) -> None:
+    """Half of what the caps allow: early values of the order go to the first tranche, late ones to the second.
+
+    Half, because everything would leave tranches that hold a value up to its cap or not at all.
+    """
+    half = orders.shape[1] // 2
+    early, late = orders[:, :half], orders[:, half:]
+    at, other = first[:, None], second[:, None]
+    inward = np.minimum(counts[other, early], most[at, early] - counts[at, early])
+    outward = np.minimum(counts[at, late], most[other, late] - counts[other, late])
+    amount = (np.minimum(inward.sum(axis=1), outward.sum(axis=1)) + 1) // 2
+    for moved, values, sign in ((_share_out(amount, inward), early, 1), (_share_out(amount, outward), late, -1)):
+        counts[at, values] += sign * moved
+        counts[other, values] -= sign * moved
+
+
+def _share_out(amounts: Integers, most: Integers) -> Integers:
+    """Serve the columns one after the other, until the amount of each row is gone."""
+    before = np.cumsum(most, axis=1) - most
+    served: Integers = np.clip(amounts[:, None] - before, 0, most)
+    return served

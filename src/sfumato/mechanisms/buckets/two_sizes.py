@@ -1,0 +1,131 @@
+"""Buckets of at most two sizes: the best setting, without a search over the numbers of buckets.
+
+For sizes S1 < S2 the settings that hold exactly the records form a row: t steps trade D1 buckets of S1 for D2 of S2.
+Every condition of Theorem 1 is linear in t (the minima in it are redundant), so each leaves a half-line of steps, and
+the best setting is the first step in the intersection: trading up costs. The thesis searches these rows by bisection.
+
+Source: Wang 2014, Theorem 1, section 5.3, Lemma 5; repaired as in the errata: Best starts at infinity, one size counts.
+Notation: S1, S2 = sizes; b1, b2 = buckets; D1 = S2/gcd, D2 = S1/gcd = `given`, `taken` per step; PC = every value has
+room in both together; FC = each size can be filled, b <= lim(S); CC = exactly the records.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.mechanisms.buckets.caps import Integers
+from sfumato.mechanisms.buckets.problem import Blocked, Problem, TooFewSizes
+from sfumato.mechanisms.buckets.setting import Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The pairs (first - t * given, second + t * taken) of numbers of buckets, t = 0..steps."""
+
+    first: int
+    second: int
+    given: int
+    taken: int
+    steps: int
+
+
+def two_sizes(problem: Problem) -> Setting:
+    """The valid setting of at most two sizes with the least loss; among equals, the smallest sizes."""
+    limits = [fillable(problem, column) for column in range(len(problem.sizes))]
+    best = _only_size(problem)
+    for low in range(len(problem.sizes)):
+        for high in range(low + 1, len(problem.sizes)):
+            found = _best_of_pair(problem, (low, high), limits, best)
+            best = best if found is None else found
+    if best is None:
+        raise Blocked(TooFewSizes("two"))
+    return best
+
+
+def pairs_of(total: int, small: int, large: int) -> Row | None:
+    """All pairs of numbers of buckets of two sizes that hold exactly the records."""
+    divisor = math.gcd(small, large)
+    given, taken = large // divisor, small // divisor
+    if total % divisor:
+        return None
+    second = total // divisor * pow(given, -1, taken) % taken
+    if second * large > total:
+        return None
+    first = (total - second * large) // small
+    return Row(first, second, given, taken, first // given)
+
+
+def fillable(problem: Problem, column: int) -> int:
+    """The most buckets of one size that the records can fill within the caps, disregarding the other records.
+
+    The sum of min(c_i * b, o_i) - S * b is concave in b and 0 at b = 0, so it is at least 0 up to some b, and bisection
+    finds it.
+    """
+    floors, size = problem.floors[:, column], int(problem.sizes[column])
+    low, high = 0, problem.total // size
+    while low < high:
+        middle = (low + high + 1) // 2
+        if int(np.minimum(floors * middle, problem.counts).sum()) >= size * middle:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _only_size(problem: Problem) -> Setting | None:
+    """With one usable size there is no pair to look at."""
+    if len(problem.sizes) != 1:
+        return None
+    size = int(problem.sizes[0])
+    buckets, rest = divmod(problem.total, size)
+    fits = not rest and bool((problem.counts <= problem.floors[:, 0] * buckets).all())
+    return Setting.of([(size, buckets)]) if fits else None
+
+
+def _best_of_pair(
+    problem: Problem, columns: tuple[int, int], limits: list[int], best: Setting | None
+) -> Setting | None:
+    """The first step of the pair's row that is valid, if it beats the best so far."""
+    small, large = (int(problem.sizes[column]) for column in columns)
+    row = pairs_of(problem.total, small, large)
+    if row is None:
+        return None
+    low = max(0, _ceil(row.first - limits[columns[0]], row.given))
+    high = min(row.steps, (limits[columns[1]] - row.second) // row.taken, _worthwhile(row, small, large, best))
+    step = _first_with_room(problem, columns, row, (low, high)) if low <= high else None
+    if step is None:
+        return None
+    return Setting.of([(small, row.first - step * row.given), (large, row.second + step * row.taken)])
+
+
+def _worthwhile(row: Row, small: int, large: int, best: Setting | None) -> int:
+    """The last step that has less loss than the best so far; the loss grows by the same amount with every step."""
+    if best is None:
+        return row.steps
+    start = row.first * (small - 1) ** 2 + row.second * (large - 1) ** 2
+    growth = row.taken * (large - 1) ** 2 - row.given * (small - 1) ** 2
+    return _ceil(best.loss - start, growth) - 1
+
+
+def _first_with_room(problem: Problem, columns: tuple[int, int], row: Row, steps: tuple[int, int]) -> int | None:
+    """The first of the steps at which every value has room, PC: c_i(S1) * b1 + c_i(S2) * b2 >= o_i."""
+    small, large = (problem.floors[:, column] for column in columns)
+    missing = problem.counts - small * row.first - large * row.second
+    slope = large * row.taken - small * row.given
+    if (missing[slope == 0] > 0).any():
+        return None
+    rising, falling = slope > 0, slope < 0
+    low = max(steps[0], int(_ceils(missing[rising], slope[rising]).max(initial=0)))
+    high = min(steps[1], int((-missing[falling] // -slope[falling]).min(initial=steps[1])))
+    return low if low <= high else None
+
+
+def _ceil(numerator: int, denominator: int) -> int:
+    return -(-numerator // denominator)
+
+
+def _ceils(numerators: Integers, denominators: Integers) -> Integers:
+    return -(-numerators // denominators)

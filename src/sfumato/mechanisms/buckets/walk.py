@@ -1,0 +1,164 @@
+"""The group walk of a corner: exact costs to go, and whole points in order of loss.
+
+`to_go[k][g]` is the least cost to bring the element g to 0 with the moves k, k+1, ... alone. With it, a search that
+takes the moves in order never goes astray: every entry of its queue ends in a whole point of exactly the cost that it
+promises.
+
+A move that costs nothing can be repeated for ever. It is taken fewer times than brings it back to the same element (its
+order), and whole orders are left to `slides`: a whole direction in which a point may be moved at no cost.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sfumato.mechanisms.buckets.caps import Integers
+from sfumato.mechanisms.buckets.corner import Corner
+
+Trail = tuple[int, "Trail"] | None
+
+NEVER = 2**62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Walks:
+    """The group's elements by number: where each move leads, what is left to pay, each move's order, and the start."""
+
+    after: Integers
+    to_go: Integers
+    orders: tuple[int, ...]
+    start: int
+
+
+def walks_of(corner: Corner) -> Walks | None:
+    """Number the elements that moves can reach; None if 0 is not among them, so that no whole point exists."""
+    elements, after = _elements(corner)
+    zero = np.flatnonzero(~elements.any(axis=1))
+    if not len(zero):
+        return None
+    to_go = np.full((len(corner.costs) + 1, len(elements)), NEVER, dtype=np.int64)
+    to_go[-1, zero[0]] = 0
+    orders = tuple(_order(step) for step in after)
+    for move in reversed(range(len(corner.costs))):
+        to_go[move] = _repeated(to_go[move + 1], after[move], corner.costs[move], orders[move])
+    return Walks(after, to_go, orders, 0)
+
+
+def _elements(corner: Corner) -> tuple[Integers, Integers]:
+    """All elements that can be reached from the start (number 0), and the element after each move."""
+    elements = [tuple((corner.start % corner.modulus).tolist())]
+    numbers = {elements[0]: 0}
+    shifts = np.unique(corner.shifts % corner.modulus, axis=0)
+    for element in elements:
+        for reached in map(tuple, ((shifts + np.array(element)) % corner.modulus).tolist()):
+            if reached not in numbers:
+                numbers[reached] = len(elements)
+                elements.append(reached)
+    table = np.array(elements, dtype=np.int64)
+    after = [
+        [numbers[tuple(reached)] for reached in ((table + shift) % corner.modulus).tolist()] for shift in corner.shifts
+    ]
+    return table, np.array(after, dtype=np.int64).reshape(len(corner.shifts), len(elements))
+
+
+def _order(step: Integers) -> int:
+    """After how many repetitions a move is back where it started; the same from every element."""
+    place, count = int(step[0]), 1
+    while place:
+        place, count = int(step[place]), count + 1
+    return count
+
+
+def _repeated(to_go: Integers, step: Integers, cost: int, order: int) -> Integers:
+    """The cheapest of taking a move 0, 1, ..., order - 1 times first; each round doubles what is covered."""
+    covered = 1
+    while covered < order:
+        taken = to_go[step]
+        to_go = np.minimum(to_go, np.where(taken >= NEVER, NEVER, taken + cost * covered))
+        step, covered = step[step], 2 * covered
+    return to_go
+
+
+class Entry(NamedTuple):
+    """A walk in the making, in the order of the queue: least promised cost first, then the one furthest on.
+
+    `depth` falls with every move done with; `element` is reached, `paid` so far, by the moves of `trail`.
+    """
+
+    promise: int
+    depth: int
+    ticket: int
+    move: int
+    element: int
+    paid: int
+    repeats: int
+    trail: Trail
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Whole:
+    """A whole point by its number of buckets of every size (some may be negative), and its loss."""
+
+    buckets: Integers
+    loss: int
+
+
+def whole_points(corner: Corner, walks: Walks) -> Iterator[Whole]:
+    """All whole points, up to slides, in order of loss."""
+    first = Entry(int(walks.to_go[0, walks.start]), 0, 0, 0, walks.start, 0, 0, None)
+    queue, tickets = [first], itertools.count(1)
+    while queue:
+        entry = heapq.heappop(queue)
+        if entry.move == len(corner.costs):
+            yield _point(corner, entry.paid, entry.trail)
+            continue
+        for child in (_skip(walks, entry, next(tickets)), _take(corner, walks, entry, next(tickets))):
+            if child is not None and child.promise < NEVER:
+                heapq.heappush(queue, child)
+
+
+def _skip(walks: Walks, entry: Entry, ticket: int) -> Entry:
+    """Go on to the next move."""
+    _, _, _, move, element, paid, _, trail = entry
+    promise = paid + int(walks.to_go[move + 1, element])
+    return Entry(promise, entry.depth - 1, ticket, move + 1, element, paid, 0, trail)
+
+
+def _take(corner: Corner, walks: Walks, entry: Entry, ticket: int) -> Entry | None:
+    """Make the move once more, unless it costs nothing and would come full circle."""
+    _, depth, _, move, element, paid, repeats, trail = entry
+    cost, repeats = corner.costs[move], repeats + 1
+    if not cost and repeats >= walks.orders[move]:
+        return None
+    there = int(walks.after[move, element])
+    paid += cost
+    return Entry(paid + int(walks.to_go[move, there]), depth, ticket, move, there, paid, repeats, (move, trail))
+
+
+def _point(corner: Corner, paid: int, trail: Trail) -> Whole:
+    """Add up the moves of a walk."""
+    scaled = corner.start.copy()
+    buckets = np.zeros(corner.extras.shape[1], dtype=np.int64)
+    while trail is not None:
+        move, trail = trail
+        scaled += corner.shifts[move]
+        buckets += corner.extras[move]
+    buckets[corner.basis] += scaled // corner.modulus
+    return Whole(buckets, (corner.value + paid) // corner.modulus)
+
+
+def slides(corner: Corner, walks: Walks) -> Integers:
+    """Whole directions that cost nothing, one for each move that costs nothing."""
+    found = []
+    for move, cost in enumerate(corner.costs):
+        if cost == 0:
+            direction = corner.extras[move] * walks.orders[move]
+            direction[corner.basis] += corner.shifts[move] * walks.orders[move] // corner.modulus
+            found.append(direction)
+    return np.array(found, dtype=np.int64).reshape(len(found), corner.extras.shape[1])
