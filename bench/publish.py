@@ -1,6 +1,6 @@
 """Publishing against a plain copy: 10 million rows Parquet to Parquet, measured in one interleaved run.
 
-    python bench/publish.py [--rows 10000000] [--repeats 3] [--folder DIR] [--mechanisms uniform subset small-domain]
+    python bench/publish.py [--rows 10000000] [--repeats 3] [--folder DIR] [--mechanisms uniform subset buckets ...]
 
 The reference reads the same file row group by row group with pyarrow and writes it unchanged. Printed are the ratios of
 the best times, rows per second, and the peak memory, each run in a process of its own. "in order" is publishing without
@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato import BreachBound, LocalEngine, Request, Schema, choose, publish
+from sfumato import BreachBound, LinearCap, LocalEngine, Request, Schema, choose, publish
 from sfumato.apply import Rewrite, decode, published_schema
 from sfumato.draws import Draws
 from sfumato.publish import open_table, survey
@@ -65,8 +65,8 @@ def copy(source: Path, target: Path) -> None:
 
 def request_for(source: Path, mechanism: str = "uniform") -> Request:
     """The request that is measured."""
-    schema, bound = Schema.of("sensitive"), BreachBound("1/13", "1/6")
-    return Request(source, schema, bound, mechanism, accept_marginal_prior=True)
+    spec = LinearCap("8", "1/50") if mechanism == "buckets" else BreachBound("1/13", "1/6")
+    return Request(source, Schema.of("sensitive"), spec, mechanism, accept_marginal_prior=True)
 
 
 def run(mechanism: str, source: Path, target: Path) -> None:

@@ -1,0 +1,217 @@
+"""The thesis' two searches for the best two bucket sizes; `two_sizes` finds the same without a search.
+
+Both go through all pairs of sizes and, for each, through the feasible pairs of numbers of buckets, cheapest first, as
+far as these beat the best so far. Program 5.2 checks one after the other; Program 5.3 finds the first valid one by
+bisection. Nothing is shared with `two_sizes`, so that each can judge the other.
+
+Source: Wang 2014, Theorem 1, Programs 5.2 and 5.3, Lemmas 4 to 7; repaired as in the errata: Best starts at infinity, a
+single size (M = M') is tried, no feasible pair is no crash, and the cutoff (5.7) stays within the list.
+Notation: S1 < S2 = sizes; b1, b2 = buckets; Γ = the feasible pairs, number t of 0..k; Δ1, Δ2 = given, taken per step;
+Λj = where size j can be filled; Ωi = where value i has room; c_i(S) = floors.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.mechanisms.buckets.caps import Integers
+from sfumato.mechanisms.buckets.problem import Blocked, Problem, TooFewSizes
+from sfumato.mechanisms.buckets.setting import Setting
+
+Booleans = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Size:
+    """A bucket size, and how many records of each value fit into such a bucket."""
+
+    size: int
+    floors: Integers
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Feasible:
+    """Γ: the pairs (first - t * given, second + t * taken) of numbers of buckets, t = 0..last, that are to be tried."""
+
+    counts: Integers
+    small: Size
+    large: Size
+    first: int
+    second: int
+    given: int
+    taken: int
+    last: int
+
+    def smalls(self, steps: Integers) -> Integers:
+        """The numbers of small buckets at these steps."""
+        return self.first - steps * self.given
+
+    def larges(self, steps: Integers) -> Integers:
+        """The numbers of large buckets at these steps."""
+        return self.second + steps * self.taken
+
+    def setting(self, step: int) -> Setting:
+        """The setting at a step."""
+        return Setting.of(
+            [(self.small.size, self.first - step * self.given), (self.large.size, self.second + step * self.taken)]
+        )
+
+
+FirstValid = Callable[[Feasible], int | None]
+
+
+def loss_pruned(problem: Problem) -> Setting:
+    """Program 5.2: check the feasible pairs one after the other."""
+    return _best(problem, _first_by_checking)
+
+
+def fully_pruned(problem: Problem) -> Setting:
+    """Program 5.3: find the first valid pair by bisection."""
+    return _best(problem, _first_by_bisection)
+
+
+def _best(problem: Problem, first_valid: FirstValid) -> Setting:
+    """The frame of both programs."""
+    sizes = [Size(int(size), problem.floors[:, column]) for column, size in enumerate(problem.sizes)]
+    best = _alone(problem, sizes[0]) if len(sizes) == 1 else None
+    for small, large in itertools.combinations(sizes, 2):
+        feasible = _feasible(problem, small, large, best)
+        step = None if feasible is None else first_valid(feasible)
+        if feasible is not None and step is not None:
+            best = feasible.setting(step)  # it has less loss: the list was cut off where it would not
+    if best is None:
+        raise Blocked(TooFewSizes("two"))
+    return best
+
+
+def _alone(problem: Problem, only: Size) -> Setting | None:
+    """M = M', which the programs leave out: all buckets of the only size (Lemma 3)."""
+    buckets, left = divmod(problem.total, only.size)
+    if left or (only.floors * buckets < problem.counts).any():
+        return None
+    return Setting.of([(only.size, buckets)])
+
+
+def _feasible(problem: Problem, small: Size, large: Size, best: Setting | None) -> Feasible | None:
+    """The feasible pairs that have less loss than the best so far; None if there are none."""
+    common = math.lcm(small.size, large.size)
+    given, taken = common // small.size, common // large.size
+    second = _fewest_large(problem.total, small.size, large.size, taken)
+    if second is None:
+        return None
+    first = (problem.total - second * large.size) // small.size
+    last = first // given
+    if best is not None:
+        start = first * (small.size - 1) ** 2 + second * (large.size - 1) ** 2
+        growth = taken * (large.size - 1) ** 2 - given * (small.size - 1) ** 2
+        last = min(last, (best.loss - start - 1) // growth)  # Eq. (5.7)
+    return None if last < 0 else Feasible(problem.counts, small, large, first, second, given, taken, last)
+
+
+def _fewest_large(total: int, small: int, large: int, taken: int) -> int | None:
+    """The least number of large buckets that leaves a multiple of the small size; it repeats after `taken`."""
+    for second in range(min(taken, total // large + 1)):
+        if (total - second * large) % small == 0:
+            return second
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------- Program 5.2
+
+
+def _first_by_checking(feasible: Feasible) -> int | None:
+    for step in range(feasible.last + 1):
+        if _is_valid(feasible, step):
+            return step
+    return None
+
+
+def _is_valid(feasible: Feasible, step: int) -> bool:
+    """Theorem 1; that the buckets hold exactly the records (5.3) is true of every pair in the list."""
+    small, large, counts = feasible.small, feasible.large, feasible.counts
+    first, second = feasible.first - step * feasible.given, feasible.second + step * feasible.taken
+    in_small = np.minimum(small.floors * first, counts)
+    if int(in_small.sum()) < small.size * first:  # Eq. (5.2), j = 1
+        return False
+    in_large = np.minimum(large.floors * second, counts)
+    if int(in_large.sum()) < large.size * second:  # Eq. (5.2), j = 2
+        return False
+    return bool((in_small + in_large >= counts).all())  # Eq. (5.1)
+
+
+# ---------------------------------------------------------------------------------------------------------- Program 5.3
+
+
+def _first_by_bisection(feasible: Feasible) -> int | None:
+    """The first step in Λ1, Λ2 and all Ωi."""
+    low, end = _fillable_steps(feasible)
+    prefixes, suffixes = _room_steps(feasible)
+    while low < end:
+        lacking = (prefixes <= low) & (low < suffixes)
+        if not lacking.any():
+            return low
+        low = int(suffixes[lacking].max())  # between its prefix and its suffix a value has no room
+    return None
+
+
+def _fillable_steps(feasible: Feasible) -> tuple[int, int]:
+    """Where Λ1, a suffix, begins and where Λ2, a prefix, ends (Lemma 5)."""
+    counts, small, large = feasible.counts[:, None], feasible.small, feasible.large
+
+    def small_filled(steps: Integers) -> Booleans:
+        buckets = feasible.smalls(steps)
+        return _sums(small.floors[:, None] * buckets, counts) >= small.size * buckets  # Eq. (5.8)
+
+    def large_unfilled(steps: Integers) -> Booleans:
+        buckets = feasible.larges(steps)
+        return _sums(large.floors[:, None] * buckets, counts) < large.size * buckets  # Eq. (5.9) fails
+
+    begin, end = np.array([0]), np.array([feasible.last + 1])
+    return int(_first_true(small_filled, begin, end)[0]), int(_first_true(large_unfilled, begin, end)[0])
+
+
+def _room_steps(feasible: Feasible) -> tuple[Integers, Integers]:
+    """Where each value has room, Ωi: before the first and from the second of two steps (Lemma 7)."""
+    counts, small, large = feasible.counts, feasible.small.floors, feasible.large.floors
+
+    def lacks_in_small(steps: Integers) -> Booleans:
+        return small * feasible.smalls(steps) < counts
+
+    def fits_in_large(steps: Integers) -> Booleans:
+        return large * feasible.larges(steps) >= counts
+
+    rising = large * feasible.taken >= small * feasible.given  # Eq. (5.12)
+
+    def has_turned(steps: Integers) -> Booleans:
+        fits = small * feasible.smalls(steps) + large * feasible.larges(steps) >= counts  # Eq. (5.11)
+        return np.equal(fits, rising)
+
+    begin, end = np.zeros_like(counts), np.full_like(counts, feasible.last + 1)
+    prefixes = _first_true(lacks_in_small, begin, end)
+    suffixes = np.maximum(_first_true(fits_in_large, begin, end), prefixes)
+    turns = _first_true(has_turned, prefixes, suffixes)
+    return np.where(rising, prefixes, turns), np.where(rising, turns, suffixes)
+
+
+def _first_true(holds: Callable[[Integers], Booleans], begin: Integers, end: Integers) -> Integers:
+    """The first step from `begin` on at which a monotone property holds, else `end`; for all values at once."""
+    low, high = begin.copy(), end.copy()
+    while (low < high).any():
+        middle = (low + high) // 2
+        found = holds(middle)
+        is_open = low < high
+        high = np.where(is_open & found, middle, high)
+        low = np.where(is_open & ~found, middle + 1, low)
+    return low
+
+
+def _sums(room: Integers, counts: Integers) -> Integers:
+    """What the records of all values fill of the room."""
+    filled: Integers = np.minimum(room, counts).sum(axis=0)
+    return filled
