@@ -17,7 +17,7 @@ from sfumato.tally import Replaced
 
 Outcome = TypeVar("Outcome")
 Shown = int | tuple[int, int] | frozenset[int]
-"""What a record of a release shows: a value of the domain, its cell and a value of it, or a set of values."""
+"""What a record of a release shows: a value, its cell and a value of it, a set of values, or only its bucket."""
 
 Law = list[Mapping[Shown, Fraction]]
 """law[original][shown], each row summing to one; what cannot be shown is not in it."""
@@ -91,6 +91,9 @@ def _replaced(mechanism: AnyMechanism, plan: object, original: int, slot: Words 
 
 def shown_by(replaced: Replaced, size: int) -> list[Shown]:
     """What each record of a batch shows; sets of a domain of this size are read bit by bit."""
+    if replaced.values is None:
+        assert replaced.cells is not None, "a record shows nothing"
+        return replaced.cells.tolist()
     if replaced.values.ndim > 1:
         bits = np.unpackbits(replaced.values, axis=1)
         assert not bits[:, size:].any(), "a bit is set that stands for no value"

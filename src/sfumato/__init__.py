@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from sfumato.audit.exposure import Exposure
 from sfumato.audit.original import verify
-from sfumato.audit.verify import Verification
+from sfumato.audit.written import Verification
 from sfumato.engines.local import LocalEngine
 from sfumato.errors import (
     InfeasibleError,
@@ -35,19 +35,21 @@ from sfumato.plan import Chosen, choose
 from sfumato.publish import Outlook, Publication, Request, plan_table, publish
 from sfumato.release import Release
 from sfumato.schema import Bins, NullPolicy, Role, Schema
-from sfumato.spec import BreachBound, BreachBoundPerValue, Tolerance
+from sfumato.spec import BreachBound, BreachBoundPerValue, Diversity, LinearCap, ShareCap, Tolerance
 
 __all__ = [
     "Bins",
     "BreachBound",
     "BreachBoundPerValue",
     "Chosen",
+    "Diversity",
     "Estimate",
     "Exposure",
     "Histogram",
     "InfeasibleError",
     "InternalError",
     "Interval",
+    "LinearCap",
     "LocalEngine",
     "MissingExtraError",
     "NullPolicy",
@@ -61,6 +63,7 @@ __all__ = [
     "Schema",
     "SchemaError",
     "SfumatoError",
+    "ShareCap",
     "SourceError",
     "SpecError",
     "TargetError",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from sfumato.columns import (
     CodedColumn,
+    NumberColumn,
     PartColumn,
     PublishedColumn,
     Sensitive,
@@ -22,15 +23,21 @@ from sfumato.columns import (
     combined,
     dense,
     packed,
+    smallest_type,
 )
 from sfumato.draws import Draws
 from sfumato.mechanisms import AnyMechanism
 from sfumato.schema import NullPolicy, Schema
 from sfumato.slots import Slots
-from sfumato.tally import Counts, Members, Observation, Symbols
+from sfumato.tally import Buckets, Counts, Members, Observation, Symbols
 
 Rows = dict[str, Any]
 """Rewritten rows: for each column its codes (numpy), or its values (Arrow) where they are not coded."""
+
+CELL, BUCKET = "cell", "bucket"
+"""The usual names of the columns that say where a record is."""
+
+LARGEST_ORDER = 2**64 - 1
 
 ORDER = ""
 """The column of rewritten rows that says where a row goes: rows are published sorted by it. No column has this name."""
@@ -102,8 +109,9 @@ class Rewrite:
         codes = self.sensitive.encode(batch)
         slots = None if ranks_before is None else self._slots(codes, ranks_before)
         replaced = self.mechanism.replace(self.plan, codes, slots, self._draws, first_row)
-        is_set = replaced.values.ndim > 1
-        rows[self.sensitive.name] = packed(replaced.values) if is_set else replaced.values
+        if replaced.values is not None:
+            is_set = replaced.values.ndim > 1
+            rows[self.sensitive.name] = packed(replaced.values) if is_set else replaced.values
         if replaced.cells is not None:
             rows[self.cell_name] = replaced.cells
         return rows
@@ -130,7 +138,8 @@ class Rewrite:
     @cached_property
     def cell_name(self) -> str:
         """The name of the column of cells: one that no other column has."""
-        return cell_name([column.name for column in self.columns])
+        base = BUCKET if isinstance(self.observation, Buckets) else CELL
+        return cell_name([column.name for column in self.columns], base)
 
     @cached_property
     def published(self) -> tuple[PublishedColumn, ...]:
@@ -138,10 +147,9 @@ class Rewrite:
         return published_columns(self.columns, self.sensitive, self.observation, self.cell_name)
 
 
-def cell_name(columns: Sequence[str]) -> str:
-    """The name of the column of cells: one that no other column has, whatever the capitals."""
-    taken = {name.lower() for name in columns}
-    name = "cell"
+def cell_name(columns: Sequence[str], name: str = CELL) -> str:
+    """The name of the column of cells or buckets: one that no other column has, whatever the capitals."""
+    taken = {column.lower() for column in columns}
     while name in taken:
         name = f"{name}_"
     return name
@@ -156,6 +164,8 @@ def published_columns(
     for column in columns:
         if column.name not in parts:
             published.append(column)
+        elif isinstance(observation, Buckets):
+            continue
         elif isinstance(observation, Members):
             if column.name == parts[0]:
                 published.append(SetColumn(sensitive, observation.as_list))
@@ -166,7 +176,40 @@ def published_columns(
     if isinstance(observation, Symbols) and observation.cells is not None:
         numbers = pa.array(np.arange(int(observation.cells.max()) + 1, dtype=np.int32))
         published.append(CodedColumn(cells, numbers, False))
+    if isinstance(observation, Buckets):
+        published.append(NumberColumn(cells))
     return tuple(published)
+
+
+@dataclass(frozen=True)
+class SideTable:
+    """The table of buckets beside the records: bucket, value and count, in the order of the bucket ids.
+
+    Ids are random, and the values of a bucket stand in the order of the domain, so the order tells nothing.
+    """
+
+    sensitive: Sensitive
+    bucket: str
+    count: str
+    rows: Callable[[int], Iterator[tuple[Counts, Counts, Counts]]]
+    """Batches of bucket ids, places and counts."""
+    buckets: int
+
+    @property
+    def published(self) -> tuple[PublishedColumn, ...]:
+        """The columns of the table."""
+        parts = self.sensitive.parts
+        values = [PartColumn(self.sensitive, number) for number in range(len(parts))] if len(parts) > 1 else [parts[0]]
+        return (NumberColumn(self.bucket), *values, NumberColumn(self.count))
+
+    def batches(self, batch_rows: int) -> Iterator[Rows]:
+        """Rows that carry their order: by bucket, and within it by value."""
+        share = LARGEST_ORDER // max(self.buckets, 1)
+        for buckets, places, counts in self.rows(batch_rows):
+            within = places.astype(np.uint64) * np.uint64(max(share // len(self.sensitive.numbers), 1))
+            order = buckets.astype(np.uint64) * np.uint64(share) + within
+            codes = places.astype(smallest_type(len(self.sensitive.numbers)))
+            yield {ORDER: order, self.bucket: buckets, self.sensitive.name: codes, self.count: counts}
 
 
 def published_schema(columns: Sequence[PublishedColumn]) -> pa.Schema:

@@ -29,13 +29,22 @@ from sfumato.draws import Draws
 from sfumato.errors import SchemaError, SfumatoError, SpecError, TargetError, reason
 from sfumato.estimate import DEFAULT_LEVEL
 from sfumato.histogram import Histogram
-from sfumato.mechanisms import REGISTRY, fine_grain, small_domain, subset
+from sfumato.mechanisms import REGISTRY, anatomy, buckets, fine_grain, small_domain, subset
 from sfumato.plan import AUTO, GUARANTEES, choose
 from sfumato.publish import Request, plan_notices, plan_table
 from sfumato.publish import publish as publish_table
 from sfumato.release import Release
 from sfumato.schema import Bins, NullPolicy, Schema, read_domain
-from sfumato.spec import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance, exact
+from sfumato.spec import (
+    BreachBound,
+    BreachBoundPerValue,
+    Diversity,
+    LinearCap,
+    PrivacySpec,
+    ShareCap,
+    Tolerance,
+    exact,
+)
 
 BAD_INPUT = 2
 STOPPED = 130
@@ -99,6 +108,31 @@ ToleranceOption = Annotated[
     typer.Option(
         "--tolerance", metavar="R", help="Bounds from shares: belief in a value may rise to R times its share."
     ),
+]
+Caps = Annotated[
+    Path | None, typer.Option("--caps", metavar="CSV", help="Caps on shares in buckets: a CSV of value,cap.")
+]
+CapFactor = Annotated[
+    str | None,
+    typer.Option(
+        "--cap-factor", metavar="R", help="Caps from shares: R times the share, plus --cap-offset, at most 1."
+    ),
+]
+CapOffset = Annotated[str | None, typer.Option("--cap-offset", metavar="R", help="See --cap-factor; 0 if not given.")]
+DiversityOption = Annotated[
+    int | None, typer.Option("--diversity", metavar="N", help="Buckets of at least N records, all of different values.")
+]
+SizesOption = Annotated[
+    buckets.Sizes | None, typer.Option("--sizes", help="buckets: one size, two, several, or the exact optimum.")
+]
+MinBucket = Annotated[
+    int | None, typer.Option("--min-bucket", min=1, metavar="N", help="buckets: the fewest records of a bucket (2).")
+]
+MaxBucket = Annotated[
+    int | None, typer.Option("--max-bucket", min=1, metavar="N", help="buckets: the most records of a bucket (50).")
+]
+DealingOption = Annotated[
+    buckets.Deal | None, typer.Option("--dealing", help="buckets, anatomy: vary what buckets hold, or deal in turn.")
 ]
 Compound = Annotated[
     str | None,
@@ -192,6 +226,10 @@ def plan(
     posterior: Posterior = None,
     bounds: Bounds = None,
     tolerance: ToleranceOption = None,
+    caps: Caps = None,
+    cap_factor: CapFactor = None,
+    cap_offset: CapOffset = None,
+    diversity: DiversityOption = None,
     mechanism: MechanismOption = AUTO,
     guarantee: Guarantee = None,
     merge: MergeOption = None,
@@ -200,6 +238,10 @@ def plan(
     direction: DirectionOption = None,
     objective: ObjectiveOption = None,
     subset_form: SubsetForm = None,
+    sizes: SizesOption = None,
+    min_bucket: MinBucket = None,
+    max_bucket: MaxBucket = None,
+    dealing: DealingOption = None,
     identifier: Identifier = [],  # noqa: B006
     person: Person = [],  # noqa: B006
     drop: Drop = [],  # noqa: B006
@@ -212,8 +254,20 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
-    spec = _spec(prior, posterior, bounds, tolerance)
-    options = _options_of(merge, min_cell, publish_shares, direction, objective, subset_form)
+    spec = _spec(prior, posterior, bounds, tolerance, caps, cap_factor, cap_offset, diversity)
+    options = _options_of(
+        merge,
+        min_cell,
+        publish_shares,
+        direction,
+        objective,
+        subset_form,
+        sizes,
+        min_bucket,
+        max_bucket,
+        dealing,
+        diversity,
+    )
     if (table is None) == (counts is None):
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
     exposed: tuple[Exposure, ...] = ()
@@ -248,6 +302,10 @@ def publish(
     posterior: Posterior = None,
     bounds: Bounds = None,
     tolerance: ToleranceOption = None,
+    caps: Caps = None,
+    cap_factor: CapFactor = None,
+    cap_offset: CapOffset = None,
+    diversity: DiversityOption = None,
     mechanism: MechanismOption = AUTO,
     guarantee: Guarantee = None,
     merge: MergeOption = None,
@@ -256,6 +314,10 @@ def publish(
     direction: DirectionOption = None,
     objective: ObjectiveOption = None,
     subset_form: SubsetForm = None,
+    sizes: SizesOption = None,
+    min_bucket: MinBucket = None,
+    max_bucket: MaxBucket = None,
+    dealing: DealingOption = None,
     breach_limit: BreachLimit = str(BREACH_LIMIT),
     accept_marginal_prior: AcceptMarginal = False,
     identifier: Identifier = [],  # noqa: B006
@@ -286,12 +348,24 @@ def publish(
     request = Request(
         table,
         _schema(sensitive, compound, identifier, person, drop, keep, bins, domain, nulls),
-        _spec(prior, posterior, bounds, tolerance),
+        _spec(prior, posterior, bounds, tolerance, caps, cap_factor, cap_offset, diversity),
         mechanism,
         guarantee,
         tuple(text),
         encoding,
-        _options_of(merge, min_cell, publish_shares, direction, objective, subset_form),
+        _options_of(
+            merge,
+            min_cell,
+            publish_shares,
+            direction,
+            objective,
+            subset_form,
+            sizes,
+            min_bucket,
+            max_bucket,
+            dealing,
+            diversity,
+        ),
         exact(breach_limit, "the breach limit"),
         accept_marginal_prior,
     )
@@ -368,12 +442,24 @@ def verify(
         raise typer.Exit(BAD_INPUT)
 
 
-def _spec(prior: str | None, posterior: str | None, bounds: Path | None, tolerance: str | None) -> PrivacySpec:
-    """What is asked for: one bound, a bound for each value, or a tolerance."""
+def _spec(
+    prior: str | None,
+    posterior: str | None,
+    bounds: Path | None,
+    tolerance: str | None,
+    caps: Path | None,
+    cap_factor: str | None,
+    cap_offset: str | None,
+    diversity: int | None,
+) -> PrivacySpec:
+    """What is asked for: one bound, a bound or a cap for each value, or a diversity."""
     kinds = {
         "--prior with --posterior": prior is not None or posterior is not None,
         "--bounds": bounds is not None,
         "--tolerance": tolerance is not None,
+        "--caps": caps is not None,
+        "--cap-factor and --cap-offset": cap_factor is not None or cap_offset is not None,
+        "--diversity": diversity is not None,
     }
     if len(given := [name for name, is_given in kinds.items() if is_given]) > 1:
         raise SpecError(f"two kinds of request were made, by {given[0]} and by {given[1]}; make one of them.")
@@ -381,6 +467,12 @@ def _spec(prior: str | None, posterior: str | None, bounds: Path | None, toleran
         return BreachBoundPerValue.read(bounds)
     if tolerance is not None:
         return Tolerance(tolerance)
+    if caps is not None:
+        return ShareCap.read(caps)
+    if cap_factor is not None or cap_offset is not None:
+        return LinearCap(cap_factor or "0", cap_offset or "0")
+    if diversity is not None:
+        return Diversity(diversity)
     if prior is None or posterior is None:
         lacking = " and ".join(
             name for name, value in (("--prior", prior), ("--posterior", posterior)) if value is None
@@ -396,6 +488,11 @@ def _options_of(
     direction: fine_grain.Direction | None,
     objective: fine_grain.Objective | None,
     subset_form: subset.Form | None,
+    sizes: buckets.Sizes | None,
+    min_bucket: int | None,
+    max_bucket: int | None,
+    dealing: buckets.Deal | None,
+    diversity: int | None,
 ) -> dict[str, Any]:
     """The options that were given, by mechanism."""
     options: dict[str, Any] = {}
@@ -408,6 +505,16 @@ def _options_of(
         )
     if subset_form is not None:
         options[subset.NAME] = subset.Options(subset_form)
+    usual = buckets.Options()
+    if sizes is not None or min_bucket is not None or max_bucket is not None:
+        smallest = usual.min_bucket if min_bucket is None else min_bucket
+        largest = usual.max_bucket if max_bucket is None else max_bucket
+        options[buckets.NAME] = buckets.Options(sizes or usual.sizes, smallest, largest, dealing or usual.dealing)
+    elif dealing is not None:
+        options[buckets.NAME] = buckets.Options(dealing=dealing)
+    if diversity is not None and dealing is not None:
+        options = {name: each for name, each in options.items() if name != buckets.NAME or sizes is not None}
+        options[anatomy.NAME] = anatomy.Options(dealing)
     return options
 
 

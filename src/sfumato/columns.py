@@ -407,5 +407,25 @@ def unpacked(column: pa.Array, size: int) -> npt.NDArray[np.uint8]:
     return np.unpackbits(bytes_of(column, size), axis=1, count=size)
 
 
-PublishedColumn = TableColumn | PartColumn | SetColumn
+@dataclass(frozen=True)
+class NumberColumn:
+    """Whole numbers that are carried along as they are: ids of buckets, counts."""
+
+    name: str
+
+    has_missing = False
+    type = pa.int32()  # fewer buckets than this would take some four thousand million people
+    written_type = pa.int32()
+
+    @property
+    def source(self) -> str:
+        """The rewritten rows that the column is decoded from: its own."""
+        return self.name
+
+    def decode(self, numbers: Codes) -> pa.Array:
+        """The numbers themselves."""
+        return pa.array(numbers, type=pa.int32())
+
+
+PublishedColumn = TableColumn | PartColumn | SetColumn | NumberColumn
 """A column of a release."""

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.audit.original import verify
-from sfumato.audit.verify import Verification
+from sfumato.audit.written import Verification
 from sfumato.engines import Engine
 from sfumato.estimate import DEFAULT_LEVEL, Estimate
 from sfumato.publish import Publication, Request, publish

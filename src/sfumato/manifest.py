@@ -7,6 +7,7 @@ to say.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,17 +20,23 @@ from sfumato.digest import file_digest, json_digest
 from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.mechanisms import REGISTRY, AnyMechanism
 from sfumato.schema import COMPOUND_MARK
-from sfumato.tally import Members, Observation, Symbols
+from sfumato.tally import Buckets, Members, Observation, Symbols
 from sfumato.values import Value, field_type, parts, plain_type
 
 FORMAT = 2
 MANIFEST = "datapackage.json"
 DATA = "data.parquet"
+RECORDS = "qit.parquet"
+BUCKETS = "st.parquet"
+"""A release of buckets has two tables: which bucket each record is in, and which values each bucket holds."""
 WEIGHTS = "weights.parquet"
 README = "README.md"
 FILES = (DATA, WEIGHTS, README)
+BUCKET_FILES = (RECORDS, BUCKETS, README)
 LARGEST_MANIFEST = 64 << 20
 ANY_TYPE = "any"
+DATA_NAMES = ("data", "qit")
+"""The resource of the records: in a release of values or sets, and in one of buckets."""
 VALUE_WEIGHTS = ("value", "published")
 """The columns of weights.parquet that hold values of the domain."""
 WEIGHT_TYPES = {
@@ -112,6 +119,8 @@ class Manifest:
     def shown(self) -> tuple[str, ...]:
         """The columns of the data that show something about what is protected."""
         names = (self.sensitive_name,) if isinstance(self.observation, Members) else self.sensitive
+        if isinstance(self.observation, Buckets):
+            names = ()
         return (*names, *([self.cell_column] if self.cell_column is not None else []))
 
     @property
@@ -122,7 +131,14 @@ class Manifest:
     @property
     def files(self) -> tuple[str, ...]:
         """The files of the release, beside the manifest."""
+        if isinstance(self.observation, Buckets):
+            return BUCKET_FILES
         return FILES if self.has_weights else (DATA, README)
+
+    @property
+    def data(self) -> str:
+        """The file of the records."""
+        return self.files[0]
 
     @property
     def has_weights(self) -> bool:
@@ -182,9 +198,12 @@ class Manifest:
             "mediatype": "text/markdown" if path.name == README else "application/vnd.apache.parquet",
             "hash": f"sha256:{file_digest(path)}",
         }
-        if path.name == DATA:
+        if path.name in (DATA, RECORDS):
             resource["type"] = "table"
             resource["schema"] = _table_schema(self.fields)
+        if path.name == BUCKETS:
+            resource["type"] = "table"
+            resource["schema"] = _table_schema(self.bucket_fields())
         if path.name == WEIGHTS:
             resource["type"] = "table"
             resource["schema"] = _table_schema(self.weight_fields())
@@ -197,6 +216,20 @@ class Manifest:
         for name in columns:
             fields += self._value_fields(name) if name in VALUE_WEIGHTS else [Field(name, WEIGHT_TYPES[name], False)]
         return tuple(fields)
+
+    @property
+    def count_column(self) -> str:
+        """The column of the table of buckets that says how often a bucket holds a value."""
+        taken = {name.lower() for name in (self.cell_column or "", *self.sensitive)}
+        return next(name for name in (f"count{'_' * more}" for more in itertools.count()) if name not in taken)
+
+    def bucket_fields(self) -> tuple[Field, ...]:
+        """The columns of the table of buckets."""
+        values = [
+            Field(name, kind, any(parts(value)[number] is None for value in self.domain))
+            for number, (name, kind) in enumerate(zip(self.sensitive, self.types, strict=True))
+        ]
+        return (Field(self.cell_column or "", "integer", False), *values, Field(self.count_column, "integer", False))
 
     def _value_fields(self, name: str) -> list[Field]:
         """A column for a value; for a compound one a column for each part."""
@@ -264,9 +297,10 @@ def read_manifest(folder: Path) -> Manifest:
 def _parse(written: Mapping[str, Any]) -> Manifest:
     ours = written["sfumato"]
     resources = {resource["name"]: resource for resource in written["resources"]}
+    paths = [resource["path"] for resource in written["resources"]]
     fields = tuple(
         Field(str(field["name"]), str(field["type"]), not field["constraints"]["required"])
-        for field in resources["data"]["schema"]["fields"]
+        for field in resources[DATA_NAMES[RECORDS in paths]]["schema"]["fields"]
     )
     mechanism = REGISTRY.get(str(ours["mechanism"]))
     if mechanism is None:
@@ -294,7 +328,10 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         is_test=not ours["fit_to_publish"],
         cell_column=str(ours["cell_column"]) if "cell_column" in ours else None,
     )
-    has_cells = isinstance(read.observation, Symbols) and read.observation.cells is not None
+    shown = read.observation
+    has_cells = isinstance(shown, Buckets) or (isinstance(shown, Symbols) and shown.cells is not None)
+    if isinstance(shown, Buckets) != (RECORDS in paths):
+        raise ReleaseFormatError("the release does not have the files that its design speaks of.")
     if has_cells != (read.cell_column is not None) or not set(read.shown) <= set(names):
         raise ReleaseFormatError("the release lacks a column that its design speaks of.")
     return read

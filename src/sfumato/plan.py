@@ -15,7 +15,7 @@ from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, SpecError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms import REGISTRY, AnyMechanism
-from sfumato.spec import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
+from sfumato.spec import BreachBound, BreachBoundPerValue, Diversity, LinearCap, PrivacySpec, ShareCap, Tolerance
 from sfumato.values import values_to_json
 
 AUTO = "auto"
@@ -103,7 +103,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
 ) -> Chosen:
     """Plan with the named mechanism, or with the best one that gives the guarantee."""
     _check_names(mechanism, guarantee, options)
-    request = BreachBoundPerValue.from_tolerance(histogram, spec.factor) if isinstance(spec, Tolerance) else spec
+    request = resolved(spec, histogram)
     family = [module for module in REGISTRY.values() if isinstance(request, module.SPEC)]
     if mechanism != AUTO:
         _check_family(mechanism, family, request)
@@ -121,6 +121,13 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     return replace(best, reason=reason, others=tuple(others))
 
 
+def resolved(spec: PrivacySpec, histogram: Histogram) -> PrivacySpec:
+    """The request itself, where it is given by the shares of the table."""
+    if isinstance(spec, Tolerance):
+        return BreachBoundPerValue.from_tolerance(histogram, spec.factor)
+    return ShareCap.linear(histogram, spec.factor, spec.offset) if isinstance(spec, LinearCap) else spec
+
+
 def _check_names(mechanism: str, guarantee: str | None, options: Mapping[str, Any]) -> None:
     if guarantee not in (None, *GUARANTEES):
         raise SpecError(f"the guarantee {guarantee!r} is unknown; ask for {' or '.join(GUARANTEES)}.")
@@ -128,25 +135,38 @@ def _check_names(mechanism: str, guarantee: str | None, options: Mapping[str, An
         raise SpecError(f"the mechanism {mechanism!r} is unknown; there are {', '.join((AUTO, *REGISTRY))}.")
     if mechanism != AUTO and not _gives(REGISTRY[mechanism], guarantee or REGISTRY[mechanism].GUARANTEE):
         raise SpecError(
-            f"the mechanism {mechanism!r} covers the {REGISTRY[mechanism].GUARANTEE} only, and {guarantee} was asked "
-            f"for; choose another mechanism, or ask for --guarantee {REGISTRY[mechanism].GUARANTEE}."
+            f"the mechanism {mechanism!r} gives {REGISTRY[mechanism].GUARANTEE} only, and {guarantee} was asked for; "
+            "choose another mechanism, or leave --guarantee out."
         )
-    if stray := next((name for name in options if mechanism not in (AUTO, name)), None):
+    if options and mechanism != AUTO and mechanism not in options:
+        stray = next(iter(options))
         raise SpecError(f"options of {stray!r} were given, and the mechanism is {mechanism!r}; leave one of them out.")
 
 
 def _check_family(mechanism: str, family: Sequence[AnyMechanism], request: PrivacySpec) -> None:
     if REGISTRY[mechanism] in family:
         return
-    wants = "one bound (--prior and --posterior)"
-    if REGISTRY[mechanism].SPEC is not BreachBound:
-        wants = "a bound for each value (--bounds or --tolerance)"
-    raise SpecError(f"the mechanism {mechanism!r} needs {wants}, and another kind of request was made.")
+    raise SpecError(
+        f"the mechanism {mechanism!r} needs {_WANTS[REGISTRY[mechanism].SPEC]}, and another kind of request was made."
+    )
+
+
+_WANTS = {
+    BreachBound: "one bound (--prior and --posterior)",
+    BreachBoundPerValue: "a bound for each value (--bounds or --tolerance)",
+    ShareCap: "caps (--caps, or --cap-factor and --cap-offset)",
+    Diversity: "a diversity (--diversity)",
+}
 
 
 def _gives(module: AnyMechanism, guarantee: str | None) -> bool:
-    """Whether a mechanism gives a guarantee: one for any prior covers the marginal prior too."""
-    return module.GUARANTEE == ANY_PRIOR or guarantee == MARGINAL_PRIOR
+    """Whether a mechanism gives a guarantee: one for any prior covers the marginal prior too.
+
+    Without a word about it, everything but the marginal prior is meant: that one must be asked for.
+    """
+    if guarantee is None:
+        return module.GUARANTEE != MARGINAL_PRIOR
+    return module.GUARANTEE in (ANY_PRIOR, guarantee)
 
 
 def _planned(
@@ -170,6 +190,8 @@ def _planned(
 
 def _best(plans: Sequence[Chosen]) -> Chosen:
     """The plan of least predicted error; of equal ones the first of the registry, which is the simplest."""
+    if len(plans) == 1:
+        return plans[0]  # without a prediction, which may take long
     return min(plans, key=lambda plan: round(plan.error, 9) if math.isfinite(plan.error) else math.inf)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.apply import Preparation, Rewrite
+from sfumato.apply import Preparation, Rewrite, SideTable
 from sfumato.audit.compound import check_parts
 from sfumato.audit.exposure import BREACH_LIMIT, Exposure, check_exposure, exposures
 from sfumato.audit.planned import check_cells
@@ -47,17 +48,17 @@ from sfumato.errors import (
     reason,
 )
 from sfumato.histogram import Histogram
-from sfumato.manifest import DATA, MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Field, Manifest
-from sfumato.mechanisms import REGISTRY
-from sfumato.plan import ANY_PRIOR, AUTO, NO_OPTIONS, Chosen, choose
+from sfumato.manifest import BUCKETS, MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Field, Manifest
+from sfumato.mechanisms import REGISTRY, buckets
+from sfumato.plan import ANY_PRIOR, AUTO, MARGINAL_PRIOR, NO_OPTIONS, Chosen, choose
 from sfumato.plan_file import PlanFile
 from sfumato.profile import Association, Profile
 from sfumato.readme import release_readme
 from sfumato.release import Release, pack
 from sfumato.schema import Schema
 from sfumato.source import Source, open_source
-from sfumato.spec import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
-from sfumato.tally import Counts, Members
+from sfumato.spec import BreachBound, BreachBoundPerValue, Diversity, LinearCap, PrivacySpec, ShareCap, Tolerance
+from sfumato.tally import Buckets, Counts, Members
 from sfumato.values import display, field_type, parts, to_json
 from sfumato.workshop import check_plan_file, check_target, move_into_place, workshop
 
@@ -121,6 +122,12 @@ def _spec_json(spec: PrivacySpec) -> dict[str, Any]:
         return {
             "bounds": {display(value): f"{each.prior} {each.posterior}" for value, each in spec.bounds.items()},
         }
+    if isinstance(spec, ShareCap):
+        return {"caps": {display(value): str(cap) for value, cap in spec.caps.items()}}
+    if isinstance(spec, LinearCap):
+        return {"cap_factor": str(spec.factor), "cap_offset": str(spec.offset)}
+    if isinstance(spec, Diversity):
+        return {"diversity": spec.ell}
     return {"prior": str(spec.prior), "posterior": str(spec.posterior)}
 
 
@@ -274,9 +281,12 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             rewrite = _rewrite(found, chosen, draws)
             built = folder / "release"
             built.mkdir()
-            with _unchanged(source, fingerprint):
-                engine.rewrite(source, found.preparation, rewrite, found.histogram.total, built / DATA)
             manifest = _manifest(request, found, rewrite)
+            with _unchanged(source, fingerprint):
+                engine.rewrite(source, found.preparation, rewrite, found.histogram.total, built / manifest.data)
+            if isinstance(manifest.observation, Buckets):
+                side = _side_table(manifest, found, chosen)
+                engine.write_side(side, chosen.plan.dealing.size, built / BUCKETS)
             if manifest.domain != found.histogram.values:
                 raise InternalError("the design is not the one that was asked for. Please report this.")
             _describe(built, manifest, found)
@@ -314,7 +324,7 @@ def _check_publishable(request: Request, found: Survey, seen: Outlook) -> None:
     check_cells(chosen, request.spec)
     if len(found.sensitive.parts) > 1 and not chosen.mechanism.COVERS_PREDICATES:
         check_parts(chosen, request.spec, request.schema.compound)
-    if chosen.mechanism.GUARANTEE != ANY_PRIOR and not request.accept_marginal_prior:
+    if chosen.mechanism.GUARANTEE == MARGINAL_PRIOR and not request.accept_marginal_prior:
         check_exposure(seen.exposures, request.breach_limit)
 
 
@@ -383,6 +393,12 @@ def _packed(built: Path) -> Path:
     packed = built.with_suffix(".zip")
     pack(built, packed)
     return packed
+
+
+def _side_table(manifest: Manifest, found: Survey, chosen: Chosen) -> SideTable:
+    """The table that says what each bucket holds."""
+    rows = partial(buckets.side_rows, chosen.plan)
+    return SideTable(found.sensitive, manifest.cell_column or "", manifest.count_column, rows, chosen.plan.size)
 
 
 def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:

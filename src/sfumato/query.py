@@ -15,16 +15,17 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 from sqlglot import exp
 
 from sfumato.counting import member_counts
 from sfumato.errors import QueryError, ReleaseFormatError
 from sfumato.estimate import DEFAULT_LEVEL, EXACT_ASSUMPTION, EXACT_METHOD, Estimate
-from sfumato.manifest import Manifest
+from sfumato.manifest import BUCKETS, Manifest
 from sfumato.mechanisms.methods import Method
 from sfumato.mechanisms.operators import Places
 from sfumato.sql import TABLE, Question, count_columns, note_column, parse, quoted
-from sfumato.tally import Counts, Mask, Members, Symbols, Tally
+from sfumato.tally import Buckets, Counts, Holdings, Mask, Members, Symbols, Tally
 from sfumato.values import Value, display, domain_array, parts
 
 MEMORY_LIMIT = "1GB"
@@ -61,13 +62,13 @@ def _numbers(estimate: Estimate, level: float) -> tuple[Any, ...]:
     return (estimate.value, estimate.standard_error, *ends, estimate.note)
 
 
-def ask(manifest: Manifest, data: Path, sql: str, method: str | None = None) -> Answer:
+def ask(manifest: Manifest, folder: Path, sql: str, method: str | None = None) -> Answer:
     """Answer one SQL query."""
-    return answer(manifest, data, parse(sql, manifest), method)
+    return answer(manifest, folder, parse(sql, manifest), method)
 
 
 def count(
-    manifest: Manifest, data: Path, value: Value | EllipsisType, where: str | None, method: str | None = None
+    manifest: Manifest, folder: Path, value: Value | EllipsisType, where: str | None, method: str | None = None
 ) -> Estimate:
     """Count the rows that hold a value, or any value, under a condition."""
     question = parse(f"SELECT COUNT(*) FROM {TABLE}" + (f" WHERE {where}" if where else ""), manifest)
@@ -80,7 +81,7 @@ def count(
         is_value = [f"{quoted(name)} IS NOT DISTINCT FROM {exp.convert(part).sql('duckdb')}" for name, part in pairs]
         both = " AND ".join(filter(None, (question.sensitive_where, *is_value)))
         question = replace(question, sensitive_where=both)
-    return answer(manifest, data, question, method).rows[0][1]
+    return answer(manifest, folder, question, method).rows[0][1]
 
 
 def method_of(manifest: Manifest, name: str | None) -> Method:
@@ -94,15 +95,16 @@ def method_of(manifest: Manifest, name: str | None) -> Method:
     return found
 
 
-def answer(manifest: Manifest, data: Path, question: Question, name: str | None = None) -> Answer:
+def answer(manifest: Manifest, folder: Path, question: Question, name: str | None = None) -> Answer:
     """Count in the release, and estimate each group."""
     method = method_of(manifest, name)
-    with _connection(data) as connection:
+    with _connection(folder / manifest.data) as connection:
         connection.register("domain", _domain_table(manifest))
         wanted = _wanted(connection, manifest, question)
         sets = _sets(manifest, question, wanted)
         is_exact = bool(wanted.all()) and not question.sensitive_groups
         tallies = _tallies(connection, manifest, question.public_groups, question.public_where, len(sets))
+        holdings = _holdings(connection, manifest, folder) if isinstance(manifest.observation, Buckets) else None
         whole = None
         if method.needs_whole and not is_exact:
             ((_, whole),) = _tallies(connection, manifest, (), None, 1)
@@ -111,9 +113,11 @@ def answer(manifest: Manifest, data: Path, question: Question, name: str | None 
         if is_exact:
             rows.append((_named(question, key, ()), Estimate.exact(tally.rows)))
             continue
-        moments = method.reconstruct(manifest.design, replace(tally, whole=whole), list(sets.values()))
+        moments = method.reconstruct(
+            manifest.design, replace(tally, whole=whole, holdings=holdings), list(sets.values())
+        )
         for values, each in zip(sets, moments, strict=True):
-            estimate = Estimate.of(each, method.words, method.assumption, method.note)
+            estimate = Estimate.of(each, method.words, method.assumption, method.note or each.note)
             rows.append((_named(question, key, values), estimate))
     count_name = next(output.name for output in question.outputs if output.group is None)
     described = (EXACT_METHOD, EXACT_ASSUMPTION) if is_exact else (method.words, method.assumption)
@@ -219,12 +223,89 @@ def _tallies(
     named = tuple(f"({group}) AS g{number}" for number, group in enumerate(groups))
     asked = _Asked(named, f" WHERE {where}" if where else "", answers)
     shown = manifest.observation
+    if isinstance(shown, Buckets):
+        return _bucket_tallies(connection, manifest, asked)
     if isinstance(shown, Members):
         tallies = _member_tallies(connection, manifest, shown, asked)
     else:
         tallies = _symbol_tallies(connection, manifest, shown, asked)
     size = shown.size if isinstance(shown, Members) else len(shown.places)
     return tallies if tallies or groups else [((), Tally(np.zeros(size, dtype=np.int64), 0))]
+
+
+def _bucket_tallies(connection: duckdb.DuckDBPyConnection, manifest: Manifest, asked: _Asked) -> Tallies:
+    """Count the records of each bucket, by group."""
+    bucket, groups, buckets = quoted(manifest.cell_column or ""), asked.groups, _buckets(connection, manifest)
+    rows = _run(
+        connection, f"SELECT {', '.join([*groups, 'COUNT(*)'])} FROM {TABLE}{asked.clause} GROUP BY ALL ORDER BY ALL"
+    )
+    keys = [_key(row[:-1]) for row in rows]
+    asked.check_size(len(keys), buckets)
+    inner = f"SELECT {', '.join([*groups, f'{bucket} AS bucket'])} FROM {TABLE}{asked.clause}"
+    order = ", ".join(f"g{number}" for number in range(len(groups)))
+    number = f"DENSE_RANK() OVER (ORDER BY {order}) - 1" if groups else "0"
+    counts = np.zeros(max(len(keys), 1) * buckets, dtype=np.int64)
+    for batch in _batches(connection, f"SELECT {number}, bucket FROM ({inner})"):
+        places = [column.to_numpy(zero_copy_only=False).astype(np.int64) for column in batch.columns]
+        counts += np.bincount(places[0] * buckets + places[1], minlength=len(counts))
+    by_group = counts.reshape(-1, buckets)
+    return [(key, Tally.of_symbols(by_group[place])) for place, key in enumerate(keys)]
+
+
+def _buckets(connection: duckdb.DuckDBPyConnection, manifest: Manifest) -> int:
+    """The number of buckets; ids that do not run from 0 up are refused before anything is made as long as they are."""
+    bucket = quoted(manifest.cell_column or "")
+    ((rows, given, least, most),) = _run(
+        connection, f"SELECT COUNT(*), COUNT({bucket}), MIN({bucket}), MAX({bucket}) FROM {TABLE}"
+    )
+    if not rows or given < rows or least < 0 or most >= rows:
+        raise _unlike_buckets()
+    return int(most) + 1
+
+
+def _unlike_buckets() -> ReleaseFormatError:
+    return ReleaseFormatError(
+        "the records and the buckets do not fit together; get the release again from its publisher."
+    )
+
+
+def _holdings(connection: duckdb.DuckDBPyConnection, manifest: Manifest, folder: Path) -> Holdings:
+    """What the buckets hold, if they hold as much as there are records in them."""
+    holdings = read_holdings(manifest, folder)
+    ((_, whole),) = _bucket_tallies(connection, manifest, _Asked((), "", 1))
+    buckets, counts = holdings.buckets, holdings.counts
+    fits = len(buckets) and buckets.min() >= 0 and buckets.max() < len(whole.counts) and counts.min() >= 1
+    if not fits or not np.array_equal(holdings.sizes, whole.counts):
+        raise _unlike_buckets()
+    return holdings
+
+
+def read_holdings(manifest: Manifest, folder: Path) -> Holdings:
+    """What the buckets of a release hold."""
+    names = [field.name for field in manifest.bucket_fields()]
+    try:
+        table = pq.read_table(folder / BUCKETS, columns=names)
+        if table.column(names[0]).null_count or table.column(names[-1]).null_count:
+            raise _unlike_buckets()
+        buckets, counts = (table.column(name).to_numpy().astype(np.int64) for name in (names[0], names[-1]))
+        places = _places(manifest, table.select(names[1:-1]))
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise ReleaseFormatError(f"{BUCKETS} cannot be read; get the release again from its publisher.") from error
+    return Holdings(buckets, places, counts, len(manifest.domain))
+
+
+def _places(manifest: Manifest, values: pa.Table) -> Counts:
+    """The places of values in the domain."""
+    known = {parts(value): place for place, value in enumerate(manifest.domain)}
+    columns = [column.combine_chunks().dictionary_encode() for column in values.columns]
+    if len(columns) == 1:
+        encoded = columns[0] if isinstance(columns[0], pa.DictionaryArray) else columns[0].combine_chunks()
+        distinct = [known[(value,)] for value in encoded.dictionary.to_pylist()]
+        places = np.array([*distinct, known.get((None,), -1)], dtype=np.int64)
+        indices = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
+        return np.asarray(places[indices])
+    rows = zip(*(column.to_pylist() for column in values.columns), strict=True)
+    return np.array([known[row] for row in rows], dtype=np.int64)
 
 
 def _symbol_tallies(

@@ -7,9 +7,9 @@ import shlex
 
 from sqlglot import exp
 
-from sfumato.manifest import Manifest
+from sfumato.manifest import BUCKETS, Manifest
 from sfumato.sql import quoted
-from sfumato.tally import Members
+from sfumato.tally import Buckets, Members, Symbols
 from sfumato.values import Scalar, Value, parts
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -20,7 +20,7 @@ _TEST = """
 
 _TEXT = """# A protected table
 {warning}
-`data.parquet` has {rows:,} records. {shown} All other columns ({public}) are as the publisher gave them{bins}.
+`{data}` has {rows:,} records. {shown} All other columns ({public}) are as the publisher gave them{bins}.
 
 ## What is promised
 
@@ -49,6 +49,12 @@ true count is small. In DuckDB, for the records that satisfy a condition on the 
 
 {sql}"""
 
+_BY_BUCKETS = """\
+With any SQL tool, let every record count for its bucket's share of the value. This is the plain estimate, which is
+right only if values and public columns are unrelated within buckets; `sfumato query` corrects for that. In DuckDB:
+
+{sql}"""
+
 _BY_SFUMATO = (
     "There are too many values to write down what each record adds to a count, so other tools cannot count here."
 )
@@ -67,16 +73,40 @@ def release_readme(manifest: Manifest, rows: int) -> str:
         promise=manifest.promise,
         query=_quoted_for_shell(f"SELECT COUNT(*) FROM release WHERE {_condition(manifest, example)}"),
         warning_of_counts=_warning(manifest),
-        by_weights=_BY_WEIGHTS.format(sql=_indented(_sql(manifest, example))) if manifest.has_weights else _BY_SFUMATO,
+        by_weights=_by_weights(manifest, example),
+        data=manifest.data,
         software=manifest.software,
         mechanism=manifest.mechanism_name,
+    )
+
+
+def _by_weights(manifest: Manifest, example: Value) -> str:
+    """How to count with other tools."""
+    if isinstance(manifest.observation, Buckets):
+        return _BY_BUCKETS.format(sql=_indented(_bucket_sql(manifest, example)))
+    if not manifest.has_weights:
+        return _BY_SFUMATO
+    return _BY_WEIGHTS.format(sql=_indented(_sql(manifest, example)))
+
+
+def _bucket_sql(manifest: Manifest, example: Value) -> str:
+    bucket, count = _name(manifest.cell_column or ""), _name(manifest.count_column)
+    wanted = _condition(manifest, example)
+    return "\n".join(
+        [
+            f"WITH sizes AS (SELECT {bucket}, SUM({count}) AS size FROM '{BUCKETS}' GROUP BY ALL),",
+            f"     marked AS (SELECT {bucket}, SUM({count}) AS marked FROM '{BUCKETS}' WHERE {wanted} GROUP BY ALL)",
+            f"SELECT COALESCE(SUM(marked.marked / sizes.size), 0) FROM '{manifest.data}'",
+            f"JOIN sizes USING ({bucket}) JOIN marked USING ({bucket})",
+        ]
     )
 
 
 def _example(manifest: Manifest) -> Value:
     """A value to count, if possible one that is not missing, and that a record can show."""
     shown = manifest.observation
-    places = range(len(manifest.domain)) if isinstance(shown, Members) else sorted(set(shown.places.tolist()))
+    everything = range(len(manifest.domain))
+    places = sorted(set(shown.places.tolist())) if isinstance(shown, Symbols) else everything
     values = [manifest.domain[place] for place in places]
     return next((value for value in values if None not in parts(value)), values[0])
 
@@ -88,6 +118,11 @@ def _listed(names: tuple[str, ...]) -> str:
 def _shown(manifest: Manifest) -> str:
     """What a record shows of what is protected."""
     names = _listed(manifest.sensitive)
+    if isinstance(manifest.observation, Buckets):
+        return (
+            f"It does not say who has which {names}: each record is in a bucket (`{manifest.cell_column}`), and "
+            f"`{BUCKETS}` lists which values the records of each bucket have, and how often."
+        )
     together = "column {} is" if len(manifest.sensitive) == 1 else "columns {} are, together,"
     subject = f"The {together.format(names)} protected"
     if isinstance(manifest.observation, Members):
@@ -103,6 +138,8 @@ def _shown(manifest: Manifest) -> str:
 
 
 def _warning(manifest: Manifest) -> str:
+    if isinstance(manifest.observation, Buckets):
+        return "Records and values of a bucket must not be joined and counted: every record would have every value."
     if isinstance(manifest.observation, Members):
         return "Never count the sets as they stand: most of their members are chance."
     return "Never count the published values as they stand: most of them may be chance."

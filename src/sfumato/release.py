@@ -15,9 +15,12 @@ import pyarrow.parquet as pq
 
 from sfumato.errors import ReleaseFormatError
 from sfumato.estimate import Estimate
-from sfumato.manifest import DATA, FILES, MANIFEST, Manifest, read_manifest
+from sfumato.manifest import BUCKET_FILES, FILES, MANIFEST, Manifest, read_manifest
 from sfumato.query import Answer, ask, count
 from sfumato.values import Value
+
+KNOWN = tuple(dict.fromkeys((*FILES, *BUCKET_FILES)))
+"""Every file that some release has."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +53,11 @@ class Release:
     def rows(self) -> int:
         """The number of records."""
         try:
-            return int(pq.read_metadata(self.folder / DATA).num_rows)
+            return int(pq.read_metadata(self.folder / self.manifest.data).num_rows)
         except (pa.ArrowException, OSError) as error:
-            raise ReleaseFormatError(f"{DATA} cannot be read; get the release again from its publisher.") from error
+            raise ReleaseFormatError(
+                f"{self.manifest.data} cannot be read; get the release again from its publisher."
+            ) from error
 
     @property
     def promise(self) -> str:
@@ -66,11 +71,11 @@ class Release:
 
         Without a value, the rows that satisfy the condition are counted, exactly. The value of a compound is a tuple.
         """
-        return count(self.manifest, self.folder / DATA, value, where, method)
+        return count(self.manifest, self.folder, value, where, method)
 
     def sql(self, query: str, *, method: str | None = None) -> Answer:
         """Answer `SELECT COUNT(*) ... FROM release WHERE ... GROUP BY ...`, each count with its error."""
-        return ask(self.manifest, self.folder / DATA, query, method)
+        return ask(self.manifest, self.folder, query, method)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -91,7 +96,7 @@ def unpack(path: Path, folder: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
-                if entry.filename not in (MANIFEST, *FILES) or entry.compress_type != zipfile.ZIP_STORED:
+                if entry.filename not in (MANIFEST, *KNOWN) or entry.compress_type != zipfile.ZIP_STORED:
                     raise ReleaseFormatError(
                         f"{path.name!r} holds what no release holds; get it again from its publisher."
                     )
@@ -103,7 +108,7 @@ def unpack(path: Path, folder: Path) -> None:
 def pack(folder: Path, path: Path) -> None:
     """Pack a release directory into one .zip; every entry has the same fixed date."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        for name in (MANIFEST, *FILES):
+        for name in (MANIFEST, *KNOWN):
             if not (folder / name).exists():
                 continue
             with (

@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from sfumato.audit.exposure import Exposure
-from sfumato.audit.verify import Verification
+from sfumato.audit.written import Verification
 from sfumato.demo import Demonstration
 from sfumato.engines.local import LocalEngine
 from sfumato.estimate import DEFAULT_LEVEL
@@ -100,7 +100,9 @@ def show_plan(console: Console, chosen: Chosen) -> None:
     console.print(_summary(plan), highlight=False)
     console.print("expected relative error of a count, by the share of all records that it finds:")
     console.print(_comparison([chosen, *chosen.others]))
-    extra = [name for name in ("retention", "amplification", "shadow_price") if isinstance(plan.get(name), dict)]
+    extra = [
+        name for name in ("retention", "amplification", "shadow_price", "caps") if isinstance(plan.get(name), dict)
+    ]
     table = Table("value", "count", "share", *(name.replace("_", " ") for name in extra))
     order = sorted(range(histogram.domain_size), key=lambda place: -histogram.counts[place])
     for place in order[:MOST_CELLS]:
@@ -126,6 +128,8 @@ def _summary(plan: Mapping[str, Any]) -> str:
     """What the mechanism decided, in one line."""
     if "subset_size" in plan:
         return f"sets of {plan['subset_size']} values, amplification {plan['amplification']}"
+    if "buckets" in plan:
+        return _buckets_summary(plan)
     if "record_utility" in plan:
         error = plan["aggregate_error"]
         counted = "counts cannot be reconstructed" if error is None else f"mean error of a share {error:.3%}"
@@ -136,6 +140,14 @@ def _summary(plan: Mapping[str, Any]) -> str:
     sizes = sorted({len(cell["values"]) for cell in cells})
     width = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
     return f"{len(cells)} cells of {width} values"
+
+
+def _buckets_summary(plan: Mapping[str, Any]) -> str:
+    sizes = ", ".join(str(each["size"]) for each in plan["buckets"])
+    total = sum(each["count"] for each in plan["buckets"])
+    loss, bound = plan["loss"], plan["lower_bound"]
+    proof = "the least possible" if loss == bound else f"at least {bound:,} is unavoidable"
+    return f"{total:,} buckets of {sizes} records; loss {loss:,} ({proof})"
 
 
 def _comparison(plans: Sequence[Chosen]) -> Table:

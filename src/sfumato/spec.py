@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import TypeVar
 
 from sfumato.errors import SpecError
 from sfumato.histogram import Histogram
@@ -75,6 +76,44 @@ class BreachBound:
         return self.posterior * (1 - self.prior) / (self.prior * (1 - self.posterior))
 
 
+Given = TypeVar("Given")
+
+
+def _read_csv(path: Path, columns: tuple[str, ...]) -> dict[Value, dict[str, str]]:
+    """The lines of a CSV by their value, which each has once."""
+    rows: dict[Value, dict[str, str]] = {}
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            for row in csv.DictReader(file):
+                value = row["value"] or None
+                if value in rows:
+                    raise SpecError(f"{str(path)!r} has two lines for {display(value)!r}; write one.")
+                rows[value] = {column: row[column] + "" for column in columns}
+    except OSError as error:
+        raise SpecError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{str(path)!r} is not UTF-8 text; save it as UTF-8.") from error
+    except (KeyError, TypeError, csv.Error) as error:
+        raise SpecError(f"{str(path)!r} must have the columns {', '.join(columns)}.") from error
+    if not rows:
+        raise SpecError(f"{str(path)!r} names no value; write a line for each value to protect.")
+    return rows
+
+
+def _matched(given: Mapping[Value, Given], values: Sequence[Value], what: str) -> tuple[Given | None, ...]:
+    """What is given for each value of a domain; a value that is no text may be named by its text."""
+    lacking = set(given)
+    found = []
+    for value in values:
+        key = value if value in given or value is None else display(value)
+        found.append(given.get(key))
+        lacking.discard(key)
+    if lacking:
+        named = ", ".join(repr(display(value)) for value in sorted(lacking, key=display)[:3])
+        raise SpecError(f"there is a {what} for a value that is not in the domain: {named}; correct it.")
+    return tuple(found)
+
+
 FINEST_STEPS, COARSEST_STEP = 100, 10
 """Shares are rounded down to hundredths, or to ten records if that is coarser, before something published follows."""
 
@@ -126,43 +165,19 @@ class BreachBoundPerValue:
     @classmethod
     def read(cls, path: Path) -> BreachBoundPerValue:
         """Read a CSV with the columns value, prior and posterior; an empty value is the missing one."""
-        bounds: dict[Value, BreachBound] = {}
-        try:
-            with path.open(newline="", encoding="utf-8-sig") as file:
-                for row in csv.DictReader(file):
-                    value = row["value"] or None
-                    if value in bounds:
-                        raise SpecError(f"{str(path)!r} gives {display(value)!r} two bounds; give it one.")
-                    bounds[value] = _bound_of(row, f"the bound of {display(value)!r} in {str(path)!r}")
-        except OSError as error:
-            raise SpecError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
-        except UnicodeDecodeError as error:
-            raise SpecError(f"{str(path)!r} is not UTF-8 text; save it as UTF-8.") from error
-        except (KeyError, AttributeError, csv.Error) as error:
-            raise SpecError(f"{str(path)!r} must have the columns value, prior and posterior.") from error
-        if not bounds:
-            raise SpecError(f"{str(path)!r} gives no value a bound; write a line for each value to protect.")
-        return cls(bounds)
+        rows = _read_csv(path, ("value", "prior", "posterior"))
+        return cls({value: _bound_of(row, value, path) for value, row in rows.items()})
 
     def of(self, values: Sequence[Value]) -> tuple[BreachBound | None, ...]:
         """The bound of each value of a domain; a value that is no text may be named by its text."""
-        lacking = set(self.bounds)
-        found = []
-        for value in values:
-            key = value if value in self.bounds or value is None else display(value)
-            found.append(self.bounds.get(key))
-            lacking.discard(key)
-        if lacking:
-            named = ", ".join(repr(display(value)) for value in sorted(lacking, key=display)[:3])
-            raise SpecError(f"there is a bound for a value that is not in the domain: {named}; correct it.")
-        return tuple(found)
+        return _matched(self.bounds, values, "bound")
 
 
-def _bound_of(row: Mapping[str, str], what: str) -> BreachBound:
+def _bound_of(row: Mapping[str, str], value: Value, path: Path) -> BreachBound:
     try:
         return BreachBound(row["prior"].strip(), row["posterior"].strip())
     except SpecError as error:
-        raise SpecError(f"{what} is wrong: {error}") from error
+        raise SpecError(f"the bound of {display(value)!r} in {str(path)!r} is wrong: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -180,4 +195,71 @@ class Tolerance:
             raise SpecError(f"the tolerance is {self.factor}, and must be above 1: a belief may rise by this factor.")
 
 
-PrivacySpec = BreachBound | BreachBoundPerValue | Tolerance
+@dataclass(frozen=True, slots=True)
+class ShareCap:
+    """A cap for each value on its share of any bucket: what the bucket alone lets one infer of a record in it.
+
+    Source: F'-privacy, in which each value has a cap of its own; a value that is not named has the cap 1.
+    Notation: f'_i = cap of value i.
+    """
+
+    caps: Mapping[Value, Fraction]
+
+    def __post_init__(self) -> None:
+        if not self.caps:
+            raise SpecError("no value has a cap, so nothing would be protected; give at least one.")
+        for value, cap in self.caps.items():
+            if not 0 < cap <= 1:
+                raise SpecError(f"the cap of {display(value)!r} is {cap}, and must be above 0 and at most 1.")
+
+    @classmethod
+    def linear(cls, histogram: Histogram, factor: Exact, offset: Exact = 0) -> ShareCap:
+        """The cap min(1, factor * share + offset) for each value."""
+        made = LinearCap(factor, offset)
+        pairs = zip(histogram.values, histogram.shares, strict=True)
+        # A value that nobody has is in no bucket, so its cap decides nothing; it must still be a cap.
+        smallest = Fraction(1, 10**9)
+        return cls(
+            {value: max(min(Fraction(1), made.factor * share + made.offset), smallest) for value, share in pairs}
+        )
+
+    @classmethod
+    def read(cls, path: Path) -> ShareCap:
+        """Read a CSV with the columns value and cap; an empty value is the missing one."""
+        rows = _read_csv(path, ("value", "cap"))
+        return cls({value: exact(row["cap"].strip(), "a cap") for value, row in rows.items()})
+
+    def of(self, values: Sequence[Value]) -> tuple[Fraction, ...]:
+        """The cap of each value of a domain."""
+        return tuple(Fraction(1) if cap is None else cap for cap in _matched(self.caps, values, "cap"))
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class LinearCap:
+    """A request for caps from the table's own shares: `factor` times the share plus `offset`, at most 1."""
+
+    factor: Fraction
+    offset: Fraction
+
+    def __init__(self, factor: Exact, offset: Exact = 0) -> None:
+        object.__setattr__(self, "factor", exact(factor, "the cap factor"))
+        object.__setattr__(self, "offset", exact(offset, "the cap offset"))
+        if self.factor < 0 or self.offset < 0 or self.factor + self.offset == 0:
+            raise SpecError(
+                f"the cap factor {self.factor} and offset {self.offset} must not be below 0, nor both 0: a cap is "
+                "factor * share + offset."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Diversity:
+    """Every bucket holds at least `ell` different values, each at most once."""
+
+    ell: int
+
+    def __post_init__(self) -> None:
+        if self.ell < 2:  # noqa: PLR2004
+            raise SpecError(f"the diversity is {self.ell}, and must be at least 2: one value alone is no diversity.")
+
+
+PrivacySpec = BreachBound | BreachBoundPerValue | Tolerance | ShareCap | LinearCap | Diversity

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,12 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """What is published of a batch: the codes of the values, or the bits of a set for each record; and their cells."""
+    """What is published of a batch: the codes of the values, or the bits of a set for each record; and their cells.
 
-    values: Codes
+    Nothing of the values where only the cell of a record is published.
+    """
+
+    values: Codes | None
     cells: Codes | None = None
 
 
@@ -43,7 +47,32 @@ class Members:
     """Whether the sets are lists of values; else they are bits, the first value the highest bit of the first byte."""
 
 
-Observation = Symbols | Members
+@dataclass(frozen=True, slots=True)
+class Buckets:
+    """What a record of a release shows: the bucket it is in; what the buckets hold is in a table beside."""
+
+
+Observation = Symbols | Members | Buckets
+
+
+@dataclass(frozen=True, eq=False)
+class Holdings:
+    """What the buckets hold: a line for each bucket and value that meet."""
+
+    buckets: Counts
+    places: Counts
+    counts: Counts
+    domain_size: int
+
+    @cached_property
+    def sizes(self) -> Counts:
+        """How many records each bucket holds."""
+        return np.bincount(self.buckets, weights=self.counts).astype(np.int64)
+
+    @cached_property
+    def held(self) -> Counts:
+        """How many records hold each value."""
+        return np.bincount(self.places, weights=self.counts, minlength=self.domain_size).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +86,8 @@ class Tally:
     rows: int
     """The number of rows that satisfy the predicate; exact, because public columns are untouched."""
     whole: Tally | None = None
+    holdings: Holdings | None = None
+    """What the buckets hold, where counts are by bucket."""
 
     @classmethod
     def of_symbols(cls, counts: Counts) -> Tally:
@@ -77,6 +108,8 @@ class Moments:
     variance_slope: float
     most: int
     least: int = 0
+    note: str | None = None
+    """What to beware of, beside this number."""
 
     def variance_at(self, count: float) -> float | None:
         """The variance of the estimate if the true count were `count`."""

@@ -63,7 +63,7 @@ def test_options_of_another_mechanism_are_refused(desk: Path, table: Path, comma
         (["--guarantee", "magic"], "the guarantee 'magic' is unknown; ask for any-prior or marginal-prior."),
         (
             ["--mechanism", "small-domain", "--guarantee", "any-prior"],
-            "the mechanism 'small-domain' covers the marginal-prior only, and any-prior was asked for; choose another ",
+            "the mechanism 'small-domain' gives marginal-prior only, and any-prior was asked for; choose another ",
         ),
         (["--mechanism", "fine-grain"], "the mechanism 'fine-grain' needs a bound for each value (--bounds or "),
         (["--merge", "magic"], "invalid value for '--merge': "),
@@ -166,19 +166,19 @@ def test_breach_limit_that_is_no_share_is_refused(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b"", "'bounds.csv' gives no value a bound; write a line for each value to protect."),
-        (b"value,prior,posterior\n", "'bounds.csv' gives no value a bound; write a line for each value to protect."),
-        (b"value,prior\nflu,1/3\n", "'bounds.csv' must have the columns value, prior and posterior."),
-        (b"disease,prior,posterior\nflu,1/3,1/2\n", "'bounds.csv' must have the columns value, prior and posterior."),
-        (b"value,prior,posterior\nflu,1/3\n", "'bounds.csv' must have the columns value, prior and posterior."),
-        (b"flu,1/3,1/2\ncold,1/3,1/2\n", "'bounds.csv' must have the columns value, prior and posterior."),
+        (b"", "'bounds.csv' names no value; write a line for each value to protect."),
+        (b"value,prior,posterior\n", "'bounds.csv' names no value; write a line for each value to protect."),
+        (b"value,prior\nflu,1/3\n", "'bounds.csv' must have the columns value, prior, posterior."),
+        (b"disease,prior,posterior\nflu,1/3,1/2\n", "'bounds.csv' must have the columns value, prior, posterior."),
+        (b"value,prior,posterior\nflu,1/3\n", "'bounds.csv' must have the columns value, prior, posterior."),
+        (b"flu,1/3,1/2\ncold,1/3,1/2\n", "'bounds.csv' must have the columns value, prior, posterior."),
         (
             b"value,prior,posterior\nflu,often,1/2\n",
             WRONG + "the prior is 'often': write a number such as 1/13, 0.02 or 3.",
         ),
         (b"value,prior,posterior\nflu,1/3,\n", WRONG + "the posterior is '': write a number such as 1/13, 0.02 or 3."),
-        (b"value,prior,posterior\nflu,1/3,1/2\nflu,1/3,2/3\n", "'bounds.csv' gives 'flu' two bounds; give it one."),
-        (b"value,prior,posterior\n,1/3,1/2\n,1/3,1/2\n", "'bounds.csv' gives '(missing)' two bounds; give it one."),
+        (b"value,prior,posterior\nflu,1/3,1/2\nflu,1/3,2/3\n", "'bounds.csv' has two lines for 'flu'; write one."),
+        (b"value,prior,posterior\n,1/3,1/2\n,1/3,1/2\n", "'bounds.csv' has two lines for '(missing)'; write one."),
         (
             b"value,prior,posterior\nplague,1/9,1/2\nflu,1/9,1/2\n",
             "there is a bound for a value that is not in the domain: 'plague'; correct it.",
@@ -204,7 +204,7 @@ def test_breach_limit_that_is_no_share_is_refused(
         (b"value,prior,posterior\ng\xf6ut,1/9,1/2\n", "'bounds.csv' is not UTF-8 text; save it as UTF-8."),
         (
             b"value,prior,posterior\n" + b"x" * 200_000 + b",1/9,1/2\n",
-            "'bounds.csv' must have the columns value, prior and posterior.",
+            "'bounds.csv' must have the columns value, prior, posterior.",
         ),
     ],
     ids=[

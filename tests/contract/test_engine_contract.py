@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -22,12 +24,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from releases import WAYS, known_key, people, published, published_by
-from sfumato.apply import Rewrite, decode
+from sfumato.apply import Rewrite, SideTable, decode
 from sfumato.draws import Draws
 from sfumato.engines import local
 from sfumato.engines.local import LocalEngine, positions_in_order
 from sfumato.errors import SourceError
-from sfumato.manifest import DATA
+from sfumato.manifest import BUCKETS, DATA, RECORDS
 from sfumato.mechanisms import REGISTRY, subset
 from sfumato.plan import choose
 from sfumato.publish import Request, Survey, survey
@@ -94,7 +96,7 @@ def with_gaps() -> pa.Table:
         age=[None, *range(20, 40)],
         sex=["F", "M", None],
         weight=[50.5, None, float("nan"), 72.0],
-        disease=["flu", None, "cold", "flu", "asthma", None, "flu"],
+        disease=["flu", None, "cold", "flu", "asthma", None, "cold"],
     )
 
 
@@ -182,12 +184,30 @@ def surveyed(
 
 
 def written(given_input: Input, engine: LocalEngine, folder: Path, mechanism: str, draws: Draws = DRAWS) -> bytes:
-    """Both passes; the bytes of the published table."""
+    """Both passes; the bytes of the published table, and of the one beside it, if there is one."""
     folder.mkdir()
     source, found, rewrite = surveyed(given_input, engine, folder, mechanism, draws)
-    engine.rewrite(source, found.preparation, rewrite, found.histogram.total, folder / DATA)
-    assert os.listdir(folder) == [DATA]
-    return (folder / DATA).read_bytes()
+    engine.rewrite(source, found.preparation, rewrite, found.histogram.total, folder / records_of(mechanism))
+    if has_side(mechanism):
+        plan, rows = rewrite.plan, partial(rewrite.mechanism.side_rows, rewrite.plan)
+        side = SideTable(found.sensitive, rewrite.cell_name, "count", rows, plan.size)
+        engine.write_side(side, plan.dealing.size, folder / BUCKETS)
+    files = tables_of(mechanism)
+    assert sorted(os.listdir(folder)) == files
+    return b"".join((folder / name).read_bytes() for name in files)
+
+
+def has_side(mechanism: str) -> bool:
+    """Whether a table says beside the records what they show."""
+    return hasattr(REGISTRY[mechanism], "side_rows")
+
+
+def records_of(mechanism: str) -> str:
+    return RECORDS if has_side(mechanism) else DATA
+
+
+def tables_of(mechanism: str) -> list[str]:
+    return [RECORDS, BUCKETS] if has_side(mechanism) else [DATA]
 
 
 def test_requests_are_for_what_mechanisms_differ_in(tmp_path: Path) -> None:
@@ -197,6 +217,9 @@ def test_requests_are_for_what_mechanisms_differ_in(tmp_path: Path) -> None:
     assert len(designs["small-domain"].cells) > 1
     assert designs["subset"].subset_size > 1
     assert len(set(designs["fine-grain"].retentions)) > 1
+    plans = [surveyed(INPUTS["every type"], USUAL, tmp_path, name)[2].plan for name in REGISTRY if has_side(name)]
+    assert all(len(set(plan.dealing.sizes.tolist())) > 1 and len(plan.dealing.tranches) > 1 for plan in plans)
+    assert len(plans) > 1
 
 
 @_engines_of(ENGINES)
@@ -249,7 +272,7 @@ def test_number_of_parts_does_not_matter(
 def test_rows_are_grouped_in_the_file_as_asked(mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "ROW_GROUP_ROWS", 25)
     written(INPUTS["every type"], LocalEngine(7, 2, 0), tmp_path / "folder", mechanism)
-    metadata = pq.read_metadata(tmp_path / "folder" / DATA)
+    metadata = pq.read_metadata(tmp_path / "folder" / records_of(mechanism))
     assert [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)] == [25, 25, 25, 25, 1]
 
 
@@ -258,6 +281,8 @@ def test_another_key_gives_other_bytes(mechanism: str, tmp_path: Path) -> None:
     one = written(INPUTS["every type"], USUAL, tmp_path / "one", mechanism)
     draws = Draws.unsafe_test_key(known_key(2))
     assert written(INPUTS["every type"], USUAL, tmp_path / "other", mechanism, draws) != one
+    for name in tables_of(mechanism):
+        assert (tmp_path / "one" / name).read_bytes() != (tmp_path / "other" / name).read_bytes()
 
 
 # ----------------------------------------------------------------------------------------------------------- right rows
@@ -277,11 +302,36 @@ def test_rows_are_replaced_one_by_one_and_sorted_by_their_words(
     rows = decode(rewrite.published, rewrite(found.preparation(batch), 0, before))
     words = DRAWS.stream("order").words(0, found.histogram.total).tolist()
     order = sorted(range(len(words)), key=words.__getitem__)
-    published_table = pq.read_table(tmp_path / "folder" / DATA)
+    published_table = pq.read_table(tmp_path / "folder" / records_of(mechanism))
     assert published_table.column_names == rows.column_names
     for name in rows.column_names:
         values = rows.column(name).to_pylist()
         assert published_table.column(name).to_pylist() == [values[row] for row in order]
+
+
+@pytest.mark.parametrize("mechanism", [name for name in REGISTRY if has_side(name)])
+def test_lines_of_the_buckets_are_what_their_records_hold_in_order(
+    mechanism: str, given_input: Input, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each record with its bucket, before the rows are shuffled: counted one by one."""
+    make_small(monkeypatch)
+    written(given_input, LocalEngine(7, 2, 0), tmp_path / "folder", mechanism)
+    _, found, rewrite = surveyed(given_input, USUAL, tmp_path, mechanism)
+    (batch,) = given_input.table.combine_chunks().to_batches()
+    prepared = found.preparation(batch)
+    shown = rewrite(prepared, 0, np.zeros(found.histogram.domain_size, dtype=np.int64))[rewrite.cell_name]
+    places = {value: place for place, value in enumerate(found.histogram.values)}
+    names = given_input.schema.sensitive_columns
+    values = list(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
+    held = [value for value in values if given_input.schema.nulls == "value" or value != (None,)]
+    keys = [value if len(names) > 1 else value[0] for value in held]
+    counted = Counter(zip(shown.tolist(), (places[key] for key in keys), strict=True))
+    lines = pq.read_table(tmp_path / "folder" / BUCKETS)
+    read = zip(*(lines.column(name).to_pylist() for name in names), strict=True)
+    found_places = [places[value if len(names) > 1 else value[0]] for value in read]
+    buckets, counts = (lines.column(name).to_pylist() for name in (rewrite.cell_name, "count"))
+    found_lines = list(zip(buckets, found_places, counts, strict=True))
+    assert found_lines == sorted((*key, count) for key, count in counted.items())
 
 
 @MECHANISMS
@@ -294,11 +344,11 @@ def test_public_columns_are_the_original_ones(mechanism: str, given_input: Input
         held = table.to_pylist() if given_input.schema.nulls == "value" else with_sensitive(table, sensitive)
         return sorted(repr([_plain(row[name]) for name in public]) for row in held)
 
-    assert rows(pq.read_table(tmp_path / "folder" / DATA)) == rows(given_input.table)
+    assert rows(pq.read_table(tmp_path / "folder" / records_of(mechanism))) == rows(given_input.table)
 
 
 def with_sensitive(table: pa.Table, sensitive: str) -> list[dict[str, Any]]:
-    return [row for row in table.to_pylist() if row[sensitive] is not None]
+    return [row for row in table.to_pylist() if sensitive not in row or row[sensitive] is not None]
 
 
 def _plain(value: Any) -> Any:
@@ -352,7 +402,8 @@ def test_same_rows_give_the_same_bytes_from_every_source(
 def test_publishing_leaves_the_release_and_nothing_else(engine: LocalEngine, mechanism: str, tmp_path: Path) -> None:
     published_by(mechanism, every_type(), tmp_path / "release", engine=engine)
     assert os.listdir(tmp_path) == ["release"]
-    assert sorted(os.listdir(tmp_path / "release")) == ["README.md", DATA, "datapackage.json", "weights.parquet"]
+    tables = tables_of(mechanism) if has_side(mechanism) else [DATA, "weights.parquet"]
+    assert sorted(os.listdir(tmp_path / "release")) == sorted(["README.md", "datapackage.json", *tables])
 
 
 def test_progress_is_told_up_to_the_last_row(tmp_path: Path) -> None:

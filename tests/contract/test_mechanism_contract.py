@@ -1,8 +1,9 @@
 """What every mechanism of the registry owes: the same list for all of them.
 
 A new mechanism adds its entries to `CASES` and `BROKEN`, and its law to `_published_law`; everything below then runs
-for it. The cases are small enough to run through every outcome of the draws, so that what is asserted of a law is
-asserted in exact numbers.
+for it. What a record shows decides which contracts there are: one that is drawn for each record (`drawn_case`), or the
+bucket it was dealt to (`dealt_case`). The cases are small enough to run through every outcome of the draws, so that
+what is asserted of a law is asserted in exact numbers.
 """
 
 from __future__ import annotations
@@ -14,21 +15,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations, permutations
-from typing import Any
+from itertools import combinations, permutations, product
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from enumeration import Law, Shown, shown_by, transition_law
+from sfumato.audit.verify import _GUARANTEES as WRITTEN_GUARANTEES
 from sfumato.draws import Draws, Words
 from sfumato.errors import InternalError, ReleaseFormatError, SfumatoError
 from sfumato.histogram import Histogram
-from sfumato.mechanisms import REGISTRY, AnyMechanism, fine_grain, small_domain, subset, uniform
+from sfumato.mechanisms import REGISTRY, AnyMechanism, anatomy, buckets, fine_grain, small_domain, subset, uniform
 from sfumato.plan import ANY_PRIOR, GUARANTEES
 from sfumato.slots import Slots
-from sfumato.spec import BreachBound, BreachBoundPerValue
-from sfumato.tally import Members, Moments, Symbols, Tally
+from sfumato.spec import BreachBound, BreachBoundPerValue, Diversity, ShareCap
+from sfumato.tally import Buckets, Holdings, Members, Moments, Symbols, Tally
 
 DRAWS = Draws.unsafe_test_key("c0" * 32)
 FEW_VALUES = 7
@@ -37,6 +39,13 @@ TIMES = 10
 
 
 # ------------------------------------------------------------------------------------------------------------ the cases
+
+
+class Cap(NamedTuple):
+    """A bound on a belief, whatever it was before up to that bound."""
+
+    prior: Fraction
+    posterior: Fraction
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,18 +96,58 @@ class Case:
         return transition_law(self.mechanism, self.plan, self.counts)
 
     @property
-    def bounds(self) -> tuple[BreachBound | None, ...]:
+    def caps(self) -> tuple[Fraction, ...]:
+        """How much of a bucket each value may have, where there are buckets."""
+        if isinstance(self.spec, Diversity):
+            return (Fraction(1, self.spec.ell),) * self.size
+        return tuple(self.spec.caps.get(value, Fraction(1)) for value in self.histogram.values)
+
+    @property
+    def bounds(self) -> tuple[BreachBound | Cap | None, ...]:
         """The bound of each value, as far as the mechanism promises one for it."""
+        if self.is_dealt:
+            return tuple(Cap(cap, cap) if cap < 1 else None for cap in self.caps)
         if isinstance(self.spec, BreachBoundPerValue):
             return self.spec.of(self.histogram.values)
         shares = self.histogram.shares
         covers_all = self.mechanism.GUARANTEE == ANY_PRIOR
         return tuple(self.spec if covers_all or 0 < share <= self.spec.prior else None for share in shares)
 
-    def estimated(self, tally: Tally, wanted: Sequence[Sequence[int]], method: str = "closed") -> list[Moments]:
-        """What a method makes of a tally, for each set of wanted places."""
+    def estimated(self, tally: Tally, wanted: Sequence[Sequence[int]], method: str | None = None) -> list[Moments]:
+        """What a method (the first, if none is named) makes of a tally, for each set of wanted places."""
         sets = [np.array(places, dtype=np.int64) for places in wanted]
-        return self.mechanism.METHODS[method].reconstruct(self.design, tally, sets)
+        methods = self.mechanism.METHODS
+        return methods[method or next(iter(methods))].reconstruct(self.design, tally, sets)
+
+    @cached_property
+    def is_dealt(self) -> bool:
+        """Whether a record shows no more than the bucket it was dealt to."""
+        return isinstance(self.mechanism.observe(self.design), Buckets)
+
+    @cached_property
+    def lines(self) -> dict[tuple[int, int], int]:
+        """The table of buckets: how often each bucket holds each value."""
+        return _lines(self.mechanism.side_rows(self.plan, 3))
+
+    @property
+    def holdings(self) -> Holdings:
+        """The table of buckets, as an analyst reads it."""
+        keys, counts = zip(*sorted(self.lines.items()), strict=True)
+        numbers, places = zip(*keys, strict=True)
+        return Holdings(*(np.array(each, dtype=np.int64) for each in (numbers, places, counts)), self.size)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the buckets differ enough to tell the count of every value apart."""
+        held = np.zeros((self.plan.size, self.size))
+        for (number, place), count in self.lines.items():
+            held[number, place] = count
+        return int(np.linalg.matrix_rank(held)) == sum(count > 0 for count in self.counts)
+
+    @property
+    def slack(self) -> float:
+        """What rounding may add to numbers that are certain: nothing, unless a matrix was inverted."""
+        return 1e-9 if self.is_dealt else 0.0
 
     def tally(self, release: Mapping[Shown, int]) -> Tally:
         """What would be counted in a release that shows these things so often."""
@@ -106,6 +155,9 @@ class Case:
         if isinstance(observation, Members):
             members = [sum(count for shown, count in release.items() if place in shown) for place in range(self.size)]
             return Tally(np.array(members, dtype=np.int64), rows)
+        if isinstance(observation, Buckets):
+            counts = [release.get(number, 0) for number in range(self.plan.size)]
+            return Tally(np.array(counts, dtype=np.int64), rows, holdings=self.holdings)
         return Tally(np.array([release.get(symbol, 0) for symbol in _symbols(observation)], dtype=np.int64), rows)
 
     @cached_property
@@ -130,6 +182,22 @@ def _symbols(observation: Symbols) -> list[Shown]:
     return places if observation.cells is None else list(zip(observation.cells.tolist(), places, strict=True))
 
 
+def _lines(batches: Iterator[tuple[Any, Any, Any]]) -> dict[tuple[int, int], int]:
+    """Bucket, value and count in batches as one mapping; no line comes twice."""
+    found: dict[tuple[int, int], int] = {}
+    for ids, places, counts in batches:
+        lines = list(zip(zip(ids.tolist(), places.tolist(), strict=True), counts.tolist(), strict=True))
+        assert not found.keys() & dict(lines).keys()
+        assert len(dict(lines)) == len(lines)
+        found.update(lines)
+    return found
+
+
+def _caps(*caps: str | None) -> ShareCap:
+    """A cap for each value of a case, or none."""
+    return ShareCap({f"value {number}": Fraction(cap) for number, cap in enumerate(caps) if cap is not None})
+
+
 def _per_value(*bounds: tuple[str, str] | None) -> BreachBoundPerValue:
     """A bound for each value of a case, or none."""
     return BreachBoundPerValue(
@@ -142,6 +210,9 @@ CELLS = small_domain.Options(min_cell=0)
 SHARES = small_domain.Options(min_cell=0, publish_shares=True)
 PAPER = small_domain.Options(small_domain.Merge.PAPER)
 LIST = subset.Options(subset.Form.LIST)
+CLEAR = buckets.Options(buckets.Sizes.MULTI, min_bucket=1)
+TWO_SIZES = buckets.Options(buckets.Sizes.TWO, dealing=buckets.Deal.ROUND_ROBIN)
+ONE_SIZE = buckets.Options(buckets.Sizes.ONE)
 
 CASES: Mapping[str, Sequence[Case]] = {
     name: [Case(words, name, *rest) for words, *rest in entries]
@@ -180,6 +251,18 @@ CASES: Mapping[str, Sequence[Case]] = {
                 (5, 3, 0, 2),
             ),
         ],
+        "buckets": [
+            ("two values", _caps("3/4", "1/2"), buckets.Options(), (5, 3)),
+            ("half of a bucket at most", _caps(*["1/2"] * 5), buckets.Options(), (3, 3, 2, 2, 1)),
+            ("two are not protected", _caps(None, None, "1/3", "1/3", "1/4"), CLEAR, (6, 0, 2, 2, 1)),
+            ("two sizes, dealt round and round", _caps("3/5", "1/2", "1/3", "1/4"), TWO_SIZES, (6, 5, 3, 2)),
+            ("one size", _caps("1/2", "1/2", "1/3", "1/3"), ONE_SIZE, (4, 4, 2, 2)),
+        ],
+        "anatomy": [
+            ("pairs", Diversity(2), anatomy.Options(), (3, 3, 2, 2, 1)),
+            ("triples dealt round and round", Diversity(3), anatomy.Options(buckets.Deal.ROUND_ROBIN), (5, 4, 0, 4, 3)),
+            ("many left over", Diversity(4), anatomy.Options(), (2, 2, 2, 2, 2, 1)),
+        ],
     }.items()
 }
 
@@ -191,6 +274,9 @@ def _each(*names: str) -> pytest.MarkDecorator:
 
 
 every_case = _each()
+drawn_case = _each(*(name for name, cases in CASES.items() if not cases[0].is_dealt))
+dealt_case = _each(*(name for name, cases in CASES.items() if cases[0].is_dealt))
+told_case = pytest.mark.parametrize("case", [case for case in ALL if case.is_dealt and case.is_told], ids=str)
 every_mechanism = pytest.mark.parametrize("name", sorted(REGISTRY))
 
 
@@ -217,7 +303,9 @@ def test_the_docstring_states(name: str, heading: str) -> None:
 
 @every_mechanism
 def test_the_guarantee_is_a_known_one(name: str) -> None:
-    assert REGISTRY[name].GUARANTEE in GUARANTEES
+    assert REGISTRY[name].GUARANTEE in (*GUARANTEES, "bucket-only")
+    assert CASES[name][0].is_dealt == (REGISTRY[name].GUARANTEE == "bucket-only")
+    assert WRITTEN_GUARANTEES.get(name, ANY_PRIOR) == REGISTRY[name].GUARANTEE
 
 
 @every_mechanism
@@ -227,7 +315,9 @@ def test_the_options_have_defaults(name: str) -> None:
 
 @every_mechanism
 def test_the_unbiased_count_is_the_default_method(name: str) -> None:
-    assert next(iter(REGISTRY[name].METHODS)) == "closed"
+    default = next(iter(REGISTRY[name].METHODS))
+    assert default == ("inverse" if CASES[name][0].is_dealt else "closed")
+    assert REGISTRY[name].METHODS[default].assumption.startswith("none: ")
 
 
 @every_mechanism
@@ -257,6 +347,11 @@ def _published_law(case: Case) -> Law:
     """The law that the published rationals say, by the definition of each mechanism."""
     if case.mechanism_name == "subset":
         return _published_sets(case)
+    if case.is_dealt:
+        return [
+            {number: Fraction(held, count) for (number, place), held in case.lines.items() if place == original}
+            for original, count in enumerate(case.counts)
+        ]
     rows: Law = []
     for original in range(case.size):
         row: dict[Shown, Fraction] = {}
@@ -318,6 +413,8 @@ def test_everything_that_is_shown_can_be_counted(case: Case) -> None:
     observation = case.mechanism.observe(case.design)
     if isinstance(observation, Members):
         assert all(each <= set(range(observation.size)) for each in shown)
+    elif isinstance(observation, Buckets):
+        assert shown == set(range(case.plan.size)) == {number for number, _ in case.lines}
     else:
         assert shown == set(_symbols(observation))
 
@@ -470,6 +567,228 @@ def test_a_group_can_breach_a_promise_for_the_marginal_prior() -> None:
     assert case.mechanism.risk(case.plan, _groups(case)).breached > 0
 
 
+# ---------------------------------------------------------------------------------------------------------- the buckets
+
+
+@dealt_case
+def test_no_value_is_above_its_cap_in_any_bucket(case: Case) -> None:
+    """Exactly, in what the records themselves show: whoever knows the bucket believes nothing beyond the cap."""
+    found = _posteriors(case, case.counts)
+    assert all(chance <= case.caps[place] for (place, _), chance in found.items())
+    for (place, number), chance in found.items():
+        size = sum(held for (each, _), held in case.lines.items() if each == number)
+        assert chance == Fraction(case.lines[number, place], size)
+
+
+@dealt_case
+def test_one_record_more_of_some_value_would_be_above_its_cap(case: Case) -> None:
+    """The twin of the test before: the caps are not far above what the buckets hold."""
+    sizes = case.holdings.sizes.tolist()
+    assert any(held + 1 > case.caps[place] * sizes[number] for (number, place), held in case.lines.items())
+
+
+@dealt_case
+def test_every_record_is_in_one_bucket_and_the_buckets_have_the_sizes_that_are_told(case: Case) -> None:
+    sizes = [sum(held for (each, _), held in case.lines.items() if each == number) for number in range(case.plan.size)]
+    told = case.mechanism.explain(case.plan)["buckets"]
+    assert sorted(sizes) == sorted(each["size"] for each in told for _ in range(each["count"]))
+    assert sum(sizes) == sum(case.counts)
+    assert case.mechanism.explain(case.plan)["loss"] == sum((size - 1) ** 2 for size in sizes)
+    for place, count in enumerate(case.counts):
+        assert sum(held for (_, each), held in case.lines.items() if each == place) == count
+        assert sum(each["values"].get(case.histogram.values[place], 0) for each in told) == count
+
+
+@dealt_case
+def test_buckets_are_as_large_as_was_asked_for(case: Case) -> None:
+    sizes = set(case.holdings.sizes.tolist())
+    if isinstance(case.spec, Diversity):
+        assert min(sizes) >= case.spec.ell
+        assert set(case.lines.values()) == {1}
+    else:
+        assert case.options.min_bucket <= min(sizes) <= max(sizes) <= case.options.max_bucket
+        assert len(sizes) <= {"one": 1, "two": 2}.get(case.options.sizes, len(sizes))
+
+
+@dealt_case
+def test_the_table_of_buckets_does_not_depend_on_the_batch(case: Case) -> None:
+    plan = case.plan_for([TIMES * count for count in case.counts])
+    whole = _lines(case.mechanism.side_rows(plan, 10**6))
+    assert len(whole) == plan.dealing.size
+    assert all(_lines(case.mechanism.side_rows(plan, most)) == whole for most in (1, 7, 64))
+
+
+@dealt_case
+def test_the_table_of_buckets_is_what_the_records_of_a_larger_table_show(case: Case) -> None:
+    plan = case.plan_for([TIMES * count for count in case.counts])
+    shown = zip(_released(case, range(9, len(_table(case)), 9)), _table(case).tolist(), strict=True)
+    counted: dict[tuple[int, int], int] = defaultdict(int)
+    for number, place in shown:
+        counted[number, place] += 1
+    assert counted == _lines(case.mechanism.side_rows(plan, 5))
+    sizes = defaultdict(int)
+    for (number, _), held in counted.items():
+        sizes[number] += held
+    assert all(held <= case.caps[place] * sizes[number] for (number, place), held in counted.items())
+    assert sorted(sizes) == list(range(plan.size))
+
+
+@dealt_case
+def test_ids_of_buckets_are_a_permutation_that_another_key_changes(case: Case) -> None:
+    larger = Histogram.of(case.histogram.values, [TIMES * count for count in case.counts])
+    keys = [DRAWS, Draws.unsafe_test_key("c1" * 32), DRAWS.for_column("disease")]
+    plans = [case.mechanism.plan(larger, case.spec, case.options, key) for key in keys]
+    ids = [tuple(plan.ids(np.arange(plan.size, dtype=np.uint64)).tolist()) for plan in plans]
+    assert all(sorted(each) == list(range(len(each))) for each in ids)
+    assert len(set(ids)) == len(keys)
+    assert all(each != tuple(range(len(each))) for each in ids)
+    # The sizes are a matter of the counts, not of the key.
+    assert len({tuple(sorted(plan.dealing.sizes.tolist())) for plan in plans}) == 1
+
+
+def _selections(case: Case) -> Iterator[tuple[int, ...]]:
+    """How many records of each value satisfy a condition: nearly all, half of some, and of one value alone."""
+    yield tuple(max(count - 1, 0) for count in case.counts)
+    yield tuple(count // 2 if place % 2 else count for place, count in enumerate(case.counts))
+    yield tuple(min(count, 2) if place == 0 else 0 for place, count in enumerate(case.counts))
+
+
+def _outcomes(case: Case, selected: Sequence[int]) -> np.ndarray:
+    """The selected records of each bucket (column) for every way (row) in which the slots may fall to the records.
+
+    All ways are equally likely: which slots of its value the selected records have is a choice without order.
+    """
+    numbers = [
+        case.mechanism.replace(
+            case.plan, np.full(count, place, dtype=np.uint8), np.arange(count, dtype=np.uint64), DRAWS, 0
+        ).cells
+        for place, count in enumerate(case.counts)
+    ]
+    falls = [
+        [np.bincount(each[list(slots)], minlength=case.plan.size) for slots in combinations(range(len(each)), some)]
+        for each, some in zip(numbers, selected, strict=True)
+    ]
+    return np.array([sum(ways) for ways in product(*falls)])
+
+
+def test_there_are_buckets_that_tell_every_count() -> None:
+    for name in CASES:
+        cases = [case for case in CASES[name] if case.is_dealt]
+        assert not cases or any(case.is_told for case in cases)
+
+
+@told_case
+def test_the_mean_estimate_over_all_deals_is_the_truth(case: Case) -> None:
+    """The exact twin of a simulation: every way to deal slots to the records, whatever the condition selects."""
+    wanted = [(place,) for place in range(case.size)] + [(0, case.size - 1)]
+    adds = np.array([[case.added[number][places] for number in range(case.plan.size)] for places in wanted])
+    for selected in _selections(case):
+        outcomes = _outcomes(case, selected)
+        estimates = outcomes @ adds.T
+        truth = [sum(selected[place] for place in places) for places in wanted]
+        assert estimates.mean(axis=0) == pytest.approx(truth, abs=1e-9 * len(outcomes))
+        # What is added up here is what the method answers, and the truth is within its certain bounds.
+        for outcome, expected in list(zip(outcomes, estimates, strict=True))[:20]:
+            moments = case.estimated(case.tally(dict(enumerate(outcome.tolist()))), wanted)
+            assert [each.value for each in moments] == pytest.approx(expected.tolist(), abs=1e-9)
+            assert all(each.least <= true <= each.most for each, true in zip(moments, truth, strict=True))
+
+
+@dealt_case
+def test_the_variance_over_all_deals_is_the_formula_of_the_estimate(case: Case) -> None:
+    """Of value y with o records, m of them selected, the deal is hypergeometric."""
+    adds = np.array([[case.added[number][place,] for number in range(case.plan.size)] for place in range(case.size)])
+    for selected in _selections(case):
+        expected = np.zeros(case.size)
+        for place, (count, some) in enumerate(zip(case.counts, selected, strict=True)):
+            held = np.array([case.lines.get((number, place), 0) for number in range(case.plan.size)])
+            spread = some * (count - some) / (count * max(count - 1, 1)) if count else 0.0
+            expected += spread * ((adds**2) @ held - (adds @ held) ** 2 / max(count, 1))
+        assert (_outcomes(case, selected) @ adds.T).var(axis=0) == pytest.approx(expected, abs=1e-8)
+
+
+@told_case
+@pytest.mark.parametrize("share", [0, 0.25, 0.5, 1])
+def test_the_predicted_variance_is_that_of_a_coin_for_each_record(case: Case, share: float) -> None:
+    sizes = case.holdings.sizes
+    adds = np.array([[case.added[number][place,] for number in range(case.plan.size)] for place in range(case.size)])
+    expected = share * (1 - share) * ((adds**2) @ sizes - np.array(case.counts))
+    rows = np.full(case.size, share * sum(case.counts))
+    found = case.mechanism.variances(case.plan, rows, share * np.array(case.counts))
+    assert found == pytest.approx(expected, abs=1e-8)
+
+
+@dealt_case
+@pytest.mark.parametrize("method", ["inverse", "uniform"])
+def test_everything_and_nothing_are_certain_by_every_method_whatever_is_selected(case: Case, method: str) -> None:
+    for selected in _selections(case):
+        outcome = _outcomes(case, selected)[0].tolist()
+        rows, tally = sum(outcome), case.tally(dict(enumerate(outcome)))
+        every, none = case.estimated(tally, [range(case.size), ()], method)
+        assert (every.value, every.least, every.most) == pytest.approx((rows, rows, rows))
+        assert every.variance_at(rows) == pytest.approx(0, abs=1e-9)
+        assert (none.value, none.least, none.most, none.variance_at(0)) == (0, 0, 0, 0)
+
+
+@dealt_case
+def test_the_sum_over_buckets_is_by_hand(case: Case) -> None:
+    """q s / n, of each bucket; and its error if all pairings in a bucket are equally likely."""
+    outcome = _outcomes(case, next(_selections(case)))[0].tolist()
+    singles = [(place,) for place in range(case.size)]
+    found = case.estimated(case.tally(dict(enumerate(outcome))), singles, "uniform")
+    sizes = case.holdings.sizes.tolist()
+    for place, moments in enumerate(found):
+        parts = [(some, case.lines.get((number, place), 0), sizes[number]) for number, some in enumerate(outcome)]
+        assert moments.value == pytest.approx(sum(some * held / size for some, held, size in parts))
+        spread = [
+            some * held * (size - held) * (size - some) / (size**2 * (size - 1)) if size > 1 else 0.0
+            for some, held, size in parts
+        ]
+        assert moments.variance_at(0) == pytest.approx(sum(spread))
+        assert moments.note is not None
+        assert "tau" in moments.note
+
+
+@dealt_case
+def test_there_are_no_weights_where_what_a_record_adds_depends_on_its_bucket(case: Case) -> None:
+    assert case.mechanism.weights(case.design) is None
+
+
+@dealt_case
+def test_the_promise_tells_the_range_of_the_caps_and_what_is_not_protected(case: Case) -> None:
+    promise, free = case.mechanism.promise(case.design), sum(cap == 1 for cap in case.caps)
+    low, high = min(case.caps), max(case.caps)
+    assert (f"records: {low} for all values." if low == high else f"records: {low} to {high}.") in promise
+    assert (f"{free} values have the cap 1" in promise) == (free > 0)
+
+
+@dealt_case
+def test_records_in_the_clear_are_counted_in_the_remarks(case: Case) -> None:
+    alone = defaultdict(list)
+    for (number, _), held in case.lines.items():
+        alone[number].append(held)
+    clear = sum(held[0] for held in alone.values() if len(held) == 1)
+    remarks = [remark for remark in case.mechanism.remarks(case.plan) if "IN THE CLEAR" in remark]
+    assert [remark.split()[0] for remark in remarks] == ([str(clear)] if clear else [])
+    free = [
+        value
+        for value, cap, count in zip(case.histogram.values, case.caps, case.counts, strict=True)
+        if cap == 1 and count
+    ]
+    named = [remark for remark in case.mechanism.remarks(case.plan) if "not protected" in remark]
+    assert bool(named) == bool(free)
+    assert all(repr(value) in named[0] for value in free)
+
+
+@dealt_case
+def test_the_loss_is_told_beside_a_bound_of_the_best(case: Case) -> None:
+    explained = case.mechanism.explain(case.plan)
+    assert explained["lower_bound"] <= explained["loss"]
+    is_said = any("is within" in remark for remark in case.mechanism.remarks(case.plan))
+    assert is_said == (explained["lower_bound"] < explained["loss"])
+    assert list(explained["caps"]) == list(case.histogram.values)
+
+
 # ----------------------------------------------------------------------------------------------------------- the design
 
 
@@ -509,6 +828,8 @@ def test_the_design_of_a_compound_comes_back_from_json(case: Case) -> None:
     if isinstance(spec, BreachBoundPerValue):
         bounds = zip(values, spec.of(case.histogram.values), strict=True)
         spec = BreachBoundPerValue({value: bound for value, bound in bounds if bound is not None})
+    if isinstance(spec, ShareCap):
+        spec = ShareCap(dict(zip(values, case.caps, strict=True)))
     plan = case.mechanism.plan(Histogram.of(values, case.counts), spec, case.options, DRAWS)
     design = case.mechanism.design(plan)
     written = json.dumps(design.to_json(), allow_nan=False)
@@ -532,6 +853,17 @@ def _more(number: str) -> str:
 def _all_more(numbers: list[str]) -> list[str]:
     return [_more(number) for number in numbers]
 
+
+CAPS_BROKEN: Mapping[str, Damage] = {
+    "too few caps": lambda made: made["caps"].pop(),
+    "too many caps": lambda made: made["caps"].append("1/2"),
+    "no caps": lambda made: made.update(caps=[]),
+    "no caps of no values": lambda made: made.update(caps=[], domain=[]),
+    "a cap of nothing": lambda made: made["caps"].__setitem__(0, "0"),
+    "a negative cap": lambda made: made["caps"].__setitem__(0, "-1/2"),
+    "a cap above one": lambda made: made["caps"].__setitem__(0, "1000001/1000000"),
+    "nothing protected": lambda made: made.update(caps=["1"] * len(made["caps"])),
+}
 
 BROKEN: Mapping[str, Mapping[str, Damage]] = {
     "uniform": {
@@ -583,6 +915,8 @@ BROKEN: Mapping[str, Mapping[str, Damage]] = {
             priors=[None] * len(made["priors"]), posteriors=[None] * len(made["posteriors"])
         ),
     },
+    "buckets": CAPS_BROKEN,
+    "anatomy": CAPS_BROKEN,
 }
 
 EVERYWHERE: Mapping[str, Damage] = {
@@ -658,7 +992,7 @@ def test_the_expected_estimate_of_every_set_of_values_is_the_truth(case: Case) -
 def _other_methods() -> Iterator[Any]:
     for case in ALL:
         for method in case.mechanism.METHODS:
-            if method != "closed":
+            if method != next(iter(case.mechanism.METHODS)):
                 yield pytest.param(case, method, id=f"{method}-{case}")
 
 
@@ -699,7 +1033,7 @@ def _exact_variance(case: Case, places: tuple[int, ...]) -> float:
     return total
 
 
-@every_case
+@drawn_case
 def test_the_variances_are_those_of_every_release_that_could_be_published(case: Case) -> None:
     rows, counts = (np.array(each, dtype=np.float64) for each in ([sum(case.counts)] * case.size, case.counts))
     expected = [_exact_variance(case, (place,)) for place in range(case.size)]
@@ -735,7 +1069,8 @@ def test_all_values_together_are_the_rows_and_certain(case: Case) -> None:
     release, _ = _expected_release(case)
     rows = sum(release.values())
     (moments,) = case.estimated(case.tally(release), [range(case.size)])
-    assert (moments.value, moments.least, moments.most, moments.variance_at(rows)) == (rows, rows, rows, 0)
+    found = (moments.value, moments.least, moments.most, moments.variance_at(rows))
+    assert found == pytest.approx((rows, rows, rows, 0), rel=0, abs=case.slack)
 
 
 @every_case
@@ -767,7 +1102,7 @@ def _weight(case: Case, shown: Shown, place: int) -> float:
     return float(sum(found))
 
 
-@every_case
+@drawn_case
 def test_the_published_weights_are_what_a_record_adds(case: Case) -> None:
     for shown, added in case.added.items():
         for place in range(case.size):
@@ -814,7 +1149,7 @@ def test_planning_and_replacing_twice_is_the_same(case: Case) -> None:
     assert _released(case, ()) == _released(case, ())
 
 
-@every_case
+@drawn_case
 def test_another_key_gives_another_release_of_the_same_plan(case: Case) -> None:
     codes = np.full(64, max(range(case.size), key=case.counts.__getitem__), dtype=np.uint8)
     slots = np.arange(64, dtype=np.uint64) % max(case.counts) if case.mechanism.USES_SLOTS else None
@@ -855,7 +1190,7 @@ def test_slots_are_asked_for_where_they_are_needed_and_nowhere_else(case: Case) 
 # ------------------------------------------------------------------------------------------------------------- in words
 
 
-@every_case
+@drawn_case
 def test_the_promise_is_in_words_with_the_numbers_of_the_request(case: Case) -> None:
     promise = case.mechanism.promise(case.design)
     for bound in filter(None, case.bounds):

@@ -11,9 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.audit.verify import Check, resource_of, sensitive_domain, sensitive_names, shown_names
+from sfumato.audit.written import Check, data_of, resource_of, sensitive_domain, sensitive_names, shown_names
 from sfumato.counting import member_counts, membership
-from sfumato.manifest import DATA
 from sfumato.schema import COMPOUND_MARK
 from sfumato.sql import quoted
 from sfumato.tally import Members
@@ -37,7 +36,7 @@ def public_columns(written: Mapping[str, Any]) -> list[str]:
 
 def public_names(written: Mapping[str, Any]) -> list[str]:
     """The names of the public columns of a release."""
-    fields = resource_of(written, DATA)["schema"]["fields"]
+    fields = resource_of(written, data_of(written))["schema"]["fields"]
     return [field["name"] for field in fields if field["name"] not in shown_names(written)]
 
 

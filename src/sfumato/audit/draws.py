@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,13 @@ from sfumato.audit.counted import (
     shown_members,
 )
 from sfumato.audit.promise import cell_laws, set_law
-from sfumato.audit.verify import Check, sensitive_domain
+from sfumato.audit.written import Check, is_bucketed, resource_of, sensitive_domain, sensitive_names
+from sfumato.manifest import BUCKETS
+from sfumato.sql import quoted
 
 MOST_GROUPS = 100
+ID_PARTS = 8
+"""Into so many parts the ids of buckets are cut to see whether they tell anything."""
 LARGEST_TRANSITION = 2000
 """Domains up to this size have their whole matrix of chances looked at."""
 SMALLEST_VARIANCE = 100
@@ -34,6 +38,8 @@ below 1e-6: the chance of a false alarm."""
 
 def check_draws(connection: Connection, written: Mapping[str, Any]) -> Check:
     """The published values must be distributed as the design says, in the whole table and by each public column."""
+    if is_bucketed(written):
+        return _check_dealing(connection, written)
     worst = 0.0
     for group in (WHOLE, *_coarse(connection, written)):
         truth = held_counts(connection, written, group)
@@ -90,6 +96,49 @@ def _transition(connection: Connection, written: Mapping[str, Any]) -> Numbers:
         np.fill_diagonal(block, same)
         found[np.ix_(places, places)] += shares[number, places][:, None] * block
     return found
+
+
+def _check_dealing(connection: Connection, written: Mapping[str, Any]) -> Check:
+    """The buckets must hold the values of the original, and records must be dealt to them whatever their columns are.
+
+    Bucket ids are random, so a column that the dealing does not depend on is spread evenly over any part of them.
+    """
+    names = ", ".join(map(quoted, sensitive_names(written)))
+    fields = resource_of(written, BUCKETS)["schema"]["fields"]
+    held = f"SELECT {names}, SUM({quoted(fields[-1]['name'])})::BIGINT FROM buckets GROUP BY ALL"
+    truth = f"SELECT {names}, COUNT(*) FROM original GROUP BY ALL"
+    if connection.execute(
+        f"SELECT COUNT(*) FROM (({held} EXCEPT {truth}) UNION ALL ({truth} EXCEPT {held}))"
+    ).fetchall()[0][0]:
+        return Check("draws", False, "the buckets do not hold the values of the original.")
+    bucket, worst = quoted(written["sfumato"]["cell_column"]), 0.0
+    ((buckets,),) = connection.execute(f"SELECT MAX({bucket}) + 1 FROM release").fetchall()
+    for column in _coarse(connection, written):
+        part = f"FLOOR({bucket} * {ID_PARTS} / {buckets})"
+        rows = connection.execute(f"SELECT {part}, {column}, COUNT(*) FROM release GROUP BY ALL").fetchall()
+        worst = max(worst, _unevenness(rows))
+    if worst > MOST_DEVIATION:
+        return Check("draws", False, f"the ids of buckets go with a public column ({worst:.1f} standard deviations).")
+    return Check(
+        "draws", True, f"the buckets hold the values of the original; their ids tell nothing (within {worst:.1f} sd)."
+    )
+
+
+def _unevenness(rows: Sequence[tuple[Any, Any, int]]) -> float:
+    """By how many standard deviations a value of a column is unevenly spread over parts of the bucket ids at most."""
+    totals: dict[Any, int] = {}
+    sizes: dict[Any, int] = {}
+    for part, value, count in rows:
+        totals[value] = totals.get(value, 0) + count
+        sizes[part] = sizes.get(part, 0) + count
+    everyone = sum(sizes.values())
+    worst = 0.0
+    for part, value, count in rows:
+        share = totals[value] / everyone
+        variance = sizes[part] * share * (1 - share)
+        if variance >= SMALLEST_VARIANCE:
+            worst = max(worst, abs(count - sizes[part] * share) / math.sqrt(variance))
+    return worst
 
 
 def _deviation(connection: Connection, written: Mapping[str, Any], group: str, truth: Mapping[Any, Numbers]) -> float:

@@ -16,16 +16,18 @@ from sfumato.apply import Preparation
 from sfumato.audit.counted import Connection, public_columns, public_names
 from sfumato.audit.draws import check_draws
 from sfumato.audit.posteriors import check_posteriors
-from sfumato.audit.verify import (
+from sfumato.audit.verify import verify_folder
+from sfumato.audit.written import (
     Check,
     Verification,
+    data_of,
     resource_of,
     sensitive_names,
-    verify_folder,
+    tables_of,
 )
 from sfumato.columns import dense
 from sfumato.errors import ReleaseFormatError, SfumatoError
-from sfumato.manifest import DATA, load_json
+from sfumato.manifest import BUCKETS, load_json
 from sfumato.release import Release
 from sfumato.schema import Bins, NullPolicy, Role, Schema
 from sfumato.source import Source, open_source
@@ -84,7 +86,7 @@ def original_schema(written: Mapping[str, Any], columns: Sequence[str]) -> Schem
 def text_columns(written: Mapping[str, Any]) -> list[str]:
     """The columns that a CSV original must be read as text for."""
     ours, names = written["sfumato"], sensitive_names(written)
-    types = {field["name"]: field["type"] for field in resource_of(written, DATA)["schema"]["fields"]}
+    types = {field["name"]: field["type"] for field in resource_of(written, data_of(written))["schema"]["fields"]}
     types |= dict(zip(names, ours.get("types", [types.get(name) for name in names]), strict=True))
     return [name for name, kind in types.items() if kind == "string" and name not in ours["bins"]]
 
@@ -104,7 +106,9 @@ def _load(connection: Connection, folder: Path, written: Mapping[str, Any], sour
 
     connection.register("stream", pa.RecordBatchReader.from_batches(types, batches()))
     connection.execute("CREATE TEMP TABLE original AS SELECT * FROM stream")
-    connection.read_parquet(str(folder / DATA)).create_view("release")
+    connection.read_parquet(str(folder / data_of(written))).create_view("release")
+    if BUCKETS in tables_of(written):
+        connection.read_parquet(str(folder / BUCKETS)).create_view("buckets")
 
 
 def _check_public(connection: Connection, written: Mapping[str, Any]) -> Check:

@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.audit.counted import WHOLE, Connection, held_counts, outside, shown_counts
 from sfumato.audit.promise import cell_laws, cell_posteriors, reached, set_law, set_posteriors
-from sfumato.audit.verify import Check, sensitive_domain
+from sfumato.audit.written import Check, sensitive_domain
 from sfumato.spec import BreachBound, exact
 
 
@@ -91,9 +91,20 @@ def _small_domain_posteriors(connection: Connection, written: Mapping[str, Any],
     return Check("posteriors", worst <= posterior, f"{words} (about {float(worst):.4f}); promised: {posterior}.")
 
 
+def _bucket_posteriors(connection: Connection, written: Mapping[str, Any], counts: Sequence[int]) -> Check:
+    """Caps below the share of a value in the table could not hold; that they hold in each bucket is checked before."""
+    total, caps = sum(counts), [exact(cap) for cap in written["sfumato"]["design"]["caps"]]
+    if any(count * cap.denominator > cap.numerator * total for count, cap in zip(counts, caps, strict=True)):
+        return Check("posteriors", False, "a value has a larger share of the table than its cap.")
+    detail = "knowing the bucket alone, no value can be believed with more than its cap."
+    return Check("posteriors", True, detail)
+
+
 _POSTERIORS: Mapping[str, Callable[[Connection, Mapping[str, Any], Sequence[int]], Check]] = {
     "uniform": _uniform_posteriors,
     "subset": _subset_posteriors,
     "small-domain": _small_domain_posteriors,
     "fine-grain": _fine_grain_posteriors,
+    "buckets": _bucket_posteriors,
+    "anatomy": _bucket_posteriors,
 }

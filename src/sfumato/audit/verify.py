@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,43 +12,41 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sfumato.audit.buckets import check_buckets
 from sfumato.audit.promise import CellLaw, cell_laws, cell_posteriors, fallen, reached, set_law
+from sfumato.audit.written import (
+    Check,
+    Verification,
+    is_bucketed,
+    resource_of,
+    sensitive_domain,
+    sensitive_names,
+    tables_of,
+)
 from sfumato.columns import bytes_of
 from sfumato.counting import membership
 from sfumato.digest import file_digest
 from sfumato.errors import ReleaseFormatError, SfumatoError
-from sfumato.manifest import DATA, FILES, MANIFEST, README, WEIGHTS, load_json, published_type
+from sfumato.manifest import (
+    BUCKET_FILES,
+    DATA,
+    FILES,
+    MANIFEST,
+    README,
+    WEIGHTS,
+    load_json,
+    published_type,
+)
 from sfumato.schema import COMPOUND_MARK
 from sfumato.spec import exact
 from sfumato.tally import Members
-from sfumato.values import Value, domain_array, parts, values_from_json
+from sfumato.values import domain_array, parts
 
 FIT = "fitness"
 BATCH_ROWS = 1 << 18
 LARGEST_WEIGHTS = 1000
 """Larger domains of fine-grain releases come without weights."""
 CLOSE = 1e-9
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing that was checked, in words."""
-
-    name: str
-    passed: bool
-    detail: str
-
-
-@dataclass(frozen=True)
-class Verification:
-    """All checks of a release."""
-
-    checks: tuple[Check, ...]
-
-    @property
-    def passed(self) -> bool:
-        """Whether every check passed."""
-        return all(check.passed for check in self.checks)
 
 
 def verify_folder(folder: Path) -> Verification:
@@ -69,14 +66,14 @@ def verify_folder(folder: Path) -> Verification:
 def _check_files(folder: Path, written: Mapping[str, Any]) -> Check:
     for resource in written["resources"]:
         name = str(resource["path"])
-        if name not in FILES:
+        if name not in (*FILES, *BUCKET_FILES):
             return Check("files", False, f"{name!r} is not a file of a release.")
         path = folder / name
         if not path.is_file() or f"sha256:{file_digest(path)}" != resource["hash"]:
             return Check("files", False, f"{name} is missing or was changed after publishing.")
     listed = sorted(str(resource["path"]) for resource in written["resources"])
     extra = sorted({path.name for path in folder.iterdir()} - {*listed, MANIFEST})
-    if extra or listed not in (sorted(FILES), sorted((DATA, README))):
+    if extra or listed not in (sorted(FILES), sorted((DATA, README)), sorted(BUCKET_FILES)):
         named = ", ".join(extra) or "one is not listed, or twice"
         return Check("files", False, f"the files differ from the manifest: {named}.")
     return Check("files", True, f"{len(listed)} files have the digests of the manifest.")
@@ -108,6 +105,8 @@ def _check_domain(folder: Path, written: Mapping[str, Any]) -> Check:
     """Every record must show what the design lets it show."""
     if written["sfumato"]["mechanism"] == "subset":
         return _check_sets(folder, written)
+    if is_bucketed(written):
+        return check_buckets(folder, written)
     ours, domain = written["sfumato"], sensitive_domain(written)
     names = sensitive_names(written)
     cells = [ours["cell_column"]] if "cell_column" in ours else []
@@ -129,9 +128,10 @@ def _check_domain(folder: Path, written: Mapping[str, Any]) -> Check:
 
 def _batches(folder: Path, columns: Sequence[str], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The columns of the data, group by group; texts as dictionaries, which are quick to count."""
-    with pq.ParquetFile(folder / DATA) as file:
+    data = folder / DATA
+    with pq.ParquetFile(data) as file:
         strings = [name for name in names if pa.types.is_string(file.schema_arrow.field(name).type)]
-    with pq.ParquetFile(folder / DATA, read_dictionary=strings) as file:
+    with pq.ParquetFile(data, read_dictionary=strings) as file:
         for group in range(file.num_row_groups):
             yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=list(columns))
 
@@ -167,7 +167,7 @@ def _set_sizes(column: pa.Array, shown: Members, domain: pa.Array) -> tuple[np.n
 
 def _check_promise(folder: Path, written: Mapping[str, Any]) -> Check:
     ours = written["sfumato"]
-    guarantee = "marginal-prior" if ours["mechanism"] == "small-domain" else "any-prior"
+    guarantee = _GUARANTEES.get(ours["mechanism"], "any-prior")
     if ours.get("guarantee", guarantee) != guarantee:
         return Check("promise", False, f"the mechanism {ours['mechanism']!r} does not give {ours['guarantee']!r}.")
     return _PROMISES[ours["mechanism"]](ours)
@@ -252,17 +252,33 @@ def _fine_grain_promise(ours: Mapping[str, Any]) -> Check:
     return Check("promise", True, f"no belief in one of {bounded} values with a bound can go {also}.")
 
 
+def _bucket_promise(ours: Mapping[str, Any]) -> Check:
+    """The caps themselves; that they hold in every bucket is checked with the buckets."""
+    caps = [exact(cap) for cap in ours["design"]["caps"]]
+    if len(caps) != len(ours["design"]["domain"]) or not all(0 < cap <= 1 for cap in caps):
+        return Check("promise", False, "there is not one cap between 0 and 1 for each value.")
+    if all(cap == 1 for cap in caps):
+        return Check("promise", False, "every value has the cap 1, so nothing is promised.")
+    return Check("promise", True, f"every value has a cap, from {min(caps)} to {max(caps)}.")
+
+
+_GUARANTEES = {"small-domain": "marginal-prior", "buckets": "bucket-only", "anatomy": "bucket-only"}
+
 _PROMISES: Mapping[str, Callable[[Mapping[str, Any]], Check]] = {
     "uniform": _uniform_promise,
     "subset": _subset_promise,
     "small-domain": _small_domain_promise,
     "fine-grain": _fine_grain_promise,
+    "buckets": _bucket_promise,
+    "anatomy": _bucket_promise,
 }
 
 
 def _check_weights(folder: Path, written: Mapping[str, Any]) -> Check:
     """A record of another value must count as 0 on average, and one of the value itself as 1."""
     ours = written["sfumato"]
+    if is_bucketed(written):
+        return Check("weights", True, "a release of buckets has no weights.")
     if WEIGHTS not in tables_of(written):
         if ours["mechanism"] == "fine-grain" and len(ours["design"]["domain"]) > LARGEST_WEIGHTS:
             return Check("weights", True, "the domain is too large for weights.")
@@ -353,37 +369,3 @@ _CHECKS: tuple[Callable[[Path, Mapping[str, Any]], Check], ...] = (
     _check_weights,
     _check_fitness,
 )
-
-
-def sensitive_names(written: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the sensitive columns; format 1 had one."""
-    names = written["sfumato"]["sensitive"]
-    return (names,) if isinstance(names, str) else tuple(names)
-
-
-def shown_names(written: Mapping[str, Any]) -> tuple[str, ...]:
-    """The columns of the data that show something about what is sensitive."""
-    ours, names = written["sfumato"], sensitive_names(written)
-    if ours["mechanism"] == "subset":
-        names = (COMPOUND_MARK.join(names),)
-    return (*names, ours["cell_column"]) if "cell_column" in ours else names
-
-
-def sensitive_domain(written: Mapping[str, Any]) -> tuple[Value, ...]:
-    """The domain of what is sensitive."""
-    ours = written["sfumato"]
-    kinds = {field["name"]: field["type"] for field in resource_of(written, DATA)["schema"]["fields"]}
-    types = ours.get("types") or [kinds[name] for name in sensitive_names(written)]
-    return values_from_json(ours["design"]["domain"], types)
-
-
-def tables_of(written: Mapping[str, Any]) -> tuple[str, ...]:
-    """The Parquet files of the release."""
-    listed = {str(resource["path"]) for resource in written["resources"]}
-    return tuple(name for name in (DATA, WEIGHTS) if name in listed)
-
-
-def resource_of(written: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The description of one file."""
-    found: Mapping[str, Any] = {resource["path"]: resource for resource in written["resources"]}[name]
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from sfumato.apply import Preparation, Rewrite
+from sfumato.apply import Preparation, Rewrite, SideTable
 from sfumato.profile import Profile
 from sfumato.source import Source
 
@@ -23,4 +23,8 @@ class Engine(Protocol):
 
     def rewrite(self, source: Source, preparation: Preparation, rewrite: Rewrite, rows: int, target: Path) -> None:
         """Rewrite every batch, and write all rows to the target in the order of the words they carry."""
+        ...
+
+    def write_side(self, side: SideTable, rows: int, target: Path) -> None:
+        """Write the rows of a side table to the target in the order of the words they carry."""
         ...

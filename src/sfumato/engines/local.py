@@ -23,8 +23,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.apply import ORDER, Preparation, Rewrite, Rows, decode, published_schema
-from sfumato.columns import dense, smallest_type
+from sfumato.apply import ORDER, Preparation, Rewrite, Rows, SideTable, decode, published_schema
+from sfumato.columns import PublishedColumn, dense, smallest_type
 from sfumato.draws import Words
 from sfumato.errors import SchemaError, SourceError
 from sfumato.profile import BatchCounts, Profile, Profiler
@@ -113,22 +113,34 @@ class LocalEngine:
 
     def rewrite(self, source: Source, preparation: Preparation, rewrite: Rewrite, rows: int, target: Path) -> None:
         """The second pass: rewrite every batch, shuffle all rows, and write them as one Parquet file."""
+        items = self._numbered(source, preparation, rewrite)
+        self._shuffled(items, lambda item: rewrite(*item), rewrite.published, rows, target)
+
+    def write_side(self, side: SideTable, rows: int, target: Path) -> None:
+        """Write the rows of a side table in the order of the words they carry."""
+        self._shuffled(side.batches(self.batch_rows), lambda item: item, side.published, rows, target)
+
+    def _shuffled(
+        self,
+        items: Iterable[Item],
+        rewrite: Callable[[Item], Rows],
+        columns: Sequence[PublishedColumn],
+        rows: int,
+        target: Path,
+    ) -> None:
+        """Rewrite each item, sort all rows by the words they carry, and write them as one Parquet file."""
         scatter = _Scatter(rows, target.with_suffix(".parts"), self.memory_budget)
-
-        def split(item: tuple[pa.RecordBatch, int, Counts | None]) -> tuple[Rows, Positions]:
-            return scatter.split(rewrite(*item))
-
         with ThreadPoolExecutor(self.threads) as pool:
             done = 0
-            for rows_done, offsets in self._ordered(pool, split, self._numbered(source, preparation, rewrite)):
+            for rows_done, offsets in self._ordered(pool, lambda item: scatter.split(rewrite(item)), items):
                 scatter.add(rows_done, offsets)
                 done += int(offsets[-1])
                 self.progress("rewriting", done, rows)
             if done != rows:
                 raise SourceError("the table changed while it was read: it has another number of rows than before.")
             parts = self._ordered(pool, scatter.part, range(scatter.parts))
-            groups = self._ordered(pool, partial(decode, rewrite.published), _regrouped(parts, ROW_GROUP_ROWS))
-            self._write(groups, published_schema(rewrite.published), rows, target)
+            groups = self._ordered(pool, partial(decode, columns), _regrouped(parts, ROW_GROUP_ROWS))
+            self._write(groups, published_schema(columns), rows, target)
         scatter.remove()
 
     def _prepared(self, source: Source, preparation: Preparation) -> Iterator[tuple[pa.RecordBatch, int]]:

@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeVar
 
 from sfumato.draws import Draws, Words
 from sfumato.histogram import Histogram
-from sfumato.mechanisms import fine_grain, small_domain, subset, uniform
+from sfumato.mechanisms import anatomy, buckets, fine_grain, small_domain, subset, uniform
 from sfumato.mechanisms.methods import Method
 from sfumato.mechanisms.operators import Floats
-from sfumato.spec import BreachBound, BreachBoundPerValue
+from sfumato.spec import BreachBound, BreachBoundPerValue, Diversity, ShareCap
 from sfumato.tally import Codes, Counts, Observation, Replaced, Risk
 
 SpecT = TypeVar("SpecT", contravariant=True)
@@ -95,6 +95,9 @@ _subset: Mechanism[BreachBound, subset.Options, subset.Plan, subset.Design] = su
 _small_domain: Mechanism[BreachBound, small_domain.Options, small_domain.Plan, small_domain.Design] = small_domain
 _fine_grain: Mechanism[BreachBoundPerValue, fine_grain.Options, fine_grain.Plan, fine_grain.Design] = fine_grain
 
-_MODULES: tuple[AnyMechanism, ...] = (_uniform, _subset, _small_domain, _fine_grain)
+_buckets: Mechanism[ShareCap, buckets.Options, buckets.Plan, buckets.Design] = buckets
+_anatomy: Mechanism[Diversity, anatomy.Options, anatomy.Plan, anatomy.Design] = anatomy
+
+_MODULES: tuple[AnyMechanism, ...] = (_uniform, _subset, _small_domain, _fine_grain, _buckets, _anatomy)
 
 REGISTRY: Mapping[str, AnyMechanism] = MappingProxyType({module.NAME: module for module in _MODULES})

@@ -1,0 +1,96 @@
+"""Anatomy: buckets of a few records, each with a value of its own.
+
+Claim: every bucket has at least `ell` records, and no value twice. So whoever knows which bucket a record is in, and
+nothing else that tells its records apart, believes no value of it with more than 1/ell. What is not covered is as for
+buckets of several sizes.
+Source: Xiao and Tao 2006. Records that are left over join buckets without their value; nobody is left out.
+Published: as for buckets of several sizes, with the cap 1/ell for every value.
+Notation: l = ell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato.draws import Draws
+from sfumato.errors import InfeasibleError
+from sfumato.histogram import Histogram
+from sfumato.mechanisms import buckets
+from sfumato.mechanisms.buckets import (
+    Deal,
+    Design,
+    Plan,
+    check_countable,
+    dealt,
+    design,
+    explain,
+    observe,
+    promise,
+    read_design,
+    remarks,
+    replace,
+    risk,
+    side_rows,
+    variances,
+    weights,
+)
+from sfumato.mechanisms.buckets.anatomy import anatomy
+from sfumato.mechanisms.buckets.choose import Choice
+from sfumato.spec import Diversity
+from sfumato.values import display
+
+__all__ = [
+    "COVERS_PREDICATES",
+    "GUARANTEE",
+    "METHODS",
+    "NAME",
+    "SPEC",
+    "USES_SLOTS",
+    "Design",
+    "Options",
+    "Plan",
+    "check_countable",
+    "design",
+    "explain",
+    "observe",
+    "plan",
+    "promise",
+    "read_design",
+    "remarks",
+    "replace",
+    "risk",
+    "side_rows",
+    "variances",
+    "weights",
+]
+
+NAME = "anatomy"
+GUARANTEE = buckets.GUARANTEE
+SPEC = Diversity
+USES_SLOTS = True
+COVERS_PREDICATES = False
+METHODS = buckets.METHODS
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How records are dealt."""
+
+    dealing: Deal = Deal.MIXED
+
+
+def plan(histogram: Histogram, spec: Diversity, options: Options, draws: Draws, /) -> Plan:
+    """Deal the records into as many buckets as the diversity allows."""
+    most = max(histogram.counts)
+    if most * spec.ell > histogram.total:
+        value = histogram.values[histogram.counts.index(most)]
+        raise InfeasibleError(
+            f"{display(value)!r} holds {Fraction(most, histogram.total)} of the records, so buckets can have at most "
+            f"{histogram.total // most} different values each; ask for a diversity of at most that, or merge the value "
+            "with a similar one."
+        )
+    problem, assignment = anatomy(histogram.counts, spec.ell)
+    caps = (Fraction(1, spec.ell),) * histogram.domain_size
+    choice = Choice(assignment, problem.floors, assignment.setting.loss)
+    return dealt(histogram, caps, choice, options.dealing, draws, NAME)

@@ -1,0 +1,326 @@
+"""Buckets of several sizes: publish which bucket a record is in, and what each bucket holds.
+
+Claim: in every bucket each value has at most its cap of the records. So whoever knows which bucket a record is in, and
+nothing else that tells its records apart, believes no value of it with more than its cap. What the public columns tell
+about the value is not covered: the inverse that makes counts right is open to everybody (de Finetti's attack).
+Source: Wang 2014, multiple-sized bucketization under F'-privacy; the exact optimum, the mixed dealing and the inverse
+are ours.
+Published: the domain, the caps, and in two tables the bucket of each record and the values of each bucket. These tell
+the exact count of every value.
+Notation: f'_i = cap of value i, S = bucket size, b_S = buckets of that size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sfumato.draws import Draws, Permutation, Words
+from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
+from sfumato.histogram import Histogram
+from sfumato.mechanisms.buckets import estimation
+from sfumato.mechanisms.buckets.choose import Choice, choose
+from sfumato.mechanisms.buckets.dealing import Dealing, mixed, round_robin, tranches_of
+from sfumato.mechanisms.buckets.problem import Blocked
+from sfumato.mechanisms.cells import ratio
+from sfumato.mechanisms.operators import Floats
+from sfumato.spec import ShareCap, exact
+from sfumato.tally import Buckets, Codes, Counts, Replaced, Risk
+from sfumato.values import Value, display, values_from_json, values_to_json
+
+NAME = "buckets"
+GUARANTEE = "bucket-only"
+SPEC = ShareCap
+USES_SLOTS = True
+COVERS_PREDICATES = False
+METHODS = estimation.METHODS
+
+LARGEST_TABLE = 1 << 25
+"""Up to so many buckets have their ids in a table."""
+
+MOST_WORK = 10**9
+"""Buckets times squared values: beyond this no error is predicted."""
+
+MOST_LOOKED_AT = 10_000_000
+"""Buckets times values times groups: beyond this some buckets of each tranche stand for all in the look at public
+columns."""
+
+
+class Sizes(StrEnum):
+    """How many sizes buckets may have, and how they are found."""
+
+    ONE = "one"
+    TWO = "two"
+    MULTI = "multi"
+    OPTIMAL = "optimal"
+
+
+class Deal(StrEnum):
+    """How records are dealt to the buckets of one size."""
+
+    MIXED = "mixed"
+    ROUND_ROBIN = "round-robin"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The sizes of buckets, and how they are filled."""
+
+    sizes: Sizes = Sizes.OPTIMAL
+    min_bucket: int = 2
+    max_bucket: int = 50
+    dealing: Deal = Deal.MIXED
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_bucket <= self.max_bucket:
+            raise SpecError(
+                f"buckets of {self.min_bucket} to {self.max_bucket} records cannot be made; the smallest size must be "
+                "at least 1 and at most the largest."
+            )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which slots go to which bucket; bucket numbers become ids by a keyed permutation."""
+
+    histogram: Histogram
+    caps: tuple[Fraction, ...]
+    choice: Choice
+    dealing: Dealing
+    ids: Permutation
+    name: str = NAME
+
+    @property
+    def size(self) -> int:
+        """The number of buckets."""
+        return int(self.dealing.buckets.sum())
+
+    def named(self, numbers: Counts) -> Counts:
+        """The ids of buckets by their numbers: from a table, unless there are too many."""
+        if self.size > LARGEST_TABLE:
+            return self.ids(numbers.astype(np.uint64)).astype(np.int64)
+        return self._id_table.take(numbers)
+
+    @cached_property
+    def _id_table(self) -> Counts:
+        return self.ids(np.arange(self.size, dtype=np.uint64)).astype(np.int32)
+
+    @cached_property
+    def meeting(self) -> Floats:
+        """W: how often each two values meet in a bucket, by the size of the bucket."""
+        size = self.histogram.domain_size
+        found = np.zeros((size, size))
+        for tranche, held in zip(self.dealing.tranches, self.dealing.holdings(), strict=True):
+            whole = held.astype(np.float64)
+            found += whole.T @ whole / tranche.size
+        return found
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the analyst needs beside the two tables: the domain and the caps."""
+
+    domain: tuple[Value, ...]
+    caps: tuple[Fraction, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Write the design down; rationals as strings."""
+        return {"domain": values_to_json(self.domain), "caps": [str(cap) for cap in self.caps]}
+
+
+# ------------------------------------------------------------------------------------------------------------- planning
+
+
+def plan(histogram: Histogram, spec: ShareCap, options: Options, draws: Draws, /) -> Plan:
+    """Choose the sizes of the buckets, and deal."""
+    caps = spec.of(histogram.values)
+    if all(cap == 1 for cap, count in zip(caps, histogram.counts, strict=True) if count):
+        raise InfeasibleError("every value that occurs has the cap 1, so nothing would be protected; lower a cap.")
+    try:
+        choice = choose(histogram.counts, caps, options.sizes, smallest=options.min_bucket, largest=options.max_bucket)
+    except Blocked as blocked:
+        raise blocked.named([repr(display(value)) for value in histogram.values]) from None
+    return dealt(histogram, caps, choice, options.dealing, draws, NAME)
+
+
+def dealt(  # noqa: PLR0913, PLR0917 - what was chosen, and how to deal it
+    histogram: Histogram, caps: tuple[Fraction, ...], choice: Choice, deal: Deal, draws: Draws, name: str
+) -> Plan:
+    """Deal the records of a choice; the orders of the tranches and the ids of the buckets are keyed."""
+    if deal is Deal.ROUND_ROBIN:
+        dealing = round_robin(choice.assignment)
+    else:
+        tranches = tranches_of(choice.assignment.setting, histogram.domain_size)
+        words = draws.stream(f"{name}/orders").words(0, len(tranches) * histogram.domain_size)
+        orders = np.argsort(words.reshape(len(tranches), -1), axis=1, kind="stable")
+        dealing = mixed(choice.assignment, choice.floors, tranches, orders)
+    ids = draws.permutation(f"{name}/ids", 0, int(dealing.buckets.sum()))
+    return Plan(histogram, caps, choice, dealing, ids, name)
+
+
+def check_countable(plan: Plan, /) -> None:
+    """Every plan can be counted with: the table of buckets tells the counts."""
+
+
+def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Replaced:
+    """Find the bucket of each record by its value and slot."""
+    if slots is None:
+        raise InternalError("buckets need slots.")
+    numbers = plan.dealing.bucket_of(codes.astype(np.int64), slots.astype(np.int64))
+    return Replaced(None, plan.named(numbers))
+
+
+def side_rows(plan: Plan, batch_rows: int) -> Iterator[tuple[Counts, Counts, Counts]]:
+    """The table of buckets in batches: bucket id, place and count."""
+    for numbers, places, counts in plan.dealing.entries(batch_rows):
+        yield plan.named(numbers), places, counts.astype(np.int32)
+
+
+def design(plan: Plan, /) -> Design:
+    """What is published beside the tables."""
+    return Design(plan.histogram.values, plan.caps)
+
+
+def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
+    """Read a design back, given the Data Package types of its columns."""
+    read = Design(values_from_json(written["domain"], types), tuple(exact(cap, "a cap") for cap in written["caps"]))
+    if not len(set(read.domain)) == len(read.domain) == len(read.caps):
+        raise ReleaseFormatError("the design's domain and caps do not fit together.")
+    if not all(0 < cap <= 1 for cap in read.caps):
+        raise ReleaseFormatError("a cap of the design is out of range.")
+    if all(cap == 1 for cap in read.caps):
+        raise ReleaseFormatError("the design protects no value.")
+    return read
+
+
+# ------------------------------------------------------------------------------------------------------------- counting
+
+
+def observe(design: Design, /) -> Buckets:
+    """Each record shows its bucket."""
+    return Buckets()
+
+
+def weights(design: Design, /) -> None:
+    """What a record adds to a count depends on its bucket: there are no weights to write down."""
+    return
+
+
+def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+    """The variance of the inverse estimate, if a share rows/total of every value is selected.
+
+    It is p(1-p) (o² (W^-1)_xx - o) for each value x.
+    """
+    held = np.array(plan.histogram.counts, dtype=np.float64)
+    present = np.flatnonzero(held)
+    found = np.zeros(len(held))
+    if plan.size * len(held) ** 2 > MOST_WORK:
+        return np.full(len(held), np.nan)
+    roots = np.sqrt(held[present])
+    scaled = plan.meeting[np.ix_(present, present)] / np.outer(roots, roots)
+    inverse = np.diag(np.linalg.pinv(scaled, rcond=estimation.SINGULAR, hermitian=True))
+    share = np.clip(rows / held.sum(), 0.0, 1.0)[present]
+    found[present] = share * (1 - share) * held[present] * np.maximum(inverse - 1, 0.0)
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------------- explaining
+
+
+def explain(plan: Plan, /) -> dict[str, Any]:
+    """The sizes of the buckets, what they cost, and how near that is to the best."""
+    choice, values = plan.choice, plan.histogram.values
+    records = choice.assignment.records
+    setting = list(choice.assignment.setting)
+    return {
+        "buckets": [
+            {
+                "size": size,
+                "count": count,
+                "values": {
+                    display(values[place]): int(records[place, column]) for place in np.flatnonzero(records[:, column])
+                },
+            }
+            for column, (size, count) in enumerate(setting)
+        ],
+        "loss": choice.loss,
+        "lower_bound": choice.bound,
+        "information_loss": choice.assignment.setting.information_loss,
+        "caps": {display(value): ratio(cap) for value, cap in zip(values, plan.caps, strict=True)},
+    }
+
+
+def remarks(plan: Plan, /) -> list[str]:
+    """What is published in the clear, and how good the sizes are."""
+    said = []
+    if clear := plan.dealing.in_the_clear:
+        said.append(
+            f"{clear:,} records are in buckets of one value: THEIR VALUES ARE PUBLISHED IN THE CLEAR, because their "
+            "cap is 1; lower it to prevent that (--min-bucket alone does not)."
+        )
+    free = [
+        value
+        for value, cap, count in zip(plan.histogram.values, plan.caps, plan.histogram.counts, strict=True)
+        if cap == 1 and count
+    ]
+    if free:
+        named = ", ".join(repr(display(value)) for value in free[:5])
+        said.append(f"with a cap of 1, and so not protected: {named}{' and more' if len(free) > 5 else ''}.")  # noqa: PLR2004
+    if plan.choice.bound < plan.choice.loss:
+        gap = (plan.choice.loss - plan.choice.bound) / plan.choice.loss
+        said.append(f"the loss {plan.choice.loss:,} is within {gap:.3%} of the best that is possible.")
+    return said
+
+
+def risk(plan: Plan, groups: Counts, /) -> Risk:
+    """What knowing a public column adds: the values of a bucket weighed by how frequent they are in the group.
+
+    Of the s records of a bucket with value x, a share n(x)/o(x) is expected in the group. A record is breached if a
+    value comes above its cap so.
+    """
+    held = np.maximum(np.array(plan.histogram.counts, dtype=np.float64), 1.0)
+    caps = np.array([float(cap) for cap in plan.caps])
+    most = max(1, MOST_LOOKED_AT // (len(groups) * len(held) * len(plan.dealing.tranches)))
+    buckets = np.concatenate(list(plan.dealing.holdings(most)))
+    numbers, places = np.nonzero(buckets)
+    counts = buckets[numbers, places]
+    worst, breached, seen = 0.0, 0.0, 0.0
+    for group in groups:
+        weight = counts * (group / held)[places]
+        total = np.bincount(numbers, weights=weight)
+        chance = weight / np.where(total[numbers] > 0, total[numbers], 1.0)
+        prior = group[places] / max(group.sum(), 1)
+        is_covered = (caps[places] < 1) & (prior <= caps[places])
+        worst = max(worst, float(np.where(is_covered, chance, 0.0).max(initial=0.0)))
+        is_over = np.zeros(len(total), dtype=np.bool_)
+        is_over[numbers[is_covered & (chance > caps[places] * (1 + 1e-9))]] = True
+        breached += float(total[is_over].sum())
+        seen += float(total.sum())
+    return Risk(worst, breached / seen if seen else 0.0)
+
+
+def _range(caps: Sequence[Fraction]) -> str:
+    return f"{min(caps)} for all values" if min(caps) == max(caps) else f"{min(caps)} to {max(caps)}"
+
+
+def promise(design: Design, /) -> str:
+    """The guarantee in plain words, with the numbers of this design."""
+    strict = [cap for cap in design.caps if cap < 1]
+    free = len(design.caps) - len(strict)
+    unprotected = (
+        f" {free} values have the cap 1: they are not protected, and may stand alone in a bucket." if free else ""
+    )
+    return (
+        "Every record is in a bucket, and it is published which values the records of a bucket have, but not which "
+        f"record has which. In each bucket every value has at most its cap of the records: {_range(design.caps)}. "
+        "Somebody who knows a person's bucket, and has no reason to think that the people of the bucket differ, "
+        "believes no value of that person with more than its cap. No other knowledge is covered: whoever knows how the "
+        "public columns go with the values, and this release tells that, can do better. The exact number of people "
+        f"with each value is published too.{unprotected}"
+    )
