@@ -27,7 +27,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato import BreachBound, LinearCap, LocalEngine, Request, Schema, choose, publish
-from sfumato.apply import Rewrite, decode, published_schema
+from sfumato.apply import Rewrite, decode
 from sfumato.draws import Draws
 from sfumato.publish import open_table, survey
 from sfumato.tally import Counts
@@ -90,7 +90,7 @@ def run_in_order(source: Path, target: Path) -> None:
     larger = replace(engine, batch_rows=ROW_GROUP)
     with ThreadPoolExecutor(engine.threads) as pool:
         groups = larger._ordered(pool, rewritten, larger._numbered(table, found.preparation, rewrite))
-        larger._write(groups, published_schema(rewrite.published), found.histogram.total, target)
+        larger._write(groups, rewrite.published, found.histogram.total, target)
 
 
 def timed(work: Callable[[Path, Path], None], source: Path, target: Path) -> tuple[float, int]:

@@ -78,6 +78,9 @@ class BreachBound:
 
 Given = TypeVar("Given")
 
+LONGEST_VALUE = 1000
+"""A longer value in a file of bounds or caps is a mistake."""
+
 
 def _read_csv(path: Path, columns: tuple[str, ...]) -> dict[Value, dict[str, str]]:
     """The lines of a CSV by their value, which each has once."""
@@ -86,6 +89,8 @@ def _read_csv(path: Path, columns: tuple[str, ...]) -> dict[Value, dict[str, str
         with path.open(newline="", encoding="utf-8-sig") as file:
             for row in csv.DictReader(file):
                 value = row["value"] or None
+                if len(value or "") > LONGEST_VALUE:  # other libraries may have lifted the limit of csv
+                    raise csv.Error
                 if value in rows:
                     raise SpecError(f"{str(path)!r} has two lines for {display(value)!r}; write one.")
                 rows[value] = {column: row[column] + "" for column in columns}

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.apply import ORDER, Preparation, Rewrite, Rows, SideTable, decode, published_schema
-from sfumato.columns import PublishedColumn, dense, smallest_type
+from sfumato.columns import NumberColumn, PublishedColumn, dense, smallest_type
 from sfumato.draws import Words
 from sfumato.errors import SchemaError, SourceError
 from sfumato.profile import BatchCounts, Profile, Profiler
@@ -140,7 +140,7 @@ class LocalEngine:
                 raise SourceError("the table changed while it was read: it has another number of rows than before.")
             parts = self._ordered(pool, scatter.part, range(scatter.parts))
             groups = self._ordered(pool, partial(decode, columns), _regrouped(parts, ROW_GROUP_ROWS))
-            self._write(groups, published_schema(columns), rows, target)
+            self._write(groups, columns, rows, target)
         scatter.remove()
 
     def _prepared(self, source: Source, preparation: Preparation) -> Iterator[tuple[pa.RecordBatch, int]]:
@@ -180,19 +180,29 @@ class LocalEngine:
         while waiting:
             yield waiting.popleft().result()
 
-    def _write(self, groups: Iterable[pa.Table], schema: pa.Schema, rows: int, target: Path) -> None:
+    def _write(self, groups: Iterable[pa.Table], columns: Sequence[PublishedColumn], rows: int, target: Path) -> None:
         done = 0
-        with open_parquet(target, schema) as writer:
+        plain = [column.name for column in columns if isinstance(column, NumberColumn)]
+        with open_parquet(target, published_schema(columns), plain) as writer:
             for group in groups:
                 writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
                 done += group.num_rows
                 self.progress("writing", done, rows)
 
 
-def open_parquet(target: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A Parquet file that says nothing but its columns: no statistics, no stored schema, no metadata."""
+def open_parquet(target: Path, schema: pa.Schema, plain: Sequence[str] = ()) -> pq.ParquetWriter:
+    """A Parquet file that says nothing but its columns: no statistics, no stored schema, no metadata.
+
+    Columns that are `plain` are written without a dictionary: ids that hardly repeat take a seventh of the time so.
+    """
     return pq.ParquetWriter(
-        target, schema, compression="zstd", write_statistics=False, store_schema=False, data_page_size=PAGE_BYTES
+        target,
+        schema,
+        compression="zstd",
+        use_dictionary=[name for name in schema.names if name not in plain] if plain else True,
+        write_statistics=False,
+        store_schema=False,
+        data_page_size=PAGE_BYTES,
     )
 
 

@@ -47,9 +47,8 @@ LARGEST_TABLE = 1 << 25
 MOST_WORK = 10**9
 """Buckets times squared values: beyond this no error is predicted."""
 
-MOST_LOOKED_AT = 10_000_000
-"""Buckets times values times groups: beyond this some buckets of each tranche stand for all in the look at public
-columns."""
+MOST_LOOKED_AT = 8_000
+"""Of more buckets than this, some of each tranche stand for all in the look at public columns."""
 
 
 class Sizes(StrEnum):
@@ -110,6 +109,14 @@ class Plan:
     @cached_property
     def _id_table(self) -> Counts:
         return self.ids(np.arange(self.size, dtype=np.uint64)).astype(np.int32)
+
+    @cached_property
+    def some_buckets(self) -> tuple[Counts, Counts, Counts]:
+        """Bucket, place and count of the lines of some buckets of each tranche: all of them, if there are few."""
+        most = max(1, MOST_LOOKED_AT // len(self.dealing.tranches))
+        held = np.concatenate(list(self.dealing.holdings(most)))
+        numbers, places = np.nonzero(held)
+        return numbers, places, held[numbers, places]
 
     @cached_property
     def meeting(self) -> Floats:
@@ -286,10 +293,7 @@ def risk(plan: Plan, groups: Counts, /) -> Risk:
     """
     held = np.maximum(np.array(plan.histogram.counts, dtype=np.float64), 1.0)
     caps = np.array([float(cap) for cap in plan.caps])
-    most = max(1, MOST_LOOKED_AT // (len(groups) * len(held) * len(plan.dealing.tranches)))
-    buckets = np.concatenate(list(plan.dealing.holdings(most)))
-    numbers, places = np.nonzero(buckets)
-    counts = buckets[numbers, places]
+    numbers, places, counts = plan.some_buckets
     worst, breached, seen = 0.0, 0.0, 0.0
     for group in groups:
         weight = counts * (group / held)[places]

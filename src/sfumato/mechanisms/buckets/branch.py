@@ -11,7 +11,6 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.cuts import Cuts, cut_of
@@ -110,6 +109,8 @@ class Search:
 
     def _proposal(self) -> Integers | None:
         problem, box = self._problem, Box.of(self._problem)
+        from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - scipy takes long to load, and few commands need it
+
         answer = milp(
             weights(problem),
             integrality=np.ones(len(problem.sizes), dtype=np.int64),

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse
 
 from sfumato.errors import InternalError
 from sfumato.mechanisms.methods import Method
@@ -80,6 +79,8 @@ class Meeting:
     """How often values meet in buckets, and the inverse of that."""
 
     def __init__(self, holdings: Holdings) -> None:
+        from scipy import sparse  # noqa: PLC0415 - scipy takes long to load, and few commands need it
+
         shape = (len(holdings.sizes), holdings.domain_size)
         entries = (holdings.counts.astype(np.float64), (holdings.buckets, holdings.places))
         self.sizes = holdings.sizes.astype(np.float64)

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import linprog
 
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.cuts import Cuts, Reals, single_values, violated
@@ -100,6 +99,8 @@ def proves_empty(problem: Problem, cuts: Cuts, box: Box) -> Reals | None:
 def _solve(problem: Problem, cuts: Cuts, box: Box, costs: Integers, fine: float | None) -> Point | None:
     """Call the solver; with a fine, cuts may fall short at that price per record."""
     sizes, short = len(problem.sizes), 0 if fine is None else len(cuts.needs)
+    from scipy.optimize import linprog  # noqa: PLC0415 - scipy takes long to load, and few commands need it
+
     answer = linprog(
         np.concatenate([costs, np.full(short, fine or 0.0)]),
         A_ub=-np.hstack([cuts.rows, np.eye(len(cuts.needs), short)]),
