@@ -20,18 +20,19 @@ import itertools
 import sys
 import time
 from collections.abc import Callable, Iterator
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sfumato.evaluate.assignment_program import solve
 from sfumato.evaluate.two_size_programs import fully_pruned, loss_pruned
-from sfumato.mechanisms.buckets.caps import least_size, linear_caps
+from sfumato.histogram import Histogram
+from sfumato.mechanisms.buckets.caps import least_size
 from sfumato.mechanisms.buckets.optimal import Optimum, optimal
 from sfumato.mechanisms.buckets.problem import Problem, pose
 from sfumato.mechanisms.buckets.top_down import top_down
 from sfumato.mechanisms.buckets.two_sizes import two_sizes
+from sfumato.spec import ShareCap
 
 Result = TypeVar("Result")
 
@@ -48,7 +49,8 @@ def known_cases(wanted: list[str]) -> Iterator[Any]:
 
 def posed(counts: tuple[int, ...], factor: str, offset: str) -> Problem:
     """The problem of a histogram, from the least size that the caps allow."""
-    caps = linear_caps(counts, Fraction(factor), Fraction(offset))
+    histogram = Histogram.of(range(len(counts)), counts)
+    caps = ShareCap.linear(histogram, factor, offset).of(histogram.values)
     return pose(counts, caps, min(least_size(cap) for cap in caps), LARGEST)
 
 

@@ -7,10 +7,19 @@ and smallest share and their number of values are those of the thesis.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.mechanisms.buckets.caps import linear_caps
+from sfumato.histogram import Histogram
+from sfumato.spec import ShareCap
+
+
+def linear_caps(counts: Sequence[int], factor: Fraction, offset: Fraction) -> tuple[Fraction, ...]:
+    """The caps that a request for factor * share + offset stands for."""
+    histogram = Histogram.of(range(len(counts)), counts)
+    return ShareCap.linear(histogram, factor, offset).of(histogram.values)
+
 
 Pairs = tuple[tuple[int, int], ...]
 

@@ -11,8 +11,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from bucket_cases import CASES, Case
-from sfumato.mechanisms.buckets.caps import linear_caps
+from bucket_cases import CASES, Case, linear_caps
 from sfumato.mechanisms.buckets.choose import choose
 from sfumato.mechanisms.buckets.dealing import round_robin
 from sfumato.mechanisms.buckets.one_size import one_size

@@ -4,7 +4,8 @@ from fractions import Fraction
 
 import pytest
 
-from sfumato.mechanisms.buckets.caps import floors, largest_share, least_size, linear_caps
+from bucket_cases import linear_caps
+from sfumato.mechanisms.buckets.caps import floors, largest_share, least_size
 from sfumato.mechanisms.buckets.problem import Blocked, CapBelowShare, LargestTooSmall, NothingFits, pose
 
 

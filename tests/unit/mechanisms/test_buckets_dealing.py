@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from bucket_cases import CASES, EDU_LIKE_300000, Case
+from bucket_cases import CASES, EDU_LIKE_300000, Case, linear_caps
 from bucket_oracles import seeded_requests
 from sfumato.mechanisms.buckets.anatomy import anatomy
-from sfumato.mechanisms.buckets.caps import Integers, linear_caps
+from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.choose import Choice, choose
 from sfumato.mechanisms.buckets.dealing import Dealing, mixed, round_robin, tranches_of
 from sfumato.mechanisms.buckets.problem import Blocked

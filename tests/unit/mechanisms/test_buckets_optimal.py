@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as profile
 
-from bucket_cases import OCC_LIKE_500000
+from bucket_cases import OCC_LIKE_500000, linear_caps
 from bucket_oracles import Request, requests, seeded_requests, settings
 from sfumato.mechanisms.buckets.branch import Search
-from sfumato.mechanisms.buckets.caps import linear_caps
 from sfumato.mechanisms.buckets.choose import choose
 from sfumato.mechanisms.buckets.cuts import single_values
 from sfumato.mechanisms.buckets.optimal import optimal, smallest_largest

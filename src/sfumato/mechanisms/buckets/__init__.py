@@ -279,7 +279,7 @@ def remarks(plan: Plan, /) -> list[str]:
     if free:
         named = ", ".join(repr(display(value)) for value in free[:5])
         said.append(f"with a cap of 1, and so not protected: {named}{' and more' if len(free) > 5 else ''}.")  # noqa: PLR2004
-    if plan.choice.bound < plan.choice.loss:
+    if not plan.choice.is_proven:
         gap = (plan.choice.loss - plan.choice.bound) / plan.choice.loss
         said.append(f"the loss {plan.choice.loss:,} is within {gap:.3%} of the best that is possible.")
     return said

@@ -3,7 +3,7 @@
 A cap is a rational in (0, 1]: in a bucket of S records, at most floor(cap * S) may hold the value. The floors are taken
 in integers, because doubles get some wrong: 0.58 * 50 is 28.999... there, and 29 here.
 
-Notation: f'_i = cap, o_i = count, |T| = total, c_i(S) = floors[value, size], a = factor, c = offset.
+Notation: f'_i = cap, o_i = count, |T| = total, c_i(S) = floors[value, size].
 """
 
 from __future__ import annotations
@@ -15,12 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 Integers = npt.NDArray[np.int64]
-
-
-def linear_caps(counts: Sequence[int], factor: Fraction, offset: Fraction) -> tuple[Fraction, ...]:
-    """The cap min(1, factor * share + offset) of every value."""
-    total = sum(counts)
-    return tuple(min(Fraction(1), factor * Fraction(count, total) + offset) for count in counts)
 
 
 def largest_share(cap: Fraction, size: int) -> int:
