@@ -22,14 +22,15 @@ from sfumato.columns import (
     binned,
     combined,
     dense,
+    merged,
     packed,
     smallest_type,
 )
-from sfumato.draws import Draws
+from sfumato.draws import Draws, Words
 from sfumato.mechanisms import AnyMechanism
 from sfumato.schema import NullPolicy, Schema
 from sfumato.slots import Slots
-from sfumato.tally import Buckets, Counts, Members, Observation, Symbols
+from sfumato.tally import Buckets, Codes, Counts, Members, Observation, Symbols
 
 Rows = dict[str, Any]
 """Rewritten rows: for each column its codes (numpy), or its values (Arrow) where they are not coded."""
@@ -63,22 +64,25 @@ class Preparation:
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
 
     def with_compound(self, prepared: pa.RecordBatch) -> pa.RecordBatch:
-        """Add the compound to a prepared batch, so that its combinations can be counted."""
-        compound = self.schema.compound
-        if not compound:
+        """Add the combinations of several sensitive columns to a prepared batch, so that they can be counted."""
+        together = self.schema.together
+        if not together:
             return prepared
-        return prepared.append_column(self.schema.sensitive, combined([prepared.column(name) for name in compound]))
+        return prepared.append_column(self.schema.sensitive, combined([prepared.column(name) for name in together]))
 
     def _column(self, name: str, column: pa.Array) -> pa.Array:
         if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
             column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
         bins = self.schema.bins.get(name)
-        return binned(column, bins, name) if bins else column
+        if bins:
+            column = binned(column, bins, name)
+        rare = self.schema.merged.get(name)
+        return merged(column, rare.values, rare.label) if rare else column
 
     def types(self, source: pa.Schema) -> pa.Schema:
-        """The types of the prepared columns, and of the compound."""
+        """The types of the prepared columns, and of their combinations."""
         fields = [(name, pa.string() if name in self.schema.bins else source.field(name).type) for name in self.columns]
-        return pa.schema([*fields, *([(self.schema.sensitive, pa.string())] if self.schema.compound else [])])
+        return pa.schema([*fields, *([(self.schema.sensitive, pa.string())] if self.schema.together else [])])
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,7 @@ class Rewrite:
             if column.name not in parts:
                 rows[column.name] = column.encode(batch.column(column.name))
         codes = self.sensitive.encode(batch)
-        slots = None if ranks_before is None else self._slots(codes, ranks_before)
+        slots = None if ranks_before is None else self._slots_of(codes, ranks_before)
         replaced = self.mechanism.replace(self.plan, codes, slots, self._draws, first_row)
         if replaced.values is not None:
             is_set = replaced.values.ndim > 1
@@ -120,15 +124,40 @@ class Rewrite:
         """How many records of a batch hold each value, if records have slots."""
         if not self.mechanism.USES_SLOTS:
             return None
-        return np.bincount(self.sensitive.encode(batch), minlength=len(self.counts))
+        ranked = self.sensitive.ranked(self.sensitive.encode(batch))
+        return np.concatenate(
+            [np.bincount(codes, minlength=len(each.counts)) for codes, each in zip(ranked, self._slots, strict=True)]
+        )
 
     @property
     def _draws(self) -> Draws:
         return self.draws.for_column(self.sensitive.name)
 
+    @property
+    def ranked_values(self) -> int:
+        """By how many values records are ranked, over all columns that are protected for themselves."""
+        return sum(len(each.counts) for each in self._slots) if self.mechanism.USES_SLOTS else 0
+
+    def _slots_of(self, codes: Codes, ranks_before: Counts) -> Words:
+        """The slot of each record; a row for each column, where several are protected each for itself."""
+        ends = np.cumsum([len(each.counts) for each in self._slots])
+        ranks = np.split(ranks_before, ends[:-1])
+        ranked = self.sensitive.ranked(codes)
+        found = [each(held, before) for each, held, before in zip(self._slots, ranked, ranks, strict=True)]
+        return np.stack(found) if self.sensitive.is_independent else found[0]
+
     @cached_property
-    def _slots(self) -> Slots:
-        return Slots(self._draws, self.mechanism.NAME, self.counts)
+    def _slots(self) -> list[Slots]:
+        if not self.sensitive.is_independent:
+            return [Slots(self._draws, self.mechanism.NAME, self.counts)]
+        table = np.array(self.counts, dtype=np.int64).reshape(self.sensitive.sizes)
+        axes = range(table.ndim)
+        margins = [table.sum(axis=tuple(other for other in axes if other != axis)).tolist() for axis in axes]
+        names = [part.name for part in self.sensitive.parts]
+        return [
+            Slots(self.draws.for_column(name), self.mechanism.NAME, counts)
+            for name, counts in zip(names, margins, strict=True)
+        ]
 
     @property
     def observation(self) -> Observation:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -14,8 +15,9 @@ from sfumato.columns import CodedColumn, RawColumn, Sensitive, TableColumn
 from sfumato.csv_source import OVERSIZED
 from sfumato.errors import SchemaError
 from sfumato.histogram import Histogram
+from sfumato.mechanisms.decoys import MOST_COMBINATIONS
 from sfumato.profile import FEW_RECORDS, MOST_VALUES, Association, ColumnProfile, Numbers, Profile
-from sfumato.schema import NullPolicy, Schema
+from sfumato.schema import Merged, NullPolicy, Schema
 from sfumato.spec import BreachBound, PrivacySpec
 from sfumato.values import Value, display, field_type
 
@@ -71,9 +73,9 @@ def check_lines(profile: Profile, schema: Schema) -> None:
 
 def table_columns(profile: Profile, schema: Schema) -> tuple[TableColumn, ...]:
     """Decide the canonical values of every published column, and refuse the columns that must not go out."""
-    compound = {schema.sensitive} if schema.compound else set()
+    together = {schema.sensitive} if schema.together else set()
     return tuple(
-        _published(column, profile.rows, schema) for name, column in profile.columns.items() if name not in compound
+        _published(column, profile.rows, schema) for name, column in profile.columns.items() if name not in together
     )
 
 
@@ -87,8 +89,10 @@ def sensitive_domain(profile: Profile, schema: Schema, columns: Sequence[TableCo
             raise SchemaError(f"the sensitive column {name!r} has too many values to be protected; group them first.")
         found.append(column)
     parts = tuple(found)
-    if not schema.compound:
+    if not schema.together:
         return Sensitive.of_column(parts[0])
+    if schema.is_independent:
+        return _independent(schema.sensitive, parts)
     most = MOST_VALUES if schema.is_declared else MOST_NUMBERS
     if (size := math.prod(len(part.domain) for part in parts)) > most:
         raise SchemaError(
@@ -99,6 +103,30 @@ def sensitive_domain(profile: Profile, schema: Schema, columns: Sequence[TableCo
         _check_alone(profile.columns[schema.sensitive], profile.rows, schema)
         return Sensitive.of_texts(schema.sensitive, parts, profile.columns[schema.sensitive].values.to_pylist())
     return Sensitive.of_product(schema.sensitive, parts)
+
+
+def with_merged(schema: Schema, rare: Mapping[str, Merged], columns: Sequence[TableColumn]) -> Schema:
+    """The same schema with rare values merged; a declared domain loses them and gains their label."""
+    kinds = {column.name: column.type for column in columns}
+    domains = dict(schema.domains)
+    for name, merged in rare.items():
+        if name in schema.bins:
+            raise SchemaError(f"rare values of {name!r} cannot be merged, because it has bins; make its bins wider.")
+        if merged.label is not None and not pa.types.is_string(kinds[name]):
+            raise SchemaError(f"rare values of {name!r} cannot be merged, because they are no texts; suppress them.")
+        if name in domains:
+            known = [value for value in domains[name] if display(value) not in map(display, merged.values)]
+            domains[name] = (*known, *([merged.label] if merged.label not in known else []))
+    return replace(schema, domains=domains, merged=dict(rare))
+
+
+def _independent(name: str, parts: tuple[CodedColumn, ...]) -> Sensitive:
+    if (size := math.prod(len(part.domain) for part in parts)) > MOST_COMBINATIONS:
+        raise SchemaError(
+            f"the sensitive columns have {size:,} possible combinations, too many to count in; group their values "
+            "first, or publish fewer columns."
+        )
+    return Sensitive.of_product(name, parts, is_independent=True)
 
 
 def _published(column: ColumnProfile, rows: int, schema: Schema) -> TableColumn:

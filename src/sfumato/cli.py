@@ -29,7 +29,7 @@ from sfumato.draws import Draws
 from sfumato.errors import SchemaError, SfumatoError, SpecError, TargetError, reason
 from sfumato.estimate import DEFAULT_LEVEL
 from sfumato.histogram import Histogram
-from sfumato.mechanisms import REGISTRY, anatomy, buckets, fine_grain, small_domain, subset
+from sfumato.mechanisms import REGISTRY, anatomy, buckets, decoys, fine_grain, small_domain, subset
 from sfumato.plan import AUTO, GUARANTEES, choose
 from sfumato.publish import Request, plan_notices, plan_table
 from sfumato.publish import publish as publish_table
@@ -38,6 +38,7 @@ from sfumato.schema import Bins, NullPolicy, Schema, read_domain
 from sfumato.spec import (
     BreachBound,
     BreachBoundPerValue,
+    DecoyGroups,
     Diversity,
     LinearCap,
     PrivacySpec,
@@ -62,7 +63,9 @@ Table = Annotated[
     str, typer.Argument(metavar="TABLE", help="A CSV or Parquet file, a quoted glob, or a directory of Parquet files.")
 ]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="The directory or .zip of a release.")]
-Sensitive = Annotated[list[str], typer.Option("--sensitive", metavar="COL", help="The column to protect.")]
+Sensitive = Annotated[
+    list[str], typer.Option("--sensitive", metavar="COL", help="The column to protect. Repeatable with decoys.")
+]
 Identifier = Annotated[
     list[str], typer.Option("--identifier", metavar="COL", help="A column that names people: left out. Repeatable.")
 ]
@@ -121,6 +124,20 @@ CapFactor = Annotated[
 CapOffset = Annotated[str | None, typer.Option("--cap-offset", metavar="R", help="See --cap-factor; 0 if not given.")]
 DiversityOption = Annotated[
     int | None, typer.Option("--diversity", metavar="N", help="Buckets of at least N records, all of different values.")
+]
+GroupSize = Annotated[
+    int | None,
+    typer.Option("--group-size", metavar="N", help="decoys: publish a value drawn from N records' different values."),
+]
+GroupsOption = Annotated[
+    decoys.Creation | None, typer.Option("--groups", help="decoys: how groups are made; mixed counts best.")
+]
+RatioLimit = Annotated[
+    str | None,
+    typer.Option("--ratio-limit", metavar="R", help="decoys: values whose likelihood ratio is above R are rare."),
+]
+RareOption = Annotated[
+    decoys.Rare | None, typer.Option("--rare", help="decoys: keep rare values, merge them, or leave them blank.")
 ]
 SizesOption = Annotated[
     buckets.Sizes | None, typer.Option("--sizes", help="buckets: one size, two, several, or the exact optimum.")
@@ -230,6 +247,7 @@ def plan(
     cap_factor: CapFactor = None,
     cap_offset: CapOffset = None,
     diversity: DiversityOption = None,
+    group_size: GroupSize = None,
     mechanism: MechanismOption = AUTO,
     guarantee: Guarantee = None,
     merge: MergeOption = None,
@@ -242,6 +260,9 @@ def plan(
     min_bucket: MinBucket = None,
     max_bucket: MaxBucket = None,
     dealing: DealingOption = None,
+    groups: GroupsOption = None,
+    ratio_limit: RatioLimit = None,
+    rare: RareOption = None,
     identifier: Identifier = [],  # noqa: B006
     person: Person = [],  # noqa: B006
     drop: Drop = [],  # noqa: B006
@@ -254,7 +275,7 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
-    spec = _spec(prior, posterior, bounds, tolerance, caps, cap_factor, cap_offset, diversity)
+    spec = _spec(prior, posterior, bounds, tolerance, caps, cap_factor, cap_offset, diversity, group_size)
     options = _options_of(
         merge,
         min_cell,
@@ -267,6 +288,9 @@ def plan(
         max_bucket,
         dealing,
         diversity,
+        groups,
+        ratio_limit,
+        rare,
     )
     if (table is None) == (counts is None):
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
@@ -306,6 +330,7 @@ def publish(
     cap_factor: CapFactor = None,
     cap_offset: CapOffset = None,
     diversity: DiversityOption = None,
+    group_size: GroupSize = None,
     mechanism: MechanismOption = AUTO,
     guarantee: Guarantee = None,
     merge: MergeOption = None,
@@ -318,6 +343,9 @@ def publish(
     min_bucket: MinBucket = None,
     max_bucket: MaxBucket = None,
     dealing: DealingOption = None,
+    groups: GroupsOption = None,
+    ratio_limit: RatioLimit = None,
+    rare: RareOption = None,
     breach_limit: BreachLimit = str(BREACH_LIMIT),
     accept_marginal_prior: AcceptMarginal = False,
     identifier: Identifier = [],  # noqa: B006
@@ -348,7 +376,7 @@ def publish(
     request = Request(
         table,
         _schema(sensitive, compound, identifier, person, drop, keep, bins, domain, nulls),
-        _spec(prior, posterior, bounds, tolerance, caps, cap_factor, cap_offset, diversity),
+        _spec(prior, posterior, bounds, tolerance, caps, cap_factor, cap_offset, diversity, group_size),
         mechanism,
         guarantee,
         tuple(text),
@@ -365,6 +393,9 @@ def publish(
             max_bucket,
             dealing,
             diversity,
+            groups,
+            ratio_limit,
+            rare,
         ),
         exact(breach_limit, "the breach limit"),
         accept_marginal_prior,
@@ -451,8 +482,9 @@ def _spec(
     cap_factor: str | None,
     cap_offset: str | None,
     diversity: int | None,
+    group_size: int | None,
 ) -> PrivacySpec:
-    """What is asked for: one bound, a bound or a cap for each value, or a diversity."""
+    """What is asked for: one bound, a bound or a cap for each value, a diversity, or a group size."""
     kinds = {
         "--prior with --posterior": prior is not None or posterior is not None,
         "--bounds": bounds is not None,
@@ -460,6 +492,7 @@ def _spec(
         "--caps": caps is not None,
         "--cap-factor and --cap-offset": cap_factor is not None or cap_offset is not None,
         "--diversity": diversity is not None,
+        "--group-size": group_size is not None,
     }
     if len(given := [name for name, is_given in kinds.items() if is_given]) > 1:
         raise SpecError(f"two kinds of request were made, by {given[0]} and by {given[1]}; make one of them.")
@@ -467,12 +500,14 @@ def _spec(
         return BreachBoundPerValue.read(bounds)
     if tolerance is not None:
         return Tolerance(tolerance)
-    if caps is not None:
-        return ShareCap.read(caps)
-    if cap_factor is not None or cap_offset is not None:
-        return LinearCap(cap_factor or "0", cap_offset or "0")
+    if caps is not None or cap_factor is not None or cap_offset is not None:
+        return LinearCap(cap_factor or "0", cap_offset or "0") if caps is None else ShareCap.read(caps)
     if diversity is not None:
         return Diversity(diversity)
+    return _bound(prior, posterior) if group_size is None else DecoyGroups(group_size)
+
+
+def _bound(prior: str | None, posterior: str | None) -> BreachBound:
     if prior is None or posterior is None:
         lacking = " and ".join(
             name for name, value in (("--prior", prior), ("--posterior", posterior)) if value is None
@@ -493,6 +528,9 @@ def _options_of(
     max_bucket: int | None,
     dealing: buckets.Deal | None,
     diversity: int | None,
+    groups: decoys.Creation | None,
+    ratio_limit: str | None,
+    rare: decoys.Rare | None,
 ) -> dict[str, Any]:
     """The options that were given, by mechanism."""
     options: dict[str, Any] = {}
@@ -515,6 +553,8 @@ def _options_of(
     if diversity is not None and dealing is not None:
         options = {name: each for name, each in options.items() if name != buckets.NAME or sizes is not None}
         options[anatomy.NAME] = anatomy.Options(dealing)
+    if groups is not None or ratio_limit is not None or rare is not None:
+        options[decoys.NAME] = decoys.Options(groups or decoys.Creation.MIXED, ratio_limit, rare or decoys.Rare.KEEP)
     return options
 
 
@@ -534,7 +574,7 @@ def _schema(
     if sensitive and compound is not None:
         raise SchemaError("--sensitive and --compound were both given; name all the columns to protect in --compound.")
     return Schema.of(
-        _once(sensitive, "--sensitive"),
+        sensitive,
         compound=() if compound is None else next(csv.reader([compound])),
         identifier=identifier,
         person=next(iter(_once(person, "--person")), None),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -58,6 +58,13 @@ def dense(column: pa.Array) -> pa.Array:
 def smallest_type(largest: int) -> np.dtype[Any]:
     """The narrowest unsigned integer that holds codes up to `largest`."""
     return np.min_scalar_type(largest)
+
+
+def merged(column: pa.Array, values: Collection[Value], label: str | None) -> pa.Array:
+    """Put one label, or the missing value, in the place of some values."""
+    codes, distinct = local_codes(column)
+    kept = [label if value in values else value for value in distinct.to_pylist()]
+    return pa.array([*kept, None], type=distinct.type).take(pa.array(codes))
 
 
 def binned(column: pa.Array, bins: Bins, name: str) -> pa.DictionaryArray:
@@ -230,6 +237,8 @@ class Sensitive:
     name: str
     parts: tuple[CodedColumn, ...]
     numbers: npt.NDArray[np.int64]
+    is_independent: bool = False
+    """Whether the parts are protected each for itself; the domain then has all their combinations."""
 
     @classmethod
     def of_column(cls, column: CodedColumn) -> Sensitive:
@@ -237,9 +246,9 @@ class Sensitive:
         return cls.of_product(column.name, (column,))
 
     @classmethod
-    def of_product(cls, name: str, parts: tuple[CodedColumn, ...]) -> Sensitive:
+    def of_product(cls, name: str, parts: tuple[CodedColumn, ...], *, is_independent: bool = False) -> Sensitive:
         """All combinations of the parts' values."""
-        return cls(name, parts, np.arange(math.prod(len(part.domain) for part in parts)))
+        return cls(name, parts, np.arange(math.prod(len(part.domain) for part in parts)), is_independent)
 
     @classmethod
     def of_texts(cls, name: str, parts: tuple[CodedColumn, ...], texts: Sequence[str]) -> Sensitive:
@@ -254,6 +263,17 @@ class Sensitive:
             return self.parts[0].domain
         columns = [[part.domain[code] for code in self.part_codes(number)] for number, part in enumerate(self.parts)]
         return tuple(zip(*columns, strict=True))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each part has."""
+        return tuple(len(part.domain) for part in self.parts)
+
+    def ranked(self, places: Codes) -> list[Codes]:
+        """The codes by which records are told apart and ranked: places, or for independent parts one list for each."""
+        if not self.is_independent:
+            return [places]
+        return [self.part_codes(number).astype(np.int32).take(places) for number in range(len(self.parts))]
 
     def part_codes(self, number: int) -> npt.NDArray[np.int64]:
         """The code of one part in each combination of the domain."""

@@ -7,6 +7,7 @@ to say.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Mapping, Sequence
@@ -18,10 +19,11 @@ import pyarrow as pa
 
 from sfumato.digest import file_digest, json_digest
 from sfumato.errors import ReleaseFormatError, SfumatoError
-from sfumato.mechanisms import REGISTRY, AnyMechanism
-from sfumato.schema import COMPOUND_MARK
+from sfumato.mechanisms import REGISTRY, AnyMechanism, decoys
+from sfumato.mechanisms.methods import Method
+from sfumato.schema import COMPOUND_MARK, Merged
 from sfumato.tally import Buckets, Members, Observation, Symbols
-from sfumato.values import Value, field_type, parts, plain_type
+from sfumato.values import Value, field_type, parts, plain_type, to_json, values_from_json
 
 FORMAT = 2
 MANIFEST = "datapackage.json"
@@ -93,11 +95,19 @@ class Manifest:
     is_test: bool
     cell_column: str | None = None
     """The column that says in which cell a record is, where there are cells."""
+    merged: Mapping[str, Merged] = dataclasses.field(default_factory=dict)
+    """Rare values that are published as one, by column."""
 
     @property
     def mechanism(self) -> AnyMechanism:
         """The mechanism that made the release."""
         return REGISTRY[self.mechanism_name]
+
+    @property
+    def methods(self) -> Mapping[str, Method]:
+        """The ways to estimate, the default one first."""
+        default = self.mechanism.default_method(self.design)
+        return {default: self.mechanism.METHODS[default], **self.mechanism.METHODS}
 
     @property
     def observation(self) -> Observation:
@@ -109,6 +119,11 @@ class Manifest:
         """The values that the sensitive column may have."""
         found: tuple[Value, ...] = self.design.domain
         return found
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether several sensitive columns are protected each for itself."""
+        return len(self.sensitive) > 1 and self.mechanism_name == decoys.NAME
 
     @property
     def sensitive_name(self) -> str:
@@ -150,7 +165,7 @@ class Manifest:
         """What is promised in plain words, with what this release tells besides."""
         said = [self.mechanism.promise(self.design)]
         if not self.is_declared:
-            what = "combinations" if len(self.sensitive) > 1 else "values"
+            what = "combinations" if len(self.sensitive) > 1 and not self.is_independent else "values"
             said.append(
                 f"The list of {what} of {self.sensitive_name!r} was taken from the table: that one is in it tells "
                 "that at least one person has it, and this is not covered."
@@ -184,6 +199,7 @@ class Manifest:
                 "domain_declared": self.is_declared,
                 "bins": {name: list(edges) for name, edges in self.bins.items()},
                 "nulls": self.nulls,
+                **({"merged": {name: _merged_json(each) for name, each in self.merged.items()}} if self.merged else {}),
                 "fit_to_publish": not self.is_test,
             },
         }
@@ -238,6 +254,19 @@ class Manifest:
             Field(each, kind, any(parts(value)[number] is None for value in self.domain))
             for number, (each, kind) in enumerate(zip(names, self.types, strict=True))
         ]
+
+
+def _merged_json(merged: Merged) -> dict[str, Any]:
+    return {"values": sorted((to_json(value) for value in merged.values), key=str), "label": merged.label}
+
+
+def read_merged(ours: Mapping[str, Any]) -> dict[str, Merged]:
+    """The merged values that a manifest speaks of."""
+    kinds = dict(zip(ours["sensitive"], ours.get("types", ()), strict=False))
+    return {
+        str(name): Merged(frozenset(values_from_json(each["values"], [kinds[name]])), each["label"])
+        for name, each in ours.get("merged", {}).items()
+    }
 
 
 def _table_schema(fields: Sequence[Field]) -> dict[str, Any]:
@@ -327,6 +356,7 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         software=str(ours["software"]),
         is_test=not ours["fit_to_publish"],
         cell_column=str(ours["cell_column"]) if "cell_column" in ours else None,
+        merged=read_merged(ours),
     )
     shown = read.observation
     has_cells = isinstance(shown, Buckets) or (isinstance(shown, Symbols) and shown.cells is not None)

@@ -15,7 +15,16 @@ from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, SpecError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms import REGISTRY, AnyMechanism
-from sfumato.spec import BreachBound, BreachBoundPerValue, Diversity, LinearCap, PrivacySpec, ShareCap, Tolerance
+from sfumato.spec import (
+    BreachBound,
+    BreachBoundPerValue,
+    DecoyGroups,
+    Diversity,
+    LinearCap,
+    PrivacySpec,
+    ShareCap,
+    Tolerance,
+)
 from sfumato.values import values_to_json
 
 AUTO = "auto"
@@ -156,6 +165,7 @@ _WANTS = {
     BreachBoundPerValue: "a bound for each value (--bounds or --tolerance)",
     ShareCap: "caps (--caps, or --cap-factor and --cap-offset)",
     Diversity: "a diversity (--diversity)",
+    DecoyGroups: "a group size (--group-size)",
 }
 
 

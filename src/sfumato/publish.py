@@ -30,6 +30,7 @@ from sfumato.checks import (
     notices,
     sensitive_domain,
     table_columns,
+    with_merged,
 )
 from sfumato.columns import Sensitive, TableColumn
 from sfumato.csv_source import CsvSource
@@ -49,7 +50,7 @@ from sfumato.errors import (
 )
 from sfumato.histogram import Histogram
 from sfumato.manifest import BUCKETS, MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Field, Manifest
-from sfumato.mechanisms import REGISTRY, buckets
+from sfumato.mechanisms import REGISTRY, buckets, decoys
 from sfumato.plan import ANY_PRIOR, AUTO, MARGINAL_PRIOR, NO_OPTIONS, Chosen, choose
 from sfumato.plan_file import PlanFile
 from sfumato.profile import Association, Profile
@@ -57,9 +58,18 @@ from sfumato.readme import release_readme
 from sfumato.release import Release, pack
 from sfumato.schema import Schema
 from sfumato.source import Source, open_source
-from sfumato.spec import BreachBound, BreachBoundPerValue, Diversity, LinearCap, PrivacySpec, ShareCap, Tolerance
+from sfumato.spec import (
+    BreachBound,
+    BreachBoundPerValue,
+    DecoyGroups,
+    Diversity,
+    LinearCap,
+    PrivacySpec,
+    ShareCap,
+    Tolerance,
+)
 from sfumato.tally import Buckets, Counts, Members
-from sfumato.values import display, field_type, parts, to_json
+from sfumato.values import Value, display, field_type, parts, to_json
 from sfumato.workshop import check_plan_file, check_target, move_into_place, workshop
 
 
@@ -87,6 +97,11 @@ class Request:
             raise SchemaError("say what the columns are for with a Schema, such as Schema.of('diagnosis').")
         if not isinstance(self.spec, PrivacySpec):
             raise SpecError("say what to protect with a BreachBound, such as BreachBound('1/10', '1/3').")
+        if self.schema.is_independent and not isinstance(self.spec, DecoyGroups):
+            raise SchemaError(
+                f"name exactly one sensitive column; {len(self.schema.together)} were named. To protect several as "
+                "one, make them a compound (--compound a,b); to protect each for itself, ask for decoys (--group-size)."
+            )
         if not 0 <= self.breach_limit <= 1:
             raise SpecError(f"the breach limit is {self.breach_limit}, and must be a share between 0 and 1.")
 
@@ -126,8 +141,8 @@ def _spec_json(spec: PrivacySpec) -> dict[str, Any]:
         return {"caps": {display(value): str(cap) for value, cap in spec.caps.items()}}
     if isinstance(spec, LinearCap):
         return {"cap_factor": str(spec.factor), "cap_offset": str(spec.offset)}
-    if isinstance(spec, Diversity):
-        return {"diversity": spec.ell}
+    if isinstance(spec, Diversity | DecoyGroups):
+        return {"diversity": spec.ell} if isinstance(spec, Diversity) else {"group_size": spec.group_size}
     return {"prior": str(spec.prior), "posterior": str(spec.posterior)}
 
 
@@ -191,6 +206,37 @@ def survey(request: Request, source: Source, engine: Engine, folder: Path) -> Su
     return Survey(preparation, columns, sensitive, histogram, groups, tuple(said))
 
 
+def surveyed(request: Request, source: Source, engine: Engine, folder: Path) -> tuple[Request, Survey]:
+    """Read the table once; and once more with rare values merged, if that was asked for and there are any."""
+    found = survey(request, source, engine, folder)
+    options = request.options.get(decoys.NAME)
+    if not isinstance(request.spec, DecoyGroups) or options is None or options.rare is decoys.Rare.KEEP:
+        return request, found
+    merged = decoys.merged_values(_columns_of(found), request.spec.group_size, options)
+    if not merged:
+        return request, found
+    request = replace(request, schema=with_merged(request.schema, merged, found.columns))
+    again = survey(request, source, engine, folder)
+    said = [
+        f"{len(each.values)} rare values of {name!r} are published as {display(each.label)!r}."
+        for name, each in merged.items()
+    ]
+    return request, replace(again, notices=(*again.notices, *said))
+
+
+def _columns_of(found: Survey) -> dict[str, tuple[tuple[Value, ...], tuple[int, ...]]]:
+    """The values of each sensitive column, and how many records hold them."""
+    sizes = found.sensitive.sizes
+    table = np.array(found.histogram.counts, dtype=np.int64)
+    if not found.sensitive.is_independent:
+        return {found.sensitive.name: (found.histogram.values, tuple(table.tolist()))}
+    table, axes = table.reshape(sizes), range(len(sizes))
+    return {
+        part.name: (part.domain, tuple(table.sum(axis=tuple(other for other in axes if other != axis)).tolist()))
+        for axis, part in enumerate(found.sensitive.parts)
+    }
+
+
 def _places(profile: Profile, sensitive: Sensitive) -> Counts:
     """The place in the domain of each value that the profile counted, and of the missing value after them."""
     counted = profile.columns[sensitive.name]
@@ -220,7 +266,7 @@ def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
     """What would be published, and what the holder should know; nothing stays behind."""
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder = Path(name)
-        found = survey(request, open_table(request, folder), engine or LocalEngine(), folder)
+        request, found = surveyed(request, open_table(request, folder), engine or LocalEngine(), folder)
         seen = outlook(request, found, Draws.secret())
     try:
         _check_publishable(request, found, seen)
@@ -234,8 +280,10 @@ def outlook(request: Request, found: Survey, draws: Draws, mechanism: str | None
     histogram, options = found.histogram, request.options
     if mechanism is not None:  # repeated: options that were given for other mechanisms have had no effect
         options = {name: each for name, each in options.items() if name == mechanism}
-    asked = mechanism or request.mechanism
-    chosen = choose(histogram, request.spec, draws, asked, guarantee=request.guarantee, options=options)
+    asked, spec = mechanism or request.mechanism, request.spec
+    if isinstance(spec, DecoyGroups) and found.sensitive.is_independent:
+        spec = replace(spec, sizes=found.sensitive.sizes)
+    chosen = choose(histogram, spec, draws, asked, guarantee=request.guarantee, options=options)
     said = plan_notices(chosen, request.spec, request.schema.sensitive)
     return Outlook(chosen, exposures(chosen, found.groups), (*found.notices, *said))
 
@@ -272,7 +320,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             fingerprint = source.fingerprint()
             repeated = _repeated(request, fingerprint, kept)
             draws = _draws(repeated, unsafe_test_key)
-            found = survey(request, source, engine, folder)
+            request, found = surveyed(request, source, engine, folder)
             seen = outlook(request, found, draws, repeated.mechanism if repeated else None)
             chosen = seen.chosen
             for notice in seen.notices:
@@ -322,7 +370,7 @@ def _check_publishable(request: Request, found: Survey, seen: Outlook) -> None:
     chosen = seen.chosen
     chosen.mechanism.check_countable(chosen.plan)
     check_cells(chosen, request.spec)
-    if len(found.sensitive.parts) > 1 and not chosen.mechanism.COVERS_PREDICATES:
+    if request.schema.compound and not chosen.mechanism.COVERS_PREDICATES:
         check_parts(chosen, request.spec, request.schema.compound)
     if chosen.mechanism.GUARANTEE == MARGINAL_PRIOR and not request.accept_marginal_prior:
         check_exposure(seen.exposures, request.breach_limit)
@@ -412,6 +460,7 @@ def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
         design=rewrite.mechanism.design(rewrite.plan),
         is_declared=request.schema.is_declared,
         bins={name: bins.edges for name, bins in request.schema.bins.items() if name in found.preparation.columns},
+        merged=request.schema.merged,
         nulls=request.schema.nulls.value,
         software=version("sfumato"),
         is_test=rewrite.draws.is_test,

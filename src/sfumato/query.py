@@ -86,7 +86,7 @@ def count(
 
 def method_of(manifest: Manifest, name: str | None) -> Method:
     """The estimator of this name, or the default one."""
-    methods = manifest.mechanism.METHODS
+    methods = manifest.methods
     found = next(iter(methods.values())) if name is None else methods.get(name)
     if found is None:
         raise QueryError(

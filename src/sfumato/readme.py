@@ -8,6 +8,7 @@ import shlex
 from sqlglot import exp
 
 from sfumato.manifest import BUCKETS, Manifest
+from sfumato.mechanisms import decoys
 from sfumato.sql import quoted
 from sfumato.tally import Buckets, Members, Symbols
 from sfumato.values import Scalar, Value, parts
@@ -55,6 +56,12 @@ right only if values and public columns are unrelated within buckets; `sfumato q
 
 {sql}"""
 
+_BY_DECOYS = """\
+With any SQL tool, compare how often the value is shown by the selected records with how often it is shown by all. In
+DuckDB, with a condition on the other columns in place of `true`:
+
+{sql}"""
+
 _BY_SFUMATO = (
     "There are too many values to write down what each record adds to a count, so other tools cannot count here."
 )
@@ -84,6 +91,8 @@ def _by_weights(manifest: Manifest, example: Value) -> str:
     """How to count with other tools."""
     if isinstance(manifest.observation, Buckets):
         return _BY_BUCKETS.format(sql=_indented(_bucket_sql(manifest, example)))
+    if manifest.mechanism_name == decoys.NAME:
+        return _BY_DECOYS.format(sql=_indented(_decoy_sql(manifest, example)))
     if not manifest.has_weights:
         return _BY_SFUMATO
     return _BY_WEIGHTS.format(sql=_indented(_sql(manifest, example)))
@@ -98,6 +107,20 @@ def _bucket_sql(manifest: Manifest, example: Value) -> str:
             f"     marked AS (SELECT {bucket}, SUM({count}) AS marked FROM '{BUCKETS}' WHERE {wanted} GROUP BY ALL)",
             f"SELECT COALESCE(SUM(marked.marked / sizes.size), 0) FROM '{manifest.data}'",
             f"JOIN sizes USING ({bucket}) JOIN marked USING ({bucket})",
+        ]
+    )
+
+
+def _decoy_sql(manifest: Manifest, example: Value) -> str:
+    """The closed form for the first sensitive column: R phi + (y - R phi) / d."""
+    size = manifest.design.group_size
+    shown = f"COUNT(*) FILTER (WHERE {_equals(_name(manifest.sensitive[0]), parts(example)[0])})"
+    return "\n".join(
+        [
+            f"WITH whole AS (SELECT {shown} / COUNT(*) AS share FROM '{manifest.data}'),",
+            f"     selected AS (SELECT COUNT(*) AS records, {shown} AS shown FROM '{manifest.data}' WHERE true)",
+            f"SELECT records * share + (shown - records * share) * {size} * (1 - share) / (1 - {size} * share)",
+            "FROM whole, selected",
         ]
     )
 
@@ -123,7 +146,8 @@ def _shown(manifest: Manifest) -> str:
             f"It does not say who has which {names}: each record is in a bucket (`{manifest.cell_column}`), and "
             f"`{BUCKETS}` lists which values the records of each bucket have, and how often."
         )
-    together = "column {} is" if len(manifest.sensitive) == 1 else "columns {} are, together,"
+    each = "each for itself" if manifest.is_independent else "together"
+    together = "column {} is" if len(manifest.sensitive) == 1 else f"columns {{}} are, {each},"
     subject = f"The {together.format(names)} protected"
     if isinstance(manifest.observation, Members):
         size = len(manifest.domain)

@@ -80,7 +80,7 @@ class Release:
     @property
     def methods(self) -> tuple[str, ...]:
         """The names of the estimators that this release can be asked with; the first is the default."""
-        return tuple(self.manifest.mechanism.METHODS)
+        return tuple(self.manifest.methods)
 
 
 def _read(folder: Path) -> Manifest:

@@ -102,6 +102,14 @@ def _edge(text: str) -> Edge:
 
 
 @dataclass(frozen=True, slots=True)
+class Merged:
+    """Rare values of a column that are published as one: under a label, or as the missing value."""
+
+    values: frozenset[Value]
+    label: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Schema:
     """The roles of the columns that were named; every other column of a table is public."""
 
@@ -112,6 +120,7 @@ class Schema:
     confirmed: frozenset[str] = frozenset()
     compound: tuple[str, ...] = ()
     """Sensitive columns that are protected together, as one column of their combinations."""
+    merged: Mapping[str, Merged] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.compound) == 1 or len(set(self.compound)) != len(self.compound):
@@ -154,7 +163,7 @@ class Schema:
 
     @property
     def sensitive_columns(self) -> tuple[str, ...]:
-        """The columns to protect: one, or those of the compound."""
+        """The columns to protect: one, those of the compound, or several that are protected each for itself."""
         names = tuple(name for name, role in self.roles.items() if role is Role.SENSITIVE)
         if self.compound:
             if extra := sorted(set(names) - set(self.compound)):
@@ -163,16 +172,23 @@ class Schema:
                     "it part of the compound, because only one column can be protected."
                 )
             return self.compound
-        if len(names) != 1:
-            raise SchemaError(
-                f"name exactly one sensitive column; {len(names)} were named. To protect several as one, make them a "
-                "compound (--compound a,b)."
-            )
+        if not names:
+            raise SchemaError("name the sensitive column: nothing else is protected.")
         return names
 
     @property
+    def together(self) -> tuple[str, ...]:
+        """The sensitive columns whose combinations are counted, if there are several."""
+        return self.sensitive_columns if len(self.sensitive_columns) > 1 else ()
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether several columns are protected each for itself."""
+        return bool(self.together) and not self.compound
+
+    @property
     def sensitive(self) -> str:
-        """The name of the one sensitive column, or of the compound."""
+        """The name of the one sensitive column, or of all of them together."""
         return COMPOUND_MARK.join(self.sensitive_columns)
 
     @property
@@ -210,8 +226,10 @@ class Schema:
         for name in (*self.roles, *self.domains, *self.bins, *self.confirmed):
             if name not in columns:
                 raise SchemaError(f"the table has no column {name!r}; it has {', '.join(map(repr, columns))}.")
-        if self.compound and self.sensitive.lower() in lowered:
-            raise SchemaError(f"the table has a column {self.sensitive!r}, the name of the compound; rename it.")
+        if self.together and self.sensitive.lower() in lowered:
+            raise SchemaError(
+                f"the table has a column {self.sensitive!r}, the name of what is sensitive together; rename it."
+            )
         if not any(self.role(name) is Role.PUBLIC for name in columns):
             raise SchemaError("no public column is left to publish beside the sensitive one.")
 

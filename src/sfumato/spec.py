@@ -267,4 +267,19 @@ class Diversity:
             raise SpecError(f"the diversity is {self.ell}, and must be at least 2: one value alone is no diversity.")
 
 
-PrivacySpec = BreachBound | BreachBoundPerValue | Tolerance | ShareCap | LinearCap | Diversity
+@dataclass(frozen=True, slots=True)
+class DecoyGroups:
+    """Every record publishes a value drawn from a group of at least `group_size` records with different values.
+
+    `sizes` are the numbers of values of several columns that are protected each for itself; empty for one column.
+    """
+
+    group_size: int
+    sizes: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.group_size < 2:  # noqa: PLR2004
+            raise SpecError(f"the group size is {self.group_size}, and must be at least 2: one record has no decoys.")
+
+
+PrivacySpec = BreachBound | BreachBoundPerValue | Tolerance | ShareCap | LinearCap | Diversity | DecoyGroups

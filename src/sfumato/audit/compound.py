@@ -9,7 +9,7 @@ from typing import Any
 from sfumato.audit.planned import Entry, held_values, plan_cells
 from sfumato.errors import InfeasibleError
 from sfumato.plan import Chosen
-from sfumato.spec import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
+from sfumato.spec import BreachBound, BreachBoundPerValue, DecoyGroups, PrivacySpec, Tolerance
 from sfumato.values import Scalar, display, parts
 
 
@@ -40,6 +40,11 @@ def _limit(spec: PrivacySpec) -> Callable[[Fraction], Fraction | None]:
     if isinstance(spec, Tolerance):
         # Bounds that grow with the share hold for sums of values too; this is the proof for the table at hand.
         return lambda share: spec.factor * share if spec.factor * share < 1 else None
+    if isinstance(spec, DecoyGroups):
+        raise InfeasibleError(
+            "decoys of combinations say nothing about the columns they are made of; name each of the columns with "
+            "--sensitive instead, and each is protected for itself."
+        )
     if not isinstance(spec, BreachBoundPerValue):
         raise InfeasibleError(
             "caps and diversity of combinations say nothing about the columns they are made of; make buckets for one "

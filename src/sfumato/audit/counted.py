@@ -59,7 +59,7 @@ def held_counts(connection: Connection, written: Mapping[str, Any], group: str) 
 
 
 def matched_values(
-    connection: Connection, written: Mapping[str, Any], transition: Numbers
+    connection: Connection, written: Mapping[str, Any], transition: Numbers, largest: int = LARGEST_GROUP
 ) -> tuple[int, float, float, float]:
     """Match records with the original by all their public columns together, in small groups.
 
@@ -70,7 +70,7 @@ def matched_values(
     size = len(transition)
     chances = {"x": np.repeat(np.arange(size), size), "y": np.tile(np.arange(size), size), "p": transition.ravel()}
     connection.register("transition", pa.table(chances).filter(pc.field("p") > 0))
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE people AS {_small_groups(written)}")
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE people AS {_small_groups(written, largest)}")
     for table in ("original", "release"):
         connection.execute(f"CREATE OR REPLACE TEMP TABLE {table}_held AS {_held_by_group(table, written)}")
     moments = (
@@ -84,10 +84,10 @@ def matched_values(
     return int(rows or 0), float(agreed or 0), float(mean or 0), float(variance or 0)
 
 
-def _small_groups(written: Mapping[str, Any]) -> str:
+def _small_groups(written: Mapping[str, Any], largest: int) -> str:
     # Columns of the table get names of ours, because theirs may be any.
     public = ", ".join(f"{name} AS c{number}" for number, name in enumerate(public_columns(written)))
-    groups = f"SELECT {public} FROM original GROUP BY ALL HAVING COUNT(*) <= {LARGEST_GROUP} LIMIT {MOST_MATCHED}"
+    groups = f"SELECT {public} FROM original GROUP BY ALL HAVING COUNT(*) <= {largest} LIMIT {MOST_MATCHED}"
     return f"SELECT *, ROW_NUMBER() OVER () AS key FROM ({groups})"
 
 

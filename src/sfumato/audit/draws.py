@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.audit import decoys
 from sfumato.audit.counted import (
     WHOLE,
     Connection,
@@ -40,6 +41,8 @@ def check_draws(connection: Connection, written: Mapping[str, Any]) -> Check:
     """The published values must be distributed as the design says, in the whole table and by each public column."""
     if is_bucketed(written):
         return _check_dealing(connection, written)
+    if written["sfumato"]["mechanism"] == "decoys":
+        return decoys.check_draws(connection, written)
     worst = 0.0
     for group in (WHOLE, *_coarse(connection, written)):
         truth = held_counts(connection, written, group)

@@ -27,7 +27,7 @@ from sfumato.audit.written import (
 )
 from sfumato.columns import dense
 from sfumato.errors import ReleaseFormatError, SfumatoError
-from sfumato.manifest import BUCKETS, load_json
+from sfumato.manifest import BUCKETS, load_json, read_merged
 from sfumato.release import Release
 from sfumato.schema import Bins, NullPolicy, Role, Schema
 from sfumato.source import Source, open_source
@@ -79,8 +79,9 @@ def original_schema(written: Mapping[str, Any], columns: Sequence[str]) -> Schem
     roles = {name: Role.DROPPED for name in columns if name not in published}
     roles |= dict.fromkeys(sensitive, Role.SENSITIVE)
     bins = {name: Bins(tuple(edges)) for name, edges in ours["bins"].items()}
-    compound = sensitive if len(sensitive) > 1 else ()
-    return Schema(roles, bins=bins, nulls=NullPolicy(ours["nulls"]), compound=compound)
+    compound = sensitive if len(sensitive) > 1 and "domains" not in ours["design"] else ()
+    nulls = NullPolicy(ours["nulls"])
+    return Schema(roles, bins=bins, nulls=nulls, compound=compound, merged=read_merged(ours))
 
 
 def text_columns(written: Mapping[str, Any]) -> list[str]:

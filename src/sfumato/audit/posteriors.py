@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.audit import decoys
 from sfumato.audit.counted import WHOLE, Connection, held_counts, outside, shown_counts
 from sfumato.audit.promise import cell_laws, cell_posteriors, reached, set_law, set_posteriors
 from sfumato.audit.written import Check, sensitive_domain
@@ -17,6 +18,8 @@ from sfumato.spec import BreachBound, exact
 
 def check_posteriors(connection: Connection, written: Mapping[str, Any]) -> Check:
     """No value that the promise covers may come to be believed beyond it."""
+    if written["sfumato"]["mechanism"] == "decoys":
+        return decoys.check_posteriors(connection, written)
     found = held_counts(connection, written, WHOLE)
     if found is None:
         return outside(written, "posteriors")

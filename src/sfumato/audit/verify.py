@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sfumato.audit import decoys
 from sfumato.audit.buckets import check_buckets
 from sfumato.audit.promise import CellLaw, cell_laws, cell_posteriors, fallen, reached, set_law
 from sfumato.audit.written import (
@@ -110,10 +112,11 @@ def _check_domain(folder: Path, written: Mapping[str, Any]) -> Check:
     ours, domain = written["sfumato"], sensitive_domain(written)
     names = sensitive_names(written)
     cells = [ours["cell_column"]] if "cell_column" in ours else []
+    laws = [range(len(domain))] if ours["mechanism"] == "decoys" else [law.places for law in cell_laws(ours)]
     allowed = {
         (number, *parts(domain[place])) if cells else parts(domain[place])
-        for number, law in enumerate(cell_laws(ours))
-        for place in law.places
+        for number, places in enumerate(laws)
+        for place in places
     }
     found: set[tuple[Any, ...]] = set()
     for batch in _batches(folder, [*cells, *names], names):
@@ -122,7 +125,7 @@ def _check_domain(folder: Path, written: Mapping[str, Any]) -> Check:
     named = COMPOUND_MARK.join(names)
     if outside := len(found - allowed):
         return Check("domain", False, f"{outside} published values are outside the domain.")
-    where = f"the values of its cell, of {len(cell_laws(ours))}" if cells else f"the {len(domain)} values of the domain"
+    where = f"the values of its cell, of {len(laws)}" if cells else f"the {len(domain)} values of the domain"
     return Check("domain", True, f"every published {named!r} is one of {where}.")
 
 
@@ -170,7 +173,20 @@ def _check_promise(folder: Path, written: Mapping[str, Any]) -> Check:
     guarantee = _GUARANTEES.get(ours["mechanism"], "any-prior")
     if ours.get("guarantee", guarantee) != guarantee:
         return Check("promise", False, f"the mechanism {ours['mechanism']!r} does not give {ours['guarantee']!r}.")
+    if ours["mechanism"] == "decoys":
+        return decoys.check_promise(_shown_counts(folder, written), ours)
     return _PROMISES[ours["mechanism"]](ours)
+
+
+def _shown_counts(folder: Path, written: Mapping[str, Any]) -> dict[str, list[int]]:
+    """How often each value of each sensitive column is published."""
+    names = sensitive_names(written)
+    counts: dict[str, Counter[Any]] = {name: Counter() for name in names}
+    for batch in _batches(folder, names, names):
+        for name in names:
+            for entry in pc.value_counts(batch.column(name)).to_pylist():
+                counts[name][entry["values"]] += entry["counts"]
+    return {name: list(each.values()) for name, each in counts.items()}
 
 
 def _bound(design: Mapping[str, Any]) -> tuple[Fraction, Fraction]:
@@ -262,7 +278,12 @@ def _bucket_promise(ours: Mapping[str, Any]) -> Check:
     return Check("promise", True, f"every value has a cap, from {min(caps)} to {max(caps)}.")
 
 
-_GUARANTEES = {"small-domain": "marginal-prior", "buckets": "bucket-only", "anatomy": "bucket-only"}
+_GUARANTEES = {
+    "small-domain": "marginal-prior",
+    "buckets": "bucket-only",
+    "anatomy": "bucket-only",
+    "decoys": "decoys-only",
+}
 
 _PROMISES: Mapping[str, Callable[[Mapping[str, Any]], Check]] = {
     "uniform": _uniform_promise,
@@ -279,6 +300,8 @@ def _check_weights(folder: Path, written: Mapping[str, Any]) -> Check:
     ours = written["sfumato"]
     if is_bucketed(written):
         return Check("weights", True, "a release of buckets has no weights.")
+    if ours["mechanism"] == "decoys" and WEIGHTS not in tables_of(written):
+        return Check("weights", True, "what a record adds follows from the published counts, and is not written down.")
     if WEIGHTS not in tables_of(written):
         if ours["mechanism"] == "fine-grain" and len(ours["design"]["domain"]) > LARGEST_WEIGHTS:
             return Check("weights", True, "the domain is too large for weights.")

@@ -161,7 +161,7 @@ class LocalEngine:
         self, source: Source, preparation: Preparation, rewrite: Rewrite
     ) -> Iterator[tuple[pa.RecordBatch, int, Counts | None]]:
         """Prepared batches, each with how many rows and how many records of each value there are before it."""
-        first_row, ranks_before = 0, np.zeros(len(rewrite.counts), dtype=np.int64)
+        first_row, ranks_before = 0, np.zeros(rewrite.ranked_values, dtype=np.int64)
         for batch, _ in self._prepared(source, preparation):
             counted = rewrite.count(batch)
             yield batch, first_row, None if counted is None else ranks_before

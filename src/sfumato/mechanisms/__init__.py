@@ -11,10 +11,10 @@ from typing import Any, Protocol, TypeVar
 
 from sfumato.draws import Draws, Words
 from sfumato.histogram import Histogram
-from sfumato.mechanisms import anatomy, buckets, fine_grain, small_domain, subset, uniform
+from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, small_domain, subset, uniform
 from sfumato.mechanisms.methods import Method
 from sfumato.mechanisms.operators import Floats
-from sfumato.spec import BreachBound, BreachBoundPerValue, Diversity, ShareCap
+from sfumato.spec import BreachBound, BreachBoundPerValue, DecoyGroups, Diversity, ShareCap
 from sfumato.tally import Codes, Counts, Observation, Replaced, Risk
 
 SpecT = TypeVar("SpecT", contravariant=True)
@@ -35,7 +35,7 @@ class Mechanism(Protocol[SpecT, OptionsT, PlanT, DesignT]):
     COVERS_PREDICATES: bool
     """Whether the promise holds for every statement about a value, and so for each part of a compound value."""
     METHODS: Mapping[str, Method]
-    """The ways to estimate, by name; the first is the default."""
+    """The ways to estimate, by name."""
     Options: type[OptionsT]
     """What a holder may decide besides the request; every field has a default."""
 
@@ -57,6 +57,10 @@ class Mechanism(Protocol[SpecT, OptionsT, PlanT, DesignT]):
 
     def read_design(self, written: Mapping[str, Any], types: Sequence[str], /) -> DesignT:
         """Read a design back from JSON, given the Data Package types of the sensitive columns."""
+        ...
+
+    def default_method(self, design: DesignT, /) -> str:
+        """The name of the way to estimate that a release is counted by unless another one is asked for."""
         ...
 
     def observe(self, design: DesignT, /) -> Observation:
@@ -98,6 +102,8 @@ _fine_grain: Mechanism[BreachBoundPerValue, fine_grain.Options, fine_grain.Plan,
 _buckets: Mechanism[ShareCap, buckets.Options, buckets.Plan, buckets.Design] = buckets
 _anatomy: Mechanism[Diversity, anatomy.Options, anatomy.Plan, anatomy.Design] = anatomy
 
-_MODULES: tuple[AnyMechanism, ...] = (_uniform, _subset, _small_domain, _fine_grain, _buckets, _anatomy)
+_decoys: Mechanism[DecoyGroups, decoys.Options, decoys.Plan, decoys.Design] = decoys
+
+_MODULES: tuple[AnyMechanism, ...] = (_uniform, _subset, _small_domain, _fine_grain, _buckets, _anatomy, _decoys)
 
 REGISTRY: Mapping[str, AnyMechanism] = MappingProxyType({module.NAME: module for module in _MODULES})

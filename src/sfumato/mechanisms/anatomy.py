@@ -51,6 +51,7 @@ __all__ = [
     "Options",
     "Plan",
     "check_countable",
+    "default_method",
     "design",
     "explain",
     "observe",
@@ -71,6 +72,7 @@ SPEC = Diversity
 USES_SLOTS = True
 COVERS_PREDICATES = False
 METHODS = buckets.METHODS
+default_method = buckets.default_method
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,5 +87,12 @@ CELLS_GLS = Method(
     note=PLUG_IN,
 )
 
+
+def first_of(methods: Mapping[str, Method]) -> Callable[[Any], str]:
+    """The default where it does not depend on the design: the first method."""
+    first = next(iter(methods))
+    return lambda design, /: first
+
+
 ONE_CELL: Mapping[str, Method] = MappingProxyType({DEFAULT: CLOSED, "em": EM})
 SEVERAL_CELLS: Mapping[str, Method] = MappingProxyType({DEFAULT: CLOSED, "gls": CELLS_GLS, "em": CELLS_EM})

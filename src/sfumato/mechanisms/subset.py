@@ -27,7 +27,7 @@ from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms.cells import ratio
 from sfumato.mechanisms.exposure import ROUNDING
-from sfumato.mechanisms.methods import DEFAULT, NO_ASSUMPTION, Method
+from sfumato.mechanisms.methods import DEFAULT, NO_ASSUMPTION, Method, first_of
 from sfumato.mechanisms.operators import Floats, Places
 from sfumato.mechanisms.promises import any_prior
 from sfumato.spec import BreachBound, exact
@@ -268,6 +268,7 @@ def _members_variance(design: Design, values: int, is_wanted: bool) -> float:
 
 
 METHODS: Mapping[str, Method] = {DEFAULT: Method("unbiased count, score interval", NO_ASSUMPTION, _by_closed_form)}
+default_method = first_of(METHODS)
 
 
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:

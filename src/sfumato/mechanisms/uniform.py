@@ -23,7 +23,7 @@ from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms import exposure
 from sfumato.mechanisms.cells import cell_json
-from sfumato.mechanisms.methods import ONE_CELL
+from sfumato.mechanisms.methods import ONE_CELL, first_of
 from sfumato.mechanisms.operators import Cell, Floats, Operator, amplified_words, retention_of
 from sfumato.mechanisms.promises import any_prior
 from sfumato.mechanisms.reconstruction import flat_variance
@@ -37,6 +37,7 @@ SPEC = BreachBound
 USES_SLOTS = False
 COVERS_PREDICATES = True
 METHODS = ONE_CELL
+default_method = first_of(METHODS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from sfumato.mechanisms.buckets.choose import Choice, choose
 from sfumato.mechanisms.buckets.dealing import Dealing, mixed, round_robin, tranches_of
 from sfumato.mechanisms.buckets.problem import Blocked
 from sfumato.mechanisms.cells import ratio
+from sfumato.mechanisms.methods import first_of
 from sfumato.mechanisms.operators import Floats
 from sfumato.spec import ShareCap, exact
 from sfumato.tally import Buckets, Codes, Counts, Replaced, Risk
@@ -40,6 +41,7 @@ SPEC = ShareCap
 USES_SLOTS = True
 COVERS_PREDICATES = False
 METHODS = estimation.METHODS
+default_method = first_of(METHODS)
 
 LARGEST_TABLE = 1 << 25
 """Up to so many buckets have their ids in a table."""

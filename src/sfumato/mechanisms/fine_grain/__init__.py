@@ -32,7 +32,7 @@ from sfumato.mechanisms import exposure
 from sfumato.mechanisms.cells import ratio
 from sfumato.mechanisms.fine_grain import solver
 from sfumato.mechanisms.fine_grain.solver import Direction as Direction
-from sfumato.mechanisms.methods import ONE_CELL
+from sfumato.mechanisms.methods import ONE_CELL, first_of
 from sfumato.mechanisms.operators import Cell, Coins, Floats, Operator
 from sfumato.mechanisms.reconstruction import inverse_rows, inverse_variances
 from sfumato.spec import BreachBound, BreachBoundPerValue, coarse_steps, exact
@@ -45,6 +45,7 @@ SPEC = BreachBoundPerValue
 USES_SLOTS = False
 COVERS_PREDICATES = False
 METHODS = ONE_CELL
+default_method = first_of(METHODS)
 
 FINEST = 1 << 40
 """Retentions are multiples of one part in at most this many; others are rounded down, towards privacy."""

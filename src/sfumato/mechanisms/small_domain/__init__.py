@@ -31,7 +31,7 @@ from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms import exposure
 from sfumato.mechanisms.cells import cell_json
-from sfumato.mechanisms.methods import SEVERAL_CELLS
+from sfumato.mechanisms.methods import SEVERAL_CELLS, first_of
 from sfumato.mechanisms.operators import Cell, Coins, Floats, Operator, Places, amplified_words, retention_of
 from sfumato.mechanisms.reconstruction import flat_variance, shares_from
 from sfumato.mechanisms.small_domain import merging
@@ -48,6 +48,7 @@ SPEC = BreachBound
 USES_SLOTS = True
 COVERS_PREDICATES = False
 METHODS = SEVERAL_CELLS
+default_method = first_of(METHODS)
 
 USUAL_MINIMUM = 1000
 """Smaller cells are merged on: whoever knows some of the people of a small cell knows much of the others."""

@@ -1,0 +1,387 @@
+"""From decoys back to counts: what the records that a condition selects hold, by what they show.
+
+The published histogram does two things: it says how values leak into each other, and its own noise is known to cancel.
+With R selected of N records, rho = R / N and w the numbers that undo the decoys, the estimate deviates by what selected
+records add beyond (1 - rho) w + rho theta, and the others beyond rho (theta - w): conditions on public columns select
+little of the noise that all records have in common.
+
+Notation: theta = what a record of each value counts, z = what a record counts by its public columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Protocol
+
+import numpy as np
+
+from sfumato.errors import InternalError, QueryError
+from sfumato.mechanisms.decoys.creation import tranches_of
+from sfumato.mechanisms.decoys.iteration import iterated
+from sfumato.mechanisms.decoys.law import Creation, EvenLaw, Law, group_law
+from sfumato.mechanisms.methods import BIASED, Method
+from sfumato.mechanisms.operators import Floats, Places
+from sfumato.tally import Counts, Mask, Moments, Tally
+
+UNRELIABLE = 0.3
+"""A standard error above this part of the estimate makes a number one to leave alone."""
+
+COMPOSITION_STEPS = 30
+"""Steps of iterative Bayes after which a composition is good enough to take a variance from."""
+
+
+class DecoyDesign(Protocol):
+    """What the estimators need to know of a design."""
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each sensitive column has; together they make the domain, the last one fastest."""
+        ...
+
+    @property
+    def group_size(self) -> int:
+        """How many records share a decoy group."""
+        ...
+
+    @property
+    def creation(self) -> Creation:
+        """How the groups were made."""
+        ...
+
+
+def _whole(tally: Tally) -> Counts:
+    """What all records show."""
+    if tally.whole is None:
+        raise InternalError("decoys cannot be counted without the counts of the whole release.")
+    return tally.whole.counts
+
+
+def _margins(counts: Floats, sizes: tuple[int, ...]) -> list[Floats]:
+    """The counts of each column alone."""
+    table = counts.reshape(sizes)
+    axes = range(len(sizes))
+    return [table.sum(axis=tuple(other for other in axes if other != axis)) for axis in axes]
+
+
+# --------------------------------------------------------------------------------------------- laws of several columns
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """The laws of the columns that a question is about: each acts along its own axis."""
+
+    laws: tuple[Law, ...]
+
+    @property
+    def shares(self) -> Floats:
+        """The shares of all combinations if the columns were unrelated."""
+        found = np.ones(())
+        for law in self.laws:
+            found = np.multiply.outer(found, law.shares)
+        return np.asarray(found)
+
+    def solve(self, wanted: Floats) -> Floats:
+        """What a record adds, by the combination it shows."""
+        return self._along([law.solve for law in self.laws], wanted)
+
+    def mean(self, numbers: Floats) -> Floats:
+        """The average of the numbers that a record of each combination shows."""
+        return self._along([law.mean for law in self.laws], numbers)
+
+    def shown(self, held: Floats) -> Floats:
+        """How many records are expected to show each combination if so many hold it."""
+        return self._along([law.shown for law in self.laws], held)
+
+    @staticmethod
+    def _along(steps: Sequence[Callable[[Floats], Floats]], numbers: Floats) -> Floats:
+        for axis, step in enumerate(steps):
+            numbers = np.moveaxis(step(np.moveaxis(numbers, axis, -1)), -1, axis)
+        return numbers
+
+    def covariance(self, one: Floats, other: Floats) -> Floats:
+        """The covariance of two numbers that the record of each combination shows."""
+        return np.asarray(self.mean(one * other) - self.mean(one) * self.mean(other))
+
+    def composition(self, counts: Floats) -> Floats:
+        """What the records hold, about: a few steps of iterative Bayes from unrelated columns."""
+        held = counts.sum() * self.shares
+        for _ in range(COMPOSITION_STEPS):
+            expected = self.shown(held)
+            ratio = np.divide(counts, expected, out=np.zeros_like(expected), where=expected > 0)
+            held = held * self.mean(ratio)
+        return np.asarray(held)
+
+    @property
+    def amplification(self) -> Floats:
+        """How much noise is amplified for each combination: the product over the columns."""
+        found = np.ones(())
+        for law in self.laws:
+            found = np.multiply.outer(found, np.diagonal(law.solve(np.eye(len(law.shares)))))
+        return np.abs(found)
+
+    @property
+    def is_told(self) -> Mask:
+        """Of which combinations a condition tells anything."""
+        found = np.ones((), dtype=np.bool_)
+        for law in self.laws:
+            found = np.logical_and.outer(found, law.is_told)
+        return np.asarray(found)
+
+
+Laws = Callable[[DecoyDesign, Floats], Law]
+
+
+def _even(design: DecoyDesign, counts: Floats) -> Law:
+    return EvenLaw(counts / max(float(counts.sum()), 1.0), design.group_size)
+
+
+def _by_groups(design: DecoyDesign, counts: Floats) -> Law:
+    return group_law(counts.astype(np.int64), design.group_size, design.creation)
+
+
+# ------------------------------------------------------------------------------------------------------------ one total
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Selected records by what they show, in the columns that the question is about; and what each value counts."""
+
+    theta: Floats
+    first: Floats
+    second: Floats
+
+
+def _estimated(design: DecoyDesign, whole: Counts, parts: Sequence[_Part], laws: Laws) -> Moments:
+    """Estimate the sum of z theta over all parts, each with a theta over the whole domain."""
+    axes = _axes(design.sizes, [part.theta for part in parts])
+    if not axes:
+        value = sum(float(part.theta.flat[0] * part.first.sum()) for part in parts)
+        return Moments(value, 0.0, 0.0, _ceil(value), math.floor(value))
+    margins = [_margins(whole.astype(np.float64), design.sizes)[axis] for axis in axes]
+    joint = Joint(tuple(laws(design, margin) for margin in margins))
+    reduced = [_reduced(part, design.sizes, axes) for part in parts]
+    found = _moments(design, joint, reduced, float(whole.sum()))
+    if any((margin == 0).any() for margin in margins):
+        # A value that nobody shows may still be there: its variance is that of a value shown once.
+        rare = Joint(tuple(_even(design, np.maximum(margin, 1.0)) for margin in margins))
+        shown_once = _moments(design, rare, reduced, float(whole.sum()))
+        found = replace(found, base=max(found.base, shown_once.base), slope=max(found.slope, shown_once.slope))
+    wanted = np.any([part.theta != _usual(part.theta, joint.shares) for part in reduced], axis=0)
+    if not joint.is_told[wanted].all():
+        return _untold(found.value, parts)
+    rows = float(sum(part.first.sum() for part in parts))
+    likely = min(max(found.value, 0.0), rows)
+    note = _regime(joint, wanted, likely, math.sqrt(max(found.base + found.slope * likely, 0.0)))
+    return Moments(found.value, found.base, found.slope, _ceil(rows), 0, note)
+
+
+def _ceil(number: float) -> int:
+    return math.ceil(max(number, 0.0))
+
+
+def _axes(sizes: tuple[int, ...], thetas: Sequence[Floats]) -> tuple[int, ...]:
+    """The columns that some theta depends on."""
+    tables = [theta.reshape(sizes) for theta in thetas]
+    return tuple(axis for axis in range(len(sizes)) if any((np.diff(table, axis=axis) != 0).any() for table in tables))
+
+
+def _reduced(part: _Part, sizes: tuple[int, ...], axes: tuple[int, ...]) -> _Part:
+    """The same part in the columns that matter: the others are added up."""
+    rest = tuple(axis for axis in range(len(sizes)) if axis not in axes)
+    theta = part.theta.reshape(sizes)[tuple(slice(None) if axis in axes else 0 for axis in range(len(sizes)))]
+    first = part.first.reshape(sizes).sum(axis=rest)
+    return _Part(theta, first, first if part.second is part.first else part.second.reshape(sizes).sum(axis=rest))
+
+
+def _usual(theta: Floats, shares: Floats) -> float:
+    """The weighted median of theta: what most records count, and so what is best counted exactly."""
+    order = np.argsort(theta, axis=None)
+    passed = np.cumsum(shares.ravel()[order])
+    return float(theta.ravel()[order][np.searchsorted(passed, passed[-1] / 2)])
+
+
+@dataclass(frozen=True)
+class _Found:
+    """An estimate, and its variance as base + slope * count."""
+
+    value: float
+    base: float
+    slope: float
+
+
+def _moments(design: DecoyDesign, joint: Joint, parts: Sequence[_Part], total: float) -> _Found:
+    """The estimate, and its variance by the delta method."""
+    value = 0.0
+    common = np.zeros_like(joint.shares)  # what every record of the release adds, through the published histogram
+    undone = []
+    for part in parts:
+        usual, rows = _usual(part.theta, joint.shares), float(part.first.sum())
+        weights = joint.solve(part.theta - usual)
+        value += usual * rows + float((part.first * weights).sum())
+        undone.append(weights)
+        if len(joint.laws) == 1:  # the noise of combinations has next to nothing in common with that of the columns
+            common = common + rows / total * (weights - part.theta)
+    base, slope = total * float((joint.shares * joint.covariance(common, common)).sum()), 0.0
+    for part, weights in zip(parts, undone, strict=True):
+        added, slope = _added(joint, part, weights, common, is_count=len(parts) == 1)
+        base += added + _unevenness(design, joint, part, weights, total)
+    return _Found(value, base, slope)
+
+
+def _added(joint: Joint, part: _Part, weights: Floats, common: Floats, *, is_count: bool) -> tuple[float, float]:
+    """The variance that the selected records add, as base + slope * count.
+
+    It depends on what they hold; for a plain count what matters most is how many of them hold what is wanted, and that
+    is left open.
+    """
+    held = joint.composition(part.second)
+    squared, crossed = joint.covariance(weights, weights), joint.covariance(weights, common)
+    rows, square = float(part.first.sum()), max(float(part.second.sum()), 1e-300)
+    by_value = squared - 2 * rows / square * crossed
+    is_wanted = part.theta != 0
+    if not (is_count and part.first is part.second and (part.theta[is_wanted] == 1).all()):
+        return float((held * by_value).sum()), 0.0
+    inside, outside = (_weighted(by_value[where], held[where]) for where in (is_wanted, ~is_wanted))
+    return rows * outside, inside - outside
+
+
+def _weighted(numbers: Floats, weights: Floats) -> float:
+    total = float(weights.sum())
+    return float(weights @ numbers) / total if total > 0 else float(numbers.mean())
+
+
+def _unevenness(design: DecoyDesign, joint: Joint, part: _Part, weights: Floats, total: float) -> float:
+    """What it adds that values do not meet exactly as often as their shares say.
+
+    In a tranche of mixed groups a value fills an arc of the circle of groups, and how far two arcs of lengths a <= b
+    overlap has the variance a²(b - a/3) - a²b². It matters as far as the condition selects a value's records more often
+    than others.
+    """
+    if len(joint.laws) > 1 or design.creation is not Creation.MIXED:
+        return 0.0
+    shares, size = joint.shares, design.group_size
+    arcs = np.minimum(shares * size, 1.0)
+    arcs = np.minimum(arcs, 1 - arcs)  # what an arc leaves free overlaps as unevenly as the arc itself
+    short, long = np.minimum.outer(arcs, arcs), np.maximum.outer(arcs, arcs)
+    overlap = np.maximum(short**2 * (long - short / 3) - (short * long) ** 2, 0.0)
+    np.fill_diagonal(overlap, 0.0)
+    held = joint.composition(part.first)
+    expected = np.maximum(shares * total, 1.0)
+    excess = held / expected - float(part.first.sum()) / total
+    groups = total / size / math.sqrt(tranches_of(round(total), len(shares), size))
+    seats = (weights - weights.mean()) * groups / size
+    return float((excess**2 @ overlap) @ seats**2)
+
+
+def _untold(value: float, parts: Sequence[_Part]) -> Moments:
+    """Nothing is known of a value that is in every group but how often it is there."""
+    lows = sum(float(min(part.theta.min() * part.first.sum(), part.theta.max() * part.first.sum())) for part in parts)
+    highs = sum(float(max(part.theta.min() * part.first.sum(), part.theta.max() * part.first.sum())) for part in parts)
+    note = "no information: a value is in every decoy group, or always beside the same ones; taken as unrelated"
+    return Moments(value, (highs - lows) ** 2, 0.0, _ceil(highs), math.floor(lows), note)
+
+
+def _regime(joint: Joint, wanted: Mask, value: float, error: float) -> str:
+    """Whether an answer is one to rely on: a small sum is protected by being unreliable."""
+    if error <= UNRELIABLE * value:
+        return f"relative error about {error / value if value else 0.0:.1%}"
+    amplified = float(joint.amplification[wanted].max(initial=1.0))
+    why = "next to no joint information is published" if len(joint.laws) > 1 else "the count is too small"
+    return f"deliberately unreliable: {why} (noise is amplified {amplified:.3g} times)"
+
+
+# -------------------------------------------------------------------------------------------------------------- methods
+
+
+def _indicator(places: Places, size: int) -> Floats:
+    found = np.zeros(size)
+    found[places] = 1.0
+    return found
+
+
+def _counted(design: DecoyDesign, tally: Tally, wanted: Sequence[Places], laws: Laws) -> list[Moments]:
+    """One estimate for each set of wanted places."""
+    counts, size = tally.counts.astype(np.float64), math.prod(design.sizes)
+    whole = _whole(tally)
+    return [_estimated(design, whole, [_Part(_indicator(places, size), counts, counts)], laws) for places in wanted]
+
+
+def by_closed_form(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+    """Take all other values to leak alike."""
+    return _counted(design, tally, wanted, _even)
+
+
+def by_inverse(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+    """Make the groups again from the published histogram, and invert what they do."""
+    return _counted(design, tally, wanted, _by_groups)
+
+
+def shrunk(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+    """Pull the count of each value towards what it would be if it had nothing to do with the condition.
+
+    How far is learnt from all values of the same condition: where they deviate no more than noise does, all the way.
+    """
+    if len(design.sizes) > 1:
+        raise _single("shrunk")
+    whole, size = _whole(tally), design.sizes[0]
+    laws = _even if design.creation is Creation.MIXED else _by_groups
+    found = by_closed_form if design.creation is Creation.MIXED else by_inverse
+    singles = found(design, tally, [np.array([place]) for place in range(size)])
+    values = np.array([each.value for each in singles])
+    noise = np.array([each.variance_base for each in singles])
+    prior = laws(design, whole.astype(np.float64)).shares * tally.rows
+    spread = _lift_spread(values, noise, prior)
+    pulled = prior + (values - prior) * spread * prior**2 / np.maximum(spread * prior**2 + noise, 1e-300)
+    return [Moments(float(pulled[places].sum()), None, 0.0, tally.rows) for places in wanted]
+
+
+def _lift_spread(values: Floats, noise: Floats, prior: Floats) -> float:
+    """By how much lifts vary beyond noise: the mean of ((x - e)² - V) / e², weighted by how precise each is."""
+    known = prior > 0
+    square, error = prior[known] ** 2, noise[known]
+    weight = square**2 / np.maximum(error, 1e-300) ** 2
+    excess = ((values[known] - prior[known]) ** 2 - error) / square
+    total = float(weight.sum())
+    return max(float(weight @ excess) / total, 0.0) if total > 0 else 0.0
+
+
+def by_paper(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+    """The iteration of the paper with its 1% rule; biased, for comparison only."""
+    if len(design.sizes) > 1:
+        raise _single("paper")
+    whole = _whole(tally)
+    found = []
+    for places in wanted:
+        value = 0.0
+        for place in places.tolist():
+            inside, shown = int(tally.counts[place]), int(whole[place])
+            outside = int(whole.sum()) - tally.rows
+            states = [outside - (shown - inside), shown - inside, tally.rows - inside, inside]
+            value += float(iterated(np.array(states, dtype=np.float64), (design.group_size,))[0][-1])
+        found.append(Moments(value, None, 0.0, tally.rows))
+    return found
+
+
+def _single(name: str) -> QueryError:
+    return QueryError(f"the method {name!r} is for one sensitive column; use closed or inverse.")
+
+
+SHUFFLED = "none beyond how groups are made: records of a value are dealt to groups at random"
+EVEN = (
+    "every other value leaks alike into a value, which mixed groups see to; in groups that take the fullest values "
+    "first the interval is too short"
+)
+
+CLOSED = Method("closed form for decoys, normal interval", EVEN, by_closed_form, needs_whole=True)
+INVERSE = Method("inverse of recomputed decoy groups, normal interval", SHUFFLED, by_inverse, needs_whole=True)
+SHRUNK = Method(
+    "shrunk towards independence (empirical Bayes), biased", SHUFFLED, shrunk, needs_whole=True, note=BIASED
+)
+PAPER = Method("iteration of the paper with its 1% rule, biased", EVEN, by_paper, needs_whole=True, note=BIASED)
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {"closed": CLOSED, "inverse": INVERSE, "shrunk": SHRUNK, "paper": PAPER}
+)

@@ -1,0 +1,102 @@
+"""Decoy groups in compressed form: runs of groups that hold the same values.
+
+Every record belongs to one group, no group holds a value twice, and only the values of a group matter, not who is in
+it. So the groups of a large table are a few thousand runs, and a record finds its run by its value and its slot among
+the records of that value: nothing is remembered between records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.mechanisms.operators import Floats, Places
+from sfumato.tally import Codes
+
+MOST_STEPS = 1 << 18
+"""Into so many steps the row of all slots is cut at most, to find the run of a slot by a table."""
+
+
+@dataclass(frozen=True, eq=False)
+class Groups:
+    """Runs of equal groups: the places of the values they hold, how many those are, and how many groups there are."""
+
+    members: Places
+    """A row for each run: the places of its values, and after the last zeros that stand for nothing."""
+    sizes: Places
+    lengths: Places
+    domain_size: int
+
+    @classmethod
+    def of(cls, runs: Sequence[tuple[Sequence[int], int]], domain_size: int) -> Groups:
+        """Make groups from the values of each run and its length."""
+        sizes = np.array([len(members) for members, _ in runs], dtype=np.int64)
+        lengths = np.array([length for _, length in runs], dtype=np.int64)
+        members = np.zeros((len(runs), int(sizes.max(initial=0))), dtype=np.int64)
+        members[np.arange(members.shape[1]) < sizes[:, None]] = [place for run, _ in runs for place in run]
+        return cls(members, sizes, lengths, domain_size)
+
+    @property
+    def number(self) -> int:
+        """How many groups there are."""
+        return int(self.lengths.sum())
+
+    @cached_property
+    def counts(self) -> Places:
+        """How many records of each value the groups hold."""
+        runs, places = self._seats
+        return np.bincount(places, weights=self.lengths[runs], minlength=self.domain_size).astype(np.int64)
+
+    @property
+    def _seats(self) -> tuple[Places, Places]:
+        """The run and the place of every seat."""
+        is_seat = np.arange(self.members.shape[1]) < self.sizes[:, None]
+        runs, _ = np.nonzero(is_seat)
+        return runs, self.members[is_seat]
+
+    def meeting(self) -> Floats:
+        """W: for each two values, the groups that hold both, each weighted by one over its size."""
+        found = np.zeros((self.domain_size, self.domain_size))
+        weights = self.lengths / self.sizes
+        for first in range(self.members.shape[1]):
+            for second in range(self.members.shape[1]):
+                both = np.flatnonzero(self.sizes > max(first, second))
+                np.add.at(found, (self.members[both, first], self.members[both, second]), weights[both])
+        return found
+
+    def run_of(self, values: Codes, slots: npt.NDArray[np.uint64]) -> Places:
+        """The run of each record, by its value and its slot (0 .. count - 1) among the records of the value."""
+        starts, runs, first, table, shift = self._index
+        places = first.take(values) + slots.astype(np.int64)
+        entry = table.take(places >> shift)
+        behind = np.flatnonzero(starts.take(entry + 1) <= places)
+        while len(behind):
+            entry[behind] += 1
+            behind = behind[starts.take(entry[behind] + 1) <= places[behind]]
+        return runs.take(entry)
+
+    @cached_property
+    def _index(self) -> tuple[Places, Places, Places, Places, int]:
+        """All slots in a row, value after value and in each run after run.
+
+        Where each stretch of one value and run starts (and the end), its run, where each value starts, and a table
+        that leads from a slot, without its last bits, to the stretch that holds the first such slot.
+        """
+        runs, places = self._seats
+        order = np.argsort(places, kind="stable")
+        starts = np.append(0, np.cumsum(self.lengths[runs[order]]))
+        first = np.cumsum(self.counts) - self.counts
+        total = int(starts[-1])
+        shift = max(0, (total // MOST_STEPS).bit_length())
+        table = np.searchsorted(starts, np.arange(0, total + 1, 1 << shift), side="right") - 1
+        return starts, runs[order], first, table, shift
+
+
+def transition(groups: Groups) -> Floats:
+    """The chance that a record of each value (row) publishes each value (column)."""
+    held = np.maximum(groups.counts, 1)[:, None]
+    return np.asarray(groups.meeting() / held)

@@ -1,0 +1,216 @@
+"""What the analyst knows of the decoys from the published histogram alone, and how to undo it.
+
+A law acts on numbers along the last axis of an array, one for each value. `mean` says what a record of each value shows
+on average, and `solve` finds the numbers that a record should show so that it counts as wanted on average.
+
+Notation: gamma = group size, phi = share of a value, a = leak: the chance that a record of another value shows it,
+d = 1/gamma - a = gain, W = how often values meet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from sfumato.draws import Draws
+from sfumato.mechanisms.decoys.creation import fullest_first, mixed, shuffled_orders, tranches_of
+from sfumato.mechanisms.decoys.groups import Groups
+from sfumato.mechanisms.operators import Floats, Places
+from sfumato.tally import Mask
+
+SINGULAR = 1e-9
+"""A direction of which the groups keep less than this part is lost."""
+
+RECOMPUTATIONS = 4
+RECOMPUTED_RUNS = 1 << 13
+
+
+class Creation(StrEnum):
+    """How decoy groups are made."""
+
+    MIXED = "mixed"
+    ANATOMY_RANDOM = "anatomy-random"
+    ANATOMY = "anatomy"
+
+
+def created(counts: list[int], group_size: int, creation: Creation, draws: Draws, purpose: str) -> Groups:
+    """Make the groups of a table; everything random in them follows from the key."""
+    stream = draws.stream(f"{purpose}/groups")
+    if creation is Creation.MIXED:
+        tranches = tranches_of(sum(counts), len(counts), group_size) + 1
+        return mixed(counts, group_size, shuffled_orders(stream.words(0, tranches * len(counts)), len(counts)))
+    return fullest_first(counts, group_size, stream if creation is Creation.ANATOMY_RANDOM else None)
+
+
+class Law(Protocol):
+    """How decoys turn what records hold into what they show."""
+
+    @property
+    def shares(self) -> Floats:
+        """The published shares of the values."""
+        ...
+
+    @property
+    def is_told(self) -> Mask:
+        """Of which values a condition on public columns tells anything."""
+        ...
+
+    def solve(self, wanted: Floats) -> Floats:
+        """What a record adds, by the value it shows, so that it adds `wanted` of its own value on average."""
+        ...
+
+    def mean(self, numbers: Floats) -> Floats:
+        """The average of the numbers that a record of each value shows."""
+        ...
+
+    def shown(self, held: Floats) -> Floats:
+        """How many records are expected to show each value if so many hold it."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class EvenLaw:
+    """Every other value leaks alike into a value: what holds for mixed groups, and needs their size alone."""
+
+    given: Floats
+    """The published shares of the values."""
+    group_size: int
+
+    @property
+    def shares(self) -> Floats:
+        """The published shares of the values."""
+        return self.given
+
+    @cached_property
+    def leaks(self) -> Floats:
+        """A = phi (gamma - 1) / (gamma (1 - phi))."""
+        rest = np.maximum(1 - self.shares, SINGULAR)
+        return np.asarray(self.shares * (self.group_size - 1) / (self.group_size * rest))
+
+    @cached_property
+    def gains(self) -> Floats:
+        """d: how much likelier a record shows its own value than another record does."""
+        return np.asarray(1 / self.group_size - self.leaks)
+
+    @property
+    def is_told(self) -> Mask:
+        """A value in every group says nothing: its share is one over the group size."""
+        return self.gains > SINGULAR
+
+    @cached_property
+    def _inverse(self) -> Floats:
+        return np.divide(1.0, self.gains, out=np.zeros_like(self.gains), where=self.is_told)
+
+    @cached_property
+    def _scale(self) -> Floats:
+        """What makes the chances of a value's record add up to 1."""
+        others = np.maximum(self.leaks.sum() - self.leaks, SINGULAR)
+        return np.asarray((1 - 1 / self.group_size) / others)
+
+    def solve(self, wanted: Floats) -> Floats:
+        """Independence, and the excess over it divided by the gain: phi R + (y - phi R) / d for a single value."""
+        constant = (wanted * self.shares * (1 - self._inverse)).sum(axis=-1, keepdims=True)
+        return np.asarray(wanted * self._inverse + constant)
+
+    def mean(self, numbers: Floats) -> Floats:
+        """Its own number with a chance of one over the group size, else that of another value as they leak."""
+        leaked = (numbers * self.leaks).sum(axis=-1, keepdims=True) - numbers * self.leaks
+        return np.asarray(leaked * self._scale + numbers / self.group_size)
+
+    def shown(self, held: Floats) -> Floats:
+        """How many records are expected to show each value if so many hold it."""
+        moved = held * self._scale
+        return np.asarray((moved.sum(axis=-1, keepdims=True) - moved) * self.leaks + held / self.group_size)
+
+
+@dataclass(frozen=True, eq=False)
+class GroupLaw:
+    """The law of groups that are made again from the published histogram, by the published procedure."""
+
+    meeting: Floats
+    counts: Floats
+
+    @property
+    def shares(self) -> Floats:
+        """The published shares of the values."""
+        return np.asarray(self.counts / self.counts.sum())
+
+    @cached_property
+    def _transition(self) -> Floats:
+        held = np.where(self.counts > 0, self.counts, 1.0)
+        found = self.meeting / held[:, None]
+        absent = np.flatnonzero(self.counts == 0)
+        found[absent, absent] = 1.0
+        return np.asarray(found)
+
+    @cached_property
+    def _directions(self) -> tuple[Floats, Floats, Floats]:
+        """Decoys are reversible, so on the scale of the counts the matrix is symmetric, with eigenvalues up to 1."""
+        roots = np.sqrt(np.where(self.counts > 0, self.counts, 1.0))
+        kept, directions = np.linalg.eigh(self._transition * roots[:, None] / roots)
+        return kept, directions, roots
+
+    @cached_property
+    def _inverse(self) -> Floats:
+        kept, directions, roots = self._directions
+        inverse = np.divide(1.0, kept, out=np.zeros_like(kept), where=np.abs(kept) > SINGULAR)
+        return np.asarray((directions * inverse) @ directions.T * roots / roots[:, None])
+
+    @cached_property
+    def is_told(self) -> Mask:
+        """A value is told if no direction that was lost has part in it."""
+        kept, directions, _ = self._directions
+        lost = directions[:, np.abs(kept) <= SINGULAR]
+        return np.asarray((np.abs(lost) < np.sqrt(SINGULAR)).all(axis=1))
+
+    def solve(self, wanted: Floats) -> Floats:
+        """By the inverse of the matrix."""
+        return np.asarray(wanted @ self._inverse.T)
+
+    def mean(self, numbers: Floats) -> Floats:
+        """The average of the numbers that a record of each value shows."""
+        return np.asarray(numbers @ self._transition.T)
+
+    def shown(self, held: Floats) -> Floats:
+        """How many records are expected to show each value if so many hold it."""
+        return np.asarray(held @ self._transition)
+
+
+def group_law(counts: Places, group_size: int, creation: Creation) -> GroupLaw:
+    """Make the groups of the published histogram; several times, where they are random."""
+    return _group_law(counts.astype(np.int64).tobytes(), group_size, creation)
+
+
+@lru_cache(maxsize=16)
+def _group_law(counts: bytes, group_size: int, creation: Creation) -> GroupLaw:
+    capped = capped_counts(np.frombuffer(counts, dtype=np.int64), group_size)
+    # Everybody who holds the release comes to the same groups: what is random in them follows from its histogram.
+    draws = Draws(hashlib.sha256(counts).digest(), is_test=True)
+    times = 1 if creation is Creation.ANATOMY else RECOMPUTATIONS
+    meeting = np.zeros((len(capped), len(capped)))
+    for number in range(times):
+        meeting += created(capped.tolist(), group_size, creation, draws, f"recomputed/{number}").meeting() / times
+    return GroupLaw(meeting, capped.astype(np.float64))
+
+
+def capped_counts(counts: Places, group_size: int) -> Places:
+    """The published counts, moved to where groups can be made of them: no value has more than its part.
+
+    By chance a value may be published too often; what it has too much goes to the others, evenly.
+    """
+    found = counts.copy()
+    most = int(counts.sum()) // group_size
+    while (excess := int(np.maximum(found - most, 0).sum())) > 0:
+        found = np.minimum(found, most)
+        free = np.flatnonzero((found < most) & (counts > 0))
+        if len(free) < 1:
+            free = np.flatnonzero(found < most)
+        more, rest = divmod(excess, len(free))
+        found[free] += more
+        found[free[:rest]] += 1
+    return found
