@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato import BreachBound, LinearCap, LocalEngine, Request, Schema, choose, publish
+from sfumato import BreachBound, DecoyGroups, Diversity, LinearCap, LocalEngine, Request, Schema, choose, publish
 from sfumato.apply import Rewrite, decode
 from sfumato.draws import Draws
 from sfumato.publish import open_table, survey
@@ -65,7 +65,8 @@ def copy(source: Path, target: Path) -> None:
 
 def request_for(source: Path, mechanism: str = "uniform") -> Request:
     """The request that is measured."""
-    spec = LinearCap("8", "1/50") if mechanism == "buckets" else BreachBound("1/13", "1/6")
+    specs = {"buckets": LinearCap("8", "1/50"), "anatomy": Diversity(5), "decoys": DecoyGroups(5)}
+    spec = specs.get(mechanism, BreachBound("1/13", "1/6"))
     return Request(source, Schema.of("sensitive"), spec, mechanism, accept_marginal_prior=True)
 
 

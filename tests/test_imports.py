@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-EXTRAS = ["pandas", "polars", "pyspark", "starlette", "uvicorn", "frictionless"]
+EXTRAS = ["pandas", "polars", "pyspark", "starlette", "uvicorn", "frictionless", "opendp"]
 TOOLS = ["hypothesis", "pytest", "scipy", "mypy", "ruff"]
 
 

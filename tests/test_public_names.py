@@ -14,6 +14,7 @@ NAMES = [
     "BreachBound",
     "BreachBoundPerValue",
     "Chosen",
+    "DecoyGroups",
     "Diversity",
     "Estimate",
     "Exposure",

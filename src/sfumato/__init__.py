@@ -35,13 +35,14 @@ from sfumato.plan import Chosen, choose
 from sfumato.publish import Outlook, Publication, Request, plan_table, publish
 from sfumato.release import Release
 from sfumato.schema import Bins, NullPolicy, Role, Schema
-from sfumato.spec import BreachBound, BreachBoundPerValue, Diversity, LinearCap, ShareCap, Tolerance
+from sfumato.spec import BreachBound, BreachBoundPerValue, DecoyGroups, Diversity, LinearCap, ShareCap, Tolerance
 
 __all__ = [
     "Bins",
     "BreachBound",
     "BreachBoundPerValue",
     "Chosen",
+    "DecoyGroups",
     "Diversity",
     "Estimate",
     "Exposure",

@@ -101,7 +101,9 @@ def show_plan(console: Console, chosen: Chosen) -> None:
     console.print("expected relative error of a count, by the share of all records that it finds:")
     console.print(_comparison([chosen, *chosen.others]))
     extra = [
-        name for name in ("retention", "amplification", "shadow_price", "caps") if isinstance(plan.get(name), dict)
+        name
+        for name in ("retention", "amplification", "likelihood_ratio", "shadow_price", "caps")
+        if isinstance(plan.get(name), dict)
     ]
     table = Table("value", "count", "share", *(name.replace("_", " ") for name in extra))
     order = sorted(range(histogram.domain_size), key=lambda place: -histogram.counts[place])
@@ -130,6 +132,10 @@ def _summary(plan: Mapping[str, Any]) -> str:
         return f"sets of {plan['subset_size']} values, amplification {plan['amplification']}"
     if "buckets" in plan:
         return _buckets_summary(plan)
+    if "group_size" in plan:
+        accurate = plan["accurate_count"]
+        groups = f"{plan['groups']:,} groups of {plan['group_size']} records or one more"
+        return f"{groups}; the number of people with a value is within 10% where at least {accurate:,} have it"
     if "record_utility" in plan:
         error = plan["aggregate_error"]
         counted = "counts cannot be reconstructed" if error is None else f"mean error of a share {error:.3%}"
