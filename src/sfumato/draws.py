@@ -25,6 +25,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sfumato.errors import InternalError, SpecError
 
 Words = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[Any]
+"""Whole numbers from 0 on, in any unsigned type."""
 
 KEY_BYTES = 32
 WORD_BYTES = 8
@@ -38,6 +40,9 @@ LARGEST_TABLE = 65_536
 """Up to here a permutation is a table made by Fisher-Yates; above, a Feistel network computes it."""
 
 FEISTEL_ROUNDS = 10
+
+CACHED = 1 << 15
+"""So many numbers at a time are permuted: their halves stay in the cache of a core from round to round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +139,8 @@ class Stream:
 class Permutation(Protocol):
     """A bijection of `range(size)`, applied to many numbers at once."""
 
-    def __call__(self, ranks: Words, /) -> Words:
-        """The slot of each rank."""
+    def __call__(self, ranks: Numbers, /) -> Numbers:
+        """The slot of each rank, in the narrowest type."""
         ...
 
 
@@ -143,7 +148,7 @@ class Permutation(Protocol):
 class TablePermutation:
     """A permutation written out."""
 
-    table: Words
+    table: Numbers
 
     @classmethod
     def shuffled(cls, stream: Stream, size: int) -> TablePermutation:
@@ -152,11 +157,11 @@ class TablePermutation:
         chosen = stream.integers(0, size, np.arange(1, size + 1, dtype=np.uint64)).tolist()
         for last in range(size - 1, 0, -1):
             table[last], table[chosen[last]] = table[chosen[last]], table[last]
-        return cls(np.array(table, dtype=np.uint64))
+        return cls(np.array(table, dtype=np.min_scalar_type(size)))
 
-    def __call__(self, ranks: Words, /) -> Words:
+    def __call__(self, ranks: Numbers, /) -> Numbers:
         """The slot of each rank."""
-        return self.table[ranks]
+        return self.table.take(ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,41 +177,52 @@ class FeistelPermutation:
     size: int
     left_size: int
     right_size: int
-    rounds: tuple[Words, ...] = field(repr=False)
+    rounds: tuple[Numbers, ...] = field(repr=False)
 
     @classmethod
     def of(cls, subkey: bytes, size: int) -> FeistelPermutation:
         """Split the range into a nearly square grid."""
         left_size = math.isqrt(size - 1) + 1
         sizes = (left_size, -(-size // left_size))
+        half = _half_type(left_size)
         rounds = tuple(
-            _hashed(subkey, number, sizes[1 - number % 2]) % np.uint64(sizes[number % 2])
+            (_hashed(subkey, number, sizes[1 - number % 2]) % np.uint64(sizes[number % 2])).astype(half)
             for number in range(FEISTEL_ROUNDS)
         )
         return cls(size, *sizes, rounds)
 
-    def __call__(self, ranks: Words, /) -> Words:
+    def __call__(self, ranks: Numbers, /) -> Numbers:
         """The slot of each rank."""
-        slots = self._once(np.asarray(ranks, dtype=np.uint64))
+        slots = np.empty(len(ranks), dtype=np.min_scalar_type(self.left_size * self.right_size))
+        for start in range(0, len(ranks), CACHED):
+            slots[start : start + CACHED] = self._once(ranks[start : start + CACHED].astype(slots.dtype))
         outside = np.flatnonzero(slots >= self.size)
         while len(outside):
             slots[outside] = self._once(slots[outside])
             outside = outside[slots[outside] >= self.size]
         return slots
 
-    def _once(self, numbers: Words) -> Words:
-        left_size, right_size = np.uint64(self.left_size), np.uint64(self.right_size)
-        left = numbers // right_size
-        right = numbers - left * right_size
-        for number in range(0, FEISTEL_ROUNDS, 2):
+    def _once(self, numbers: Numbers) -> Numbers:
+        half = _half_type(self.left_size)
+        left_size, right_size = half.type(self.left_size), half.type(self.right_size)
+        whole = numbers // right_size
+        left, right = whole.astype(half), (numbers - whole * right_size).astype(half)
+        for number in range(0, len(self.rounds), 2):
             left = _wrapped(left + self.rounds[number].take(right), left_size)
             right = _wrapped(right + self.rounds[number + 1].take(left), right_size)
-        return left * right_size + right
+        permuted: Numbers = left.astype(numbers.dtype) * right_size + right
+        return permuted
 
 
-def _wrapped(numbers: Words, size: np.uint64) -> Words:
-    """Numbers below twice the size, modulo the size; a subtraction is quicker than a division."""
-    return numbers - size * (numbers >= size)
+def _half_type(left_size: int) -> np.dtype[Any]:
+    """The narrowest type for the sum of two numbers below the size of the larger half."""
+    return np.min_scalar_type(2 * left_size)
+
+
+def _wrapped(numbers: Numbers, size: np.unsignedinteger) -> Numbers:
+    """Numbers below twice the size, modulo the size: what is below it already turns huge by the subtraction."""
+    wrapped: Numbers = np.minimum(numbers, numbers - size)
+    return wrapped
 
 
 def _hashed(subkey: bytes, number: int, size: int) -> Words:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.draws import Draws, Permutation, Words
+from sfumato.draws import Draws, Numbers, Permutation
 from sfumato.errors import SourceError
 from sfumato.tally import Codes, Counts
 
@@ -21,17 +20,16 @@ class Slots:
             draws.permutation(f"{purpose}/slots", code, count) for code, count in enumerate(counts)
         ]
 
-    def __call__(self, codes: Codes, ranks_before: Counts) -> Words:
+    def __call__(self, codes: Codes, ranks_before: Counts) -> Numbers:
         """The slot of each record of a batch, given how many records of each value there are before it."""
-        order = np.argsort(codes, kind="stable")
         held = np.bincount(codes, minlength=len(self.counts))
         if (ranks_before + held > self.counts).any():
             raise SourceError("the table changed while it was read: a value is more frequent than before.")
-        slots = np.empty(len(codes), dtype=np.uint64)
-        start = 0
+        by_value = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
+        ends = np.cumsum(held)
         for code in np.flatnonzero(held):
-            mine: npt.NDArray[np.int64] = order[start : start + held[code]]
-            ranks = np.arange(ranks_before[code], ranks_before[code] + held[code], dtype=np.uint64)
-            slots[mine] = self.permutations[code](ranks)
-            start += int(held[code])
+            ranks = np.arange(ranks_before[code], ranks_before[code] + held[code])
+            by_value[ends[code] - held[code] : ends[code]] = self.permutations[code](ranks)
+        slots = np.empty_like(by_value)
+        slots[np.argsort(codes, kind="stable")] = by_value
         return slots

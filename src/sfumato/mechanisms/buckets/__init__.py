@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.draws import Draws, Permutation, Words
+from sfumato.draws import Draws, Numbers, Permutation
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms.buckets import estimation
@@ -175,7 +175,7 @@ def check_countable(plan: Plan, /) -> None:
     """Every plan can be counted with: the table of buckets tells the counts."""
 
 
-def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
     """Find the bucket of each record by its value and slot."""
     if slots is None:
         raise InternalError("buckets need slots.")

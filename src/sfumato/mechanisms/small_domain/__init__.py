@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.draws import Draws, Words
+from sfumato.draws import Draws, Numbers
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms import exposure
@@ -140,7 +140,7 @@ class Layout:
         self.run_cells: Places = np.tile(np.arange(len(groups)), len(by_value))[is_run]
         self.first_positions = np.cumsum(by_value.sum(axis=1)) - by_value.sum(axis=1)
 
-    def cells_of(self, codes: Codes, slots: Words) -> Places:
+    def cells_of(self, codes: Codes, slots: Numbers) -> Places:
         """The cell of each record."""
         positions = self.first_positions[codes] + slots.astype(np.int64)
         return np.asarray(self.run_cells[np.searchsorted(self.run_ends, positions, side="right")])
@@ -227,7 +227,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     return made
 
 
-def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
     """Find the cell of each record by its slot, and perturb it among the values of that cell."""
     if slots is None:
         raise InternalError("small-domain needs slots.")
