@@ -25,7 +25,7 @@ from sfumato.columns import (
     packed,
     smallest_type,
 )
-from sfumato.draws import Draws
+from sfumato.draws import Draws, Numbers
 from sfumato.mechanisms import AnyMechanism
 from sfumato.schema import NullPolicy, Schema
 from sfumato.slots import Slots
@@ -36,8 +36,6 @@ Rows = dict[str, Any]
 
 CELL, BUCKET = "cell", "bucket"
 """The usual names of the columns that say where a record is."""
-
-LARGEST_ORDER = 2**64 - 1
 
 ORDER = ""
 """The column of rewritten rows that says where a row goes: rows are published sorted by it. No column has this name."""
@@ -191,9 +189,8 @@ class SideTable:
     sensitive: Sensitive
     bucket: str
     count: str
-    rows: Callable[[int], Iterator[tuple[Counts, Counts, Counts]]]
-    """Batches of bucket ids, places and counts."""
-    buckets: int
+    rows: Callable[[int], Iterator[tuple[Numbers, Numbers, Numbers]]]
+    """Batches of about so many bucket ids, places and counts, in order."""
 
     @property
     def published(self) -> tuple[PublishedColumn, ...]:
@@ -203,13 +200,10 @@ class SideTable:
         return (NumberColumn(self.bucket), *values, NumberColumn(self.count))
 
     def batches(self, batch_rows: int) -> Iterator[Rows]:
-        """Rows that carry their order: by bucket, and within it by value."""
-        share = LARGEST_ORDER // max(self.buckets, 1)
+        """The rows in order, in batches of about so many."""
+        kind = smallest_type(len(self.sensitive.numbers))
         for buckets, places, counts in self.rows(batch_rows):
-            within = places.astype(np.uint64) * np.uint64(max(share // len(self.sensitive.numbers), 1))
-            order = buckets.astype(np.uint64) * np.uint64(share) + within
-            codes = places.astype(smallest_type(len(self.sensitive.numbers)))
-            yield {ORDER: order, self.bucket: buckets, self.sensitive.name: codes, self.count: counts}
+            yield {self.bucket: buckets, self.sensitive.name: places.astype(kind), self.count: counts}
 
 
 def published_schema(columns: Sequence[PublishedColumn]) -> pa.Schema:

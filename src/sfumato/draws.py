@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ from sfumato.errors import InternalError, SpecError
 Words = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[Any]
 """Whole numbers from 0 on, in any unsigned type."""
+Halves = tuple[Numbers, Numbers]
 
 KEY_BYTES = 32
 WORD_BYTES = 8
@@ -143,6 +145,10 @@ class Permutation(Protocol):
         """The slot of each rank, in the narrowest type."""
         ...
 
+    def inverse(self, slots: Numbers, /) -> Numbers:
+        """The rank of each slot."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class TablePermutation:
@@ -162,6 +168,12 @@ class TablePermutation:
     def __call__(self, ranks: Numbers, /) -> Numbers:
         """The slot of each rank."""
         return self.table.take(ranks)
+
+    def inverse(self, slots: Numbers, /) -> Numbers:
+        """The rank of each slot."""
+        ranks = np.empty_like(self.table)
+        ranks[self.table] = np.arange(len(self.table))
+        return ranks.take(slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,25 +205,44 @@ class FeistelPermutation:
 
     def __call__(self, ranks: Numbers, /) -> Numbers:
         """The slot of each rank."""
-        slots = np.empty(len(ranks), dtype=np.min_scalar_type(self.left_size * self.right_size))
-        for start in range(0, len(ranks), CACHED):
-            slots[start : start + CACHED] = self._once(ranks[start : start + CACHED].astype(slots.dtype))
-        outside = np.flatnonzero(slots >= self.size)
-        while len(outside):
-            slots[outside] = self._once(slots[outside])
-            outside = outside[slots[outside] >= self.size]
-        return slots
+        return self._walked(ranks, self._forward)
 
-    def _once(self, numbers: Numbers) -> Numbers:
+    def inverse(self, slots: Numbers, /) -> Numbers:
+        """The rank of each slot."""
+        return self._walked(slots, self._backward)
+
+    def _walked(self, numbers: Numbers, step: Callable[[Halves], Halves]) -> Numbers:
+        """Step until within the range."""
+        walked = np.empty(len(numbers), dtype=np.min_scalar_type(self.left_size * self.right_size))
+        for start in range(0, len(numbers), CACHED):
+            walked[start : start + CACHED] = self._once(numbers[start : start + CACHED].astype(walked.dtype), step)
+        outside = np.flatnonzero(walked >= self.size)
+        while len(outside):
+            walked[outside] = self._once(walked[outside], step)
+            outside = outside[walked[outside] >= self.size]
+        return walked
+
+    def _once(self, numbers: Numbers, step: Callable[[Halves], Halves]) -> Numbers:
         half = _half_type(self.left_size)
-        left_size, right_size = half.type(self.left_size), half.type(self.right_size)
+        right_size = half.type(self.right_size)
         whole = numbers // right_size
-        left, right = whole.astype(half), (numbers - whole * right_size).astype(half)
+        left, right = step((whole.astype(half), (numbers - whole * right_size).astype(half)))
+        joined: Numbers = left.astype(numbers.dtype) * right_size + right
+        return joined
+
+    def _forward(self, halves: Halves) -> Halves:
+        left, right = halves
         for number in range(0, len(self.rounds), 2):
-            left = _wrapped(left + self.rounds[number].take(right), left_size)
-            right = _wrapped(right + self.rounds[number + 1].take(left), right_size)
-        permuted: Numbers = left.astype(numbers.dtype) * right_size + right
-        return permuted
+            left = _wrapped(left + self.rounds[number].take(right), self.left_size)
+            right = _wrapped(right + self.rounds[number + 1].take(left), self.right_size)
+        return left, right
+
+    def _backward(self, halves: Halves) -> Halves:
+        left, right = halves
+        for number in reversed(range(0, len(self.rounds), 2)):
+            right = _wrapped(right + (self.right_size - self.rounds[number + 1].take(left)), self.right_size)
+            left = _wrapped(left + (self.left_size - self.rounds[number].take(right)), self.left_size)
+        return left, right
 
 
 def _half_type(left_size: int) -> np.dtype[Any]:
@@ -219,9 +250,9 @@ def _half_type(left_size: int) -> np.dtype[Any]:
     return np.min_scalar_type(2 * left_size)
 
 
-def _wrapped(numbers: Numbers, size: np.unsignedinteger) -> Numbers:
+def _wrapped(numbers: Numbers, size: int) -> Numbers:
     """Numbers below twice the size, modulo the size: what is below it already turns huge by the subtraction."""
-    wrapped: Numbers = np.minimum(numbers, numbers - size)
+    wrapped: Numbers = np.minimum(numbers, numbers - numbers.dtype.type(size))
     return wrapped
 
 

@@ -398,7 +398,7 @@ def _packed(built: Path) -> Path:
 def _side_table(manifest: Manifest, found: Survey, chosen: Chosen) -> SideTable:
     """The table that says what each bucket holds."""
     rows = partial(buckets.side_rows, chosen.plan)
-    return SideTable(found.sensitive, manifest.cell_column or "", manifest.count_column, rows, chosen.plan.size)
+    return SideTable(found.sensitive, manifest.cell_column or "", manifest.count_column, rows)
 
 
 def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:

@@ -258,6 +258,25 @@ def test_feistel_permutations_follow_the_documented_network(size: int, data: st.
     assert slots == [_feistel_by_hand(KEY, size, rank) for rank in ranks]
 
 
+@pytest.mark.parametrize("size", [0, 1, 2, 300, LARGEST_TABLE, LARGEST_TABLE + 1, 199_999])
+def test_the_inverse_of_a_permutation_takes_every_slot_back_to_its_rank(size: int) -> None:
+    permutation, ranks = _draws().permutation("slots", 0, size), np.arange(size, dtype=np.uint64)
+    assert np.array_equal(permutation.inverse(permutation(ranks)), ranks)
+
+
+def test_feistel_permutations_of_all_small_sizes_have_an_inverse() -> None:
+    for size in range(1, 201):
+        permutation = FeistelPermutation.of(KEY, size)
+        assert permutation(permutation.inverse(np.arange(size))).tolist() == list(range(size))
+
+
+@given(st.integers(LARGEST_TABLE + 1, LARGEST_FEISTEL), st.data())
+def test_feistel_permutations_of_any_size_have_an_inverse(size: int, data: st.DataObject) -> None:
+    ranks = data.draw(st.lists(st.integers(0, size - 1), max_size=50))
+    permutation = FeistelPermutation.of(KEY, size)
+    assert permutation.inverse(permutation(_array(ranks))).tolist() == ranks
+
+
 @given(batch_splits(ROWS), st.sampled_from([ROWS, LARGEST_TABLE + 1]))
 def test_permutations_do_not_depend_on_how_ranks_are_cut_into_batches(batches: list[range], size: int) -> None:
     permutation = _draws().permutation("slots", 0, size)

@@ -26,5 +26,5 @@ class Engine(Protocol):
         ...
 
     def write_side(self, side: SideTable, rows: int, target: Path) -> None:
-        """Write the rows of a side table to the target in the order of the words they carry."""
+        """Write the rows of a side table to the target in their order."""
         ...

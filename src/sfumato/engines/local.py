@@ -113,35 +113,36 @@ class LocalEngine:
 
     def rewrite(self, source: Source, preparation: Preparation, rewrite: Rewrite, rows: int, target: Path) -> None:
         """The second pass: rewrite every batch, shuffle all rows, and write them as one Parquet file."""
-        items = self._numbered(source, preparation, rewrite)
-        self._shuffled(items, lambda item: rewrite(*item), rewrite.published, rows, target)
-
-    def write_side(self, side: SideTable, rows: int, target: Path) -> None:
-        """Write the rows of a side table in the order of the words they carry."""
-        self._shuffled(side.batches(self.batch_rows), lambda item: item, side.published, rows, target)
-
-    def _shuffled(
-        self,
-        items: Iterable[Item],
-        rewrite: Callable[[Item], Rows],
-        columns: Sequence[PublishedColumn],
-        rows: int,
-        target: Path,
-    ) -> None:
-        """Rewrite each item, sort all rows by the words they carry, and write them as one Parquet file."""
         scatter = _Scatter(rows, target.with_suffix(".parts"), self.memory_budget)
+        items = self._numbered(source, preparation, rewrite)
         with ThreadPoolExecutor(self.threads) as pool:
             done = 0
-            for rows_done, offsets in self._ordered(pool, lambda item: scatter.split(rewrite(item)), items):
+            for rows_done, offsets in self._ordered(pool, lambda item: scatter.split(rewrite(*item)), items):
                 scatter.add(rows_done, offsets)
                 done += int(offsets[-1])
                 self.progress("rewriting", done, rows)
             if done != rows:
                 raise SourceError("the table changed while it was read: it has another number of rows than before.")
             parts = self._ordered(pool, scatter.part, range(scatter.parts))
-            groups = self._ordered(pool, partial(decode, columns), _regrouped(parts, ROW_GROUP_ROWS))
-            self._write(groups, columns, rows, target)
+            self._write_pieces(pool, parts, rewrite.published, rows, target)
         scatter.remove()
+
+    def write_side(self, side: SideTable, rows: int, target: Path) -> None:
+        """Write the rows of a side table in their order."""
+        with ThreadPoolExecutor(self.threads) as pool:
+            self._write_pieces(pool, side.batches(self.batch_rows), side.published, rows, target)
+
+    def _write_pieces(
+        self,
+        pool: ThreadPoolExecutor,
+        pieces: Iterable[Rows],
+        columns: Sequence[PublishedColumn],
+        rows: int,
+        target: Path,
+    ) -> None:
+        """Write rows that come in order, in groups whose size does not depend on how they come."""
+        groups = self._ordered(pool, partial(decode, columns), _regrouped(pieces, ROW_GROUP_ROWS))
+        self._write(groups, columns, rows, target)
 
     def _prepared(self, source: Source, preparation: Preparation) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Prepared batches with the number of rows read for each; a thread reads ahead."""

@@ -100,15 +100,13 @@ class Plan:
         """The number of buckets."""
         return int(self.dealing.buckets.sum())
 
-    def named(self, numbers: Counts) -> Counts:
+    def named(self, numbers: Numbers) -> Numbers:
         """The ids of buckets by their numbers: from a table, unless there are too many."""
-        if self.size > LARGEST_TABLE:
-            return self.ids(numbers.astype(np.uint64)).astype(np.int64)
-        return self._id_table.take(numbers)
+        return self.ids(numbers).astype(np.int64) if self.size > LARGEST_TABLE else self._id_table.take(numbers)
 
     @cached_property
-    def _id_table(self) -> Counts:
-        return self.ids(np.arange(self.size, dtype=np.uint64)).astype(np.int32)
+    def _id_table(self) -> Numbers:
+        return self.ids(np.arange(self.size)).astype(np.int32)
 
     @cached_property
     def some_buckets(self) -> tuple[Counts, Counts, Counts]:
@@ -179,14 +177,16 @@ def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first
     """Find the bucket of each record by its value and slot."""
     if slots is None:
         raise InternalError("buckets need slots.")
-    numbers = plan.dealing.bucket_of(codes.astype(np.int64), slots.astype(np.int64))
-    return Replaced(None, plan.named(numbers))
+    return Replaced(None, plan.named(plan.dealing.bucket_of(codes, slots)))
 
 
-def side_rows(plan: Plan, batch_rows: int) -> Iterator[tuple[Counts, Counts, Counts]]:
-    """The table of buckets in batches: bucket id, place and count."""
-    for numbers, places, counts in plan.dealing.entries(batch_rows):
-        yield plan.named(numbers), places, counts.astype(np.int32)
+def side_rows(plan: Plan, batch_rows: int) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+    """The table of buckets in batches of about so many rows: bucket id, place and count, in the order of the ids."""
+    step = max(1, batch_rows * plan.size // plan.histogram.total)
+    for first in range(0, plan.size, step):
+        ids = np.arange(first, min(first + step, plan.size), dtype=np.int32)
+        found, places, counts = plan.dealing.contents(plan.ids.inverse(ids))
+        yield ids.take(found), places, counts.astype(np.int32)
 
 
 def design(plan: Plan, /) -> Design:

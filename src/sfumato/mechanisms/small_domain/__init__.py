@@ -34,6 +34,7 @@ from sfumato.mechanisms.cells import cell_json
 from sfumato.mechanisms.methods import SEVERAL_CELLS
 from sfumato.mechanisms.operators import Cell, Coins, Floats, Operator, Places, amplified_words, retention_of
 from sfumato.mechanisms.reconstruction import flat_variance, shares_from
+from sfumato.mechanisms.runs import Runs
 from sfumato.mechanisms.small_domain import merging
 from sfumato.mechanisms.small_domain.balancing import Group, balance, protected_places
 from sfumato.mechanisms.small_domain.merging import cell, error_bound, merged_by_bound, merged_by_variance
@@ -134,16 +135,14 @@ class Layout:
 
     def __init__(self, groups: Sequence[Group]) -> None:
         by_value = np.array(groups, dtype=np.int64).T
-        ends = np.cumsum(by_value.ravel())
-        is_run = by_value.ravel() > 0
-        self.run_ends = ends[is_run]
-        self.run_cells: Places = np.tile(np.arange(len(groups)), len(by_value))[is_run]
-        self.first_positions = np.cumsum(by_value.sum(axis=1)) - by_value.sum(axis=1)
+        self.runs = Runs(by_value.ravel())
+        self.run_cells: Places = self.runs.given % len(groups)
+        self.first_positions = (np.cumsum(by_value.sum(axis=1)) - by_value.sum(axis=1)).astype(self.runs.type)
 
     def cells_of(self, codes: Codes, slots: Numbers) -> Places:
         """The cell of each record."""
-        positions = self.first_positions[codes] + slots.astype(np.int64)
-        return np.asarray(self.run_cells[np.searchsorted(self.run_ends, positions, side="right")])
+        positions = self.first_positions.take(codes) + slots.astype(self.runs.type, copy=False)
+        return self.run_cells.take(self.runs.find(positions))
 
 
 @dataclass(frozen=True)
