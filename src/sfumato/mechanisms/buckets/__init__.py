@@ -109,12 +109,17 @@ class Plan:
         return self.ids(np.arange(self.size)).astype(np.int32)
 
     @cached_property
-    def some_buckets(self) -> tuple[Counts, Counts, Counts]:
-        """Bucket, place and count of the lines of some buckets of each tranche: all of them, if there are few."""
+    def some_buckets(self) -> tuple[Counts, Counts, Counts, Counts]:
+        """Of some buckets of each tranche (all, if there are few) the different contents, and how often each occurs.
+
+        Number, place and count of the lines of each content; and how many buckets hold it.
+        """
         most = max(1, MOST_LOOKED_AT // len(self.dealing.tranches))
         held = np.concatenate(list(self.dealing.holdings(most)))
-        numbers, places = np.nonzero(held)
-        return numbers, places, held[numbers, places]
+        rows = held.view(np.dtype((np.void, held.itemsize * held.shape[1]))).ravel()  # as bytes: ten times as fast
+        _, first, times = np.unique(rows, return_index=True, return_counts=True)
+        numbers, places = np.nonzero(held[first])
+        return numbers, places, held[first[numbers], places], times
 
     @cached_property
     def meeting(self) -> Floats:
@@ -293,19 +298,21 @@ def risk(plan: Plan, groups: Counts, /) -> Risk:
     """
     held = np.maximum(np.array(plan.histogram.counts, dtype=np.float64), 1.0)
     caps = np.array([float(cap) for cap in plan.caps])
-    numbers, places, counts = plan.some_buckets
+    numbers, places, counts, times = plan.some_buckets
+    first = np.flatnonzero(np.diff(numbers, prepend=-1))  # of the lines of each bucket
+    lines = np.diff(first, append=len(numbers))
     worst, breached, seen = 0.0, 0.0, 0.0
     for group in groups:
-        weight = counts * (group / held)[places]
-        total = np.bincount(numbers, weights=weight)
-        chance = weight / np.where(total[numbers] > 0, total[numbers], 1.0)
-        prior = group[places] / max(group.sum(), 1)
-        is_covered = (caps[places] < 1) & (prior <= caps[places])
-        worst = max(worst, float(np.where(is_covered, chance, 0.0).max(initial=0.0)))
+        weight = counts * (group / held).take(places)
+        total = np.add.reduceat(weight, first)
+        chance = weight / np.repeat(np.where(total > 0, total, 1.0), lines)
+        # A value that is not covered, or not by its prior, counts as never breached.
+        is_covered = (caps < 1) & (group / max(group.sum(), 1) <= caps)
+        worst = max(worst, float((chance * is_covered.take(places)).max(initial=0.0)))
         is_over = np.zeros(len(total), dtype=np.bool_)
-        is_over[numbers[is_covered & (chance > caps[places] * (1 + 1e-9))]] = True
-        breached += float(total[is_over].sum())
-        seen += float(total.sum())
+        is_over[numbers[chance > np.where(is_covered, caps * (1 + 1e-9), np.inf).take(places)]] = True
+        breached += float(total[is_over] @ times[is_over])
+        seen += float(total @ times)
     return Risk(worst, breached / seen if seen else 0.0)
 
 
