@@ -12,7 +12,7 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -50,6 +50,10 @@ Result = TypeVar("Result")
 
 def no_progress(stage: str, done: int, total: int | None) -> None:
     """Show nothing."""
+
+
+def no_work() -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +115,19 @@ class LocalEngine:
                 self.progress("counting", read, source.rows)
         return profiler.result(), read - profiler.rows
 
-    def rewrite(self, source: Source, preparation: Preparation, rewrite: Rewrite, rows: int, target: Path) -> None:
-        """The second pass: rewrite every batch, shuffle all rows, and write them as one Parquet file."""
+    def rewrite(  # noqa: PLR0913, PLR0917 - where rows come from, what becomes of them, where they go
+        self,
+        source: Source,
+        preparation: Preparation,
+        rewrite: Rewrite,
+        rows: int,
+        target: Path,
+        beside: Callable[[], None] = no_work,
+    ) -> None:
+        """The second pass: rewrite every batch, shuffle all rows, and write them as one Parquet file.
+
+        Writing keeps one core busy: other work is done beside it.
+        """
         scatter = _Scatter(rows, target.with_suffix(".parts"), self.memory_budget)
         items = self._numbered(source, preparation, rewrite)
         with ThreadPoolExecutor(self.threads) as pool:
@@ -124,13 +139,17 @@ class LocalEngine:
             if done != rows:
                 raise SourceError("the table changed while it was read: it has another number of rows than before.")
             parts = self._ordered(pool, scatter.part, range(scatter.parts))
-            self._write_pieces(pool, parts, rewrite.published, rows, target)
+            with ThreadPoolExecutor(1) as other:
+                finished = other.submit(beside)
+                self._write_pieces(pool, parts, rewrite.published, rows, target)
+                finished.result()
         scatter.remove()
 
     def write_side(self, side: SideTable, rows: int, target: Path) -> None:
-        """Write the rows of a side table in their order."""
-        with ThreadPoolExecutor(self.threads) as pool:
-            self._write_pieces(pool, side.batches(self.batch_rows), side.published, rows, target)
+        """Write the rows of a side table in their order; quietly, because the records are what takes the time."""
+        quiet = replace(self, progress=no_progress)
+        with ThreadPoolExecutor(1) as pool:
+            quiet._write_pieces(pool, side.batches(self.batch_rows), side.published, rows, target)
 
     def _write_pieces(
         self,
