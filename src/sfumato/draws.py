@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -211,31 +211,26 @@ class FeistelPermutation:
         """The rank of each slot."""
         return self._walked(slots, self._backward)
 
-    def _walked(self, numbers: Numbers, step: Callable[[Halves], Halves]) -> Numbers:
-        """Step until within the range."""
+    def _walked(self, numbers: Numbers, rounds: Callable[[Halves], Halves]) -> Numbers:
+        """Walk on until within the range."""
         walked = np.empty(len(numbers), dtype=np.min_scalar_type(self.left_size * self.right_size))
         for start in range(0, len(numbers), CACHED):
-            walked[start : start + CACHED] = self._once(numbers[start : start + CACHED].astype(walked.dtype), step)
+            walked[start : start + CACHED] = self._once(numbers[start : start + CACHED].astype(walked.dtype), rounds)
         outside = np.flatnonzero(walked >= self.size)
         while len(outside):
-            walked[outside] = self._once(walked[outside], step)
+            walked[outside] = self._once(walked[outside], rounds)
             outside = outside[walked[outside] >= self.size]
         return walked
 
-    def _once(self, numbers: Numbers, step: Callable[[Halves], Halves]) -> Numbers:
+    def _once(self, numbers: Numbers, rounds: Callable[[Halves], Halves]) -> Numbers:
         half = _half_type(self.left_size)
-        right_size = half.type(self.right_size)
-        whole = numbers // right_size
-        left, right = step((whole.astype(half), (numbers - whole * right_size).astype(half)))
-        joined: Numbers = left.astype(numbers.dtype) * right_size + right
+        whole = numbers // self.right_size
+        left, right = rounds((whole.astype(half), (numbers - whole * self.right_size).astype(half)))
+        joined: Numbers = left.astype(numbers.dtype) * self.right_size + right
         return joined
 
     def _forward(self, halves: Halves) -> Halves:
-        left, right = halves
-        for number in range(0, len(self.rounds), 2):
-            left = _wrapped(left + self.rounds[number].take(right), self.left_size)
-            right = _wrapped(right + self.rounds[number + 1].take(left), self.right_size)
-        return left, right
+        return _rounds(halves, self.rounds, (self.left_size, self.right_size))
 
     def _backward(self, halves: Halves) -> Halves:
         left, right = halves
@@ -245,14 +240,78 @@ class FeistelPermutation:
         return left, right
 
 
+@dataclass(frozen=True, slots=True)
+class FeistelPermutations:
+    """Several networks, whose numbers go through each round together.
+
+    One after the other, each would have a few thousand numbers, and threads would wait for each other all the time.
+    """
+
+    sizes: Numbers
+    left_sizes: Numbers
+    right_sizes: Numbers
+    rounds: tuple[Numbers, ...] = field(repr=False)
+    """For each round the hashes of all networks, one network after the other."""
+
+    @classmethod
+    def joined(cls, networks: Sequence[FeistelPermutation]) -> FeistelPermutations:
+        """Put networks side by side."""
+        kind = np.min_scalar_type(max((each.left_size * each.right_size for each in networks), default=0))
+        return cls(
+            np.array([each.size for each in networks], dtype=kind),
+            np.array([each.left_size for each in networks], dtype=kind),
+            np.array([each.right_size for each in networks], dtype=kind),
+            tuple(
+                np.concatenate(hashes).astype(kind) for hashes in zip(*(each.rounds for each in networks), strict=True)
+            ),
+        )
+
+    def __call__(self, which: Numbers, ranks: Numbers) -> Numbers:
+        """The slot of each rank in the network of that number."""
+        slots = np.empty(len(ranks), dtype=self.sizes.dtype)
+        for start in range(0, len(ranks), CACHED):
+            part = slice(start, start + CACHED)
+            slots[part] = self._once(which[part], ranks[part].astype(slots.dtype))
+        outside = np.flatnonzero(slots >= self.sizes.take(which))
+        while len(outside):
+            slots[outside] = self._once(which[outside], slots[outside])
+            outside = outside[slots[outside] >= self.sizes.take(which[outside])]
+        return slots
+
+    def _once(self, which: Numbers, numbers: Numbers) -> Numbers:
+        sizes = self.left_sizes.take(which), self.right_sizes.take(which)
+        firsts = _starts(self.left_sizes).take(which), _starts(self.right_sizes).take(which)
+        left = numbers // sizes[1]
+        left, right = _rounds((left, numbers - left * sizes[1]), self.rounds, sizes, firsts)
+        joined: Numbers = left * sizes[1] + right
+        return joined
+
+
+def _starts(sizes: Numbers) -> Numbers:
+    """Where each begins if they stand in a row."""
+    starts: Numbers = np.cumsum(sizes, dtype=sizes.dtype) - sizes
+    return starts
+
+
+def _rounds(
+    halves: Halves, rounds: Sequence[Numbers], sizes: tuple[Any, Any], firsts: tuple[Any, Any] = (0, 0)
+) -> Halves:
+    """All rounds of networks of these sizes, whose hashes begin at these places."""
+    left, right = halves
+    for number in range(0, len(rounds), 2):
+        left = _wrapped(left + rounds[number].take(firsts[1] + right), sizes[0])
+        right = _wrapped(right + rounds[number + 1].take(firsts[0] + left), sizes[1])
+    return left, right
+
+
 def _half_type(left_size: int) -> np.dtype[Any]:
     """The narrowest type for the sum of two numbers below the size of the larger half."""
     return np.min_scalar_type(2 * left_size)
 
 
-def _wrapped(numbers: Numbers, size: int) -> Numbers:
+def _wrapped(numbers: Numbers, size: Any) -> Numbers:
     """Numbers below twice the size, modulo the size: what is below it already turns huge by the subtraction."""
-    wrapped: Numbers = np.minimum(numbers, numbers - numbers.dtype.type(size))
+    wrapped: Numbers = np.minimum(numbers, numbers - size)
     return wrapped
 
 
