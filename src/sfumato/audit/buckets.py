@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from sfumato.audit.written import Check, resource_of, sensitive_domain, sensitive_names
 from sfumato.columns import local_codes
 from sfumato.manifest import BUCKETS, RECORDS
+from sfumato.source import read_ahead
 from sfumato.spec import exact
 from sfumato.values import Scalar, parts
 
@@ -133,6 +134,10 @@ def _value(number: int, values: list[list[Any]]) -> tuple[Any, ...]:
 
 
 def _batches(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    return read_ahead(_read(path, columns))
+
+
+def _read(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
     with pq.ParquetFile(path) as file:
         strings = [name for name in columns if pa.types.is_string(file.schema_arrow.field(name).type)]
     with pq.ParquetFile(path, read_dictionary=strings) as file:

@@ -28,7 +28,7 @@ from sfumato.columns import NumberColumn, PublishedColumn, dense, smallest_type
 from sfumato.draws import Words
 from sfumato.errors import SchemaError, SourceError
 from sfumato.profile import BatchCounts, Profile, Profiler
-from sfumato.source import Source
+from sfumato.source import Source, read_ahead
 from sfumato.tally import Counts
 
 BATCH_ROWS = 1 << 18
@@ -165,17 +165,8 @@ class LocalEngine:
 
     def _prepared(self, source: Source, preparation: Preparation) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Prepared batches with the number of rows read for each; a thread reads ahead."""
-        with ThreadPoolExecutor(1) as reader:
-            batches = source.batches(preparation.columns, self.batch_rows)
-
-            def next_prepared() -> tuple[pa.RecordBatch, int] | None:
-                batch = next(batches, None)
-                return None if batch is None else (preparation(batch), batch.num_rows)
-
-            waiting = reader.submit(next_prepared)
-            while (ready := waiting.result()) is not None:
-                waiting = reader.submit(next_prepared)
-                yield ready
+        batches = source.batches(preparation.columns, self.batch_rows)
+        return read_ahead((preparation(batch), batch.num_rows) for batch in batches)
 
     def _numbered(
         self, source: Source, preparation: Preparation, rewrite: Rewrite
