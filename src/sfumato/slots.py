@@ -19,11 +19,11 @@ class Slots:
     def __init__(self, draws: Draws, purpose: str, counts: Sequence[int]) -> None:
         self.counts = np.array(counts, dtype=np.int64)
         permutations = [draws.permutation(f"{purpose}/slots", code, count) for code, count in enumerate(counts)]
-        networks = [each if isinstance(each, FeistelPermutation) else None for each in permutations]
-        self._is_computed = np.array([each is not None for each in networks])
-        self._network = np.cumsum(self._is_computed) - 1
-        self._networks = FeistelPermutations.joined([each for each in networks if each is not None])
+        networks = [each for each in permutations if isinstance(each, FeistelPermutation)]
         tables = [each.table if isinstance(each, TablePermutation) else EMPTY for each in permutations]
+        self._is_computed = np.array([isinstance(each, FeistelPermutation) for each in permutations])
+        self._network = np.cumsum(self._is_computed) - 1
+        self._networks = FeistelPermutations.joined(networks)
         self._tables = np.concatenate(tables)
         self._first = np.cumsum([0, *map(len, tables[:-1])])
 

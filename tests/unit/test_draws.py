@@ -20,6 +20,7 @@ from sfumato.draws import (
     LARGEST_TABLE,
     Draws,
     FeistelPermutation,
+    FeistelPermutations,
     Permutation,
     Stream,
     TablePermutation,
@@ -275,6 +276,17 @@ def test_feistel_permutations_of_any_size_have_an_inverse(size: int, data: st.Da
     ranks = data.draw(st.lists(st.integers(0, size - 1), max_size=50))
     permutation = FeistelPermutation.of(KEY, size)
     assert permutation.inverse(permutation(_array(ranks))).tolist() == ranks
+
+
+def test_networks_side_by_side_permute_as_each_does_alone() -> None:
+    networks = [
+        FeistelPermutation.of(bytes([number] * KEY_BYTES), size) for number, size in enumerate([7, 90_000, 300])
+    ]
+    which = np.random.default_rng(1).integers(0, 3, 50_000)
+    ranks = np.arange(50_000) % np.array([7, 90_000, 300])[which]
+    slots = FeistelPermutations.joined(networks)(which, ranks)
+    for number, network in enumerate(networks):
+        assert np.array_equal(slots[which == number], network(ranks[which == number]))
 
 
 @given(batch_splits(ROWS), st.sampled_from([ROWS, LARGEST_TABLE + 1]))

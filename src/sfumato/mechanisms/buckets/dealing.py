@@ -76,7 +76,8 @@ class Dealing:
         Lines stand in the order of the numbers, and then of the values. A bucket has a record in every round of its
         tranche.
         """
-        tranche = self._numbers.find(numbers.astype(self._type, copy=False))
+        numbers = numbers.astype(self._type, copy=False)
+        tranche = self._numbers.find(numbers.astype(self._numbers.type, copy=False))
         sizes, buckets = self._sizes.take(tranche), self._buckets.take(tranche)
         first = self._first_records.take(tranche) + self._turned(numbers, tranche)
         places = np.repeat(np.arange(len(numbers), dtype=self._type), sizes)
@@ -189,13 +190,14 @@ def _starts(lengths: Integers) -> Integers:
 
 
 def _counted(places: Numbers, values: Numbers, most: int, width: int) -> tuple[Numbers, Numbers, Numbers]:
-    """The different pairs of a place and a value in order, and how often each occurs."""
-    keys = (places * places.dtype.type(width) + values).astype(np.min_scalar_type(most * width), copy=False)
+    """The different pairs of a place (below `most`) and a value (below `width`) in order, and how often each occurs."""
+    kind = np.min_scalar_type(most * width)
+    keys = places.astype(kind) * kind.type(width) + values.astype(kind)
     keys.sort()
     first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
     pairs = keys.take(first)
-    found = pairs // pairs.dtype.type(width)
-    return found, pairs - found * pairs.dtype.type(width), np.diff(first, append=len(keys))
+    found = pairs // kind.type(width)
+    return found, pairs - found * kind.type(width), np.diff(first, append=len(keys))
 
 
 def round_robin(assignment: Assignment) -> Dealing:
