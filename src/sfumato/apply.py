@@ -26,7 +26,7 @@ from sfumato.columns import (
     packed,
     smallest_type,
 )
-from sfumato.draws import Draws, Words
+from sfumato.draws import Draws, Numbers
 from sfumato.mechanisms import AnyMechanism
 from sfumato.schema import NullPolicy, Schema
 from sfumato.slots import Slots
@@ -37,8 +37,6 @@ Rows = dict[str, Any]
 
 CELL, BUCKET = "cell", "bucket"
 """The usual names of the columns that say where a record is."""
-
-LARGEST_ORDER = 2**64 - 1
 
 ORDER = ""
 """The column of rewritten rows that says where a row goes: rows are published sorted by it. No column has this name."""
@@ -138,7 +136,7 @@ class Rewrite:
         """By how many values records are ranked, over all columns that are protected for themselves."""
         return sum(len(each.counts) for each in self._slots) if self.mechanism.USES_SLOTS else 0
 
-    def _slots_of(self, codes: Codes, ranks_before: Counts) -> Words:
+    def _slots_of(self, codes: Codes, ranks_before: Counts) -> Numbers:
         """The slot of each record; a row for each column, where several are protected each for itself."""
         ends = np.cumsum([len(each.counts) for each in self._slots])
         ranks = np.split(ranks_before, ends[:-1])
@@ -220,9 +218,8 @@ class SideTable:
     sensitive: Sensitive
     bucket: str
     count: str
-    rows: Callable[[int], Iterator[tuple[Counts, Counts, Counts]]]
-    """Batches of bucket ids, places and counts."""
-    buckets: int
+    rows: Callable[[int], Iterator[tuple[Numbers, Numbers, Numbers]]]
+    """Batches of about so many bucket ids, places and counts, in order."""
 
     @property
     def published(self) -> tuple[PublishedColumn, ...]:
@@ -232,13 +229,10 @@ class SideTable:
         return (NumberColumn(self.bucket), *values, NumberColumn(self.count))
 
     def batches(self, batch_rows: int) -> Iterator[Rows]:
-        """Rows that carry their order: by bucket, and within it by value."""
-        share = LARGEST_ORDER // max(self.buckets, 1)
+        """The rows in order, in batches of about so many."""
+        kind = smallest_type(len(self.sensitive.numbers))
         for buckets, places, counts in self.rows(batch_rows):
-            within = places.astype(np.uint64) * np.uint64(max(share // len(self.sensitive.numbers), 1))
-            order = buckets.astype(np.uint64) * np.uint64(share) + within
-            codes = places.astype(smallest_type(len(self.sensitive.numbers)))
-            yield {ORDER: order, self.bucket: buckets, self.sensitive.name: codes, self.count: counts}
+            yield {self.bucket: buckets, self.sensitive.name: places.astype(kind), self.count: counts}
 
 
 def published_schema(columns: Sequence[PublishedColumn]) -> pa.Schema:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import secrets
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -25,6 +26,9 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from sfumato.errors import InternalError, SpecError
 
 Words = npt.NDArray[np.uint64]
+Numbers = npt.NDArray[Any]
+"""Whole numbers from 0 on, in any unsigned type."""
+Halves = tuple[Numbers, Numbers]
 
 KEY_BYTES = 32
 WORD_BYTES = 8
@@ -38,6 +42,9 @@ LARGEST_TABLE = 65_536
 """Up to here a permutation is a table made by Fisher-Yates; above, a Feistel network computes it."""
 
 FEISTEL_ROUNDS = 10
+
+CACHED = 1 << 15
+"""So many numbers at a time are permuted: their halves stay in the cache of a core from round to round."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +141,12 @@ class Stream:
 class Permutation(Protocol):
     """A bijection of `range(size)`, applied to many numbers at once."""
 
-    def __call__(self, ranks: Words, /) -> Words:
-        """The slot of each rank."""
+    def __call__(self, ranks: Numbers, /) -> Numbers:
+        """The slot of each rank, in the narrowest type."""
+        ...
+
+    def inverse(self, slots: Numbers, /) -> Numbers:
+        """The rank of each slot."""
         ...
 
 
@@ -143,7 +154,7 @@ class Permutation(Protocol):
 class TablePermutation:
     """A permutation written out."""
 
-    table: Words
+    table: Numbers
 
     @classmethod
     def shuffled(cls, stream: Stream, size: int) -> TablePermutation:
@@ -152,11 +163,17 @@ class TablePermutation:
         chosen = stream.integers(0, size, np.arange(1, size + 1, dtype=np.uint64)).tolist()
         for last in range(size - 1, 0, -1):
             table[last], table[chosen[last]] = table[chosen[last]], table[last]
-        return cls(np.array(table, dtype=np.uint64))
+        return cls(np.array(table, dtype=np.min_scalar_type(size)))
 
-    def __call__(self, ranks: Words, /) -> Words:
+    def __call__(self, ranks: Numbers, /) -> Numbers:
         """The slot of each rank."""
-        return self.table[ranks]
+        return self.table.take(ranks)
+
+    def inverse(self, slots: Numbers, /) -> Numbers:
+        """The rank of each slot."""
+        ranks = np.empty_like(self.table)
+        ranks[self.table] = np.arange(len(self.table))
+        return ranks.take(slots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,41 +189,130 @@ class FeistelPermutation:
     size: int
     left_size: int
     right_size: int
-    rounds: tuple[Words, ...] = field(repr=False)
+    rounds: tuple[Numbers, ...] = field(repr=False)
 
     @classmethod
     def of(cls, subkey: bytes, size: int) -> FeistelPermutation:
         """Split the range into a nearly square grid."""
         left_size = math.isqrt(size - 1) + 1
         sizes = (left_size, -(-size // left_size))
+        half = _half_type(left_size)
         rounds = tuple(
-            _hashed(subkey, number, sizes[1 - number % 2]) % np.uint64(sizes[number % 2])
+            (_hashed(subkey, number, sizes[1 - number % 2]) % np.uint64(sizes[number % 2])).astype(half)
             for number in range(FEISTEL_ROUNDS)
         )
         return cls(size, *sizes, rounds)
 
-    def __call__(self, ranks: Words, /) -> Words:
+    def __call__(self, ranks: Numbers, /) -> Numbers:
         """The slot of each rank."""
-        slots = self._once(np.asarray(ranks, dtype=np.uint64))
-        outside = np.flatnonzero(slots >= self.size)
+        return self._walked(ranks, self._forward)
+
+    def inverse(self, slots: Numbers, /) -> Numbers:
+        """The rank of each slot."""
+        return self._walked(slots, self._backward)
+
+    def _walked(self, numbers: Numbers, rounds: Callable[[Halves], Halves]) -> Numbers:
+        """Walk on until within the range."""
+        walked = np.empty(len(numbers), dtype=np.min_scalar_type(self.left_size * self.right_size))
+        for start in range(0, len(numbers), CACHED):
+            walked[start : start + CACHED] = self._once(numbers[start : start + CACHED].astype(walked.dtype), rounds)
+        outside = np.flatnonzero(walked >= self.size)
         while len(outside):
-            slots[outside] = self._once(slots[outside])
-            outside = outside[slots[outside] >= self.size]
+            walked[outside] = self._once(walked[outside], rounds)
+            outside = outside[walked[outside] >= self.size]
+        return walked
+
+    def _once(self, numbers: Numbers, rounds: Callable[[Halves], Halves]) -> Numbers:
+        half = _half_type(self.left_size)
+        whole = numbers // self.right_size
+        left, right = rounds((whole.astype(half), (numbers - whole * self.right_size).astype(half)))
+        joined: Numbers = left.astype(numbers.dtype) * self.right_size + right
+        return joined
+
+    def _forward(self, halves: Halves) -> Halves:
+        return _rounds(halves, self.rounds, (self.left_size, self.right_size))
+
+    def _backward(self, halves: Halves) -> Halves:
+        left, right = halves
+        for number in reversed(range(0, len(self.rounds), 2)):
+            right = _wrapped(right + (self.right_size - self.rounds[number + 1].take(left)), self.right_size)
+            left = _wrapped(left + (self.left_size - self.rounds[number].take(right)), self.left_size)
+        return left, right
+
+
+@dataclass(frozen=True, slots=True)
+class FeistelPermutations:
+    """Several networks, whose numbers go through each round together.
+
+    One after the other, each would have a few thousand numbers, and threads would wait for each other all the time.
+    """
+
+    sizes: Numbers
+    left_sizes: Numbers
+    right_sizes: Numbers
+    rounds: tuple[Numbers, ...] = field(repr=False)
+    """For each round the hashes of all networks, one network after the other."""
+
+    @classmethod
+    def joined(cls, networks: Sequence[FeistelPermutation]) -> FeistelPermutations:
+        """Put networks side by side."""
+        kind = np.min_scalar_type(max((each.left_size * each.right_size for each in networks), default=0))
+        return cls(
+            np.array([each.size for each in networks], dtype=kind),
+            np.array([each.left_size for each in networks], dtype=kind),
+            np.array([each.right_size for each in networks], dtype=kind),
+            tuple(
+                np.concatenate(hashes).astype(kind) for hashes in zip(*(each.rounds for each in networks), strict=True)
+            ),
+        )
+
+    def __call__(self, which: Numbers, ranks: Numbers) -> Numbers:
+        """The slot of each rank in the network of that number."""
+        slots = np.empty(len(ranks), dtype=self.sizes.dtype)
+        for start in range(0, len(ranks), CACHED):
+            part = slice(start, start + CACHED)
+            slots[part] = self._once(which[part], ranks[part].astype(slots.dtype))
+        outside = np.flatnonzero(slots >= self.sizes.take(which))
+        while len(outside):
+            slots[outside] = self._once(which[outside], slots[outside])
+            outside = outside[slots[outside] >= self.sizes.take(which[outside])]
         return slots
 
-    def _once(self, numbers: Words) -> Words:
-        left_size, right_size = np.uint64(self.left_size), np.uint64(self.right_size)
-        left = numbers // right_size
-        right = numbers - left * right_size
-        for number in range(0, FEISTEL_ROUNDS, 2):
-            left = _wrapped(left + self.rounds[number].take(right), left_size)
-            right = _wrapped(right + self.rounds[number + 1].take(left), right_size)
-        return left * right_size + right
+    def _once(self, which: Numbers, numbers: Numbers) -> Numbers:
+        sizes = self.left_sizes.take(which), self.right_sizes.take(which)
+        firsts = _starts(self.left_sizes).take(which), _starts(self.right_sizes).take(which)
+        left = numbers // sizes[1]
+        left, right = _rounds((left, numbers - left * sizes[1]), self.rounds, sizes, firsts)
+        joined: Numbers = left * sizes[1] + right
+        return joined
 
 
-def _wrapped(numbers: Words, size: np.uint64) -> Words:
-    """Numbers below twice the size, modulo the size; a subtraction is quicker than a division."""
-    return numbers - size * (numbers >= size)
+def _starts(sizes: Numbers) -> Numbers:
+    """Where each begins if they stand in a row."""
+    starts: Numbers = np.cumsum(sizes, dtype=sizes.dtype) - sizes
+    return starts
+
+
+def _rounds(
+    halves: Halves, rounds: Sequence[Numbers], sizes: tuple[Any, Any], firsts: tuple[Any, Any] = (0, 0)
+) -> Halves:
+    """All rounds of networks of these sizes, whose hashes begin at these places."""
+    left, right = halves
+    for number in range(0, len(rounds), 2):
+        left = _wrapped(left + rounds[number].take(firsts[1] + right), sizes[0])
+        right = _wrapped(right + rounds[number + 1].take(firsts[0] + left), sizes[1])
+    return left, right
+
+
+def _half_type(left_size: int) -> np.dtype[Any]:
+    """The narrowest type for the sum of two numbers below the size of the larger half."""
+    return np.min_scalar_type(2 * left_size)
+
+
+def _wrapped(numbers: Numbers, size: Any) -> Numbers:
+    """Numbers below twice the size, modulo the size: what is below it already turns huge by the subtraction."""
+    wrapped: Numbers = np.minimum(numbers, numbers - size)
+    return wrapped
 
 
 def _hashed(subkey: bytes, number: int, size: int) -> Words:

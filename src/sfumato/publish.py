@@ -37,7 +37,7 @@ from sfumato.csv_source import CsvSource
 from sfumato.digest import json_digest
 from sfumato.draws import Draws
 from sfumato.engines import Engine
-from sfumato.engines.local import LocalEngine, open_parquet
+from sfumato.engines.local import LocalEngine, no_work, open_parquet
 from sfumato.errors import (
     InfeasibleError,
     InternalError,
@@ -330,11 +330,9 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             built = folder / "release"
             built.mkdir()
             manifest = _manifest(request, found, rewrite)
+            beside = _side_work(engine, manifest, found, chosen, built)
             with _unchanged(source, fingerprint):
-                engine.rewrite(source, found.preparation, rewrite, found.histogram.total, built / manifest.data)
-            if isinstance(manifest.observation, Buckets):
-                side = _side_table(manifest, found, chosen)
-                engine.write_side(side, chosen.plan.dealing.size, built / BUCKETS)
+                engine.rewrite(source, found.preparation, rewrite, found.histogram.total, built / manifest.data, beside)
             if manifest.domain != found.histogram.values:
                 raise InternalError("the design is not the one that was asked for. Please report this.")
             _describe(built, manifest, found)
@@ -443,10 +441,13 @@ def _packed(built: Path) -> Path:
     return packed
 
 
-def _side_table(manifest: Manifest, found: Survey, chosen: Chosen) -> SideTable:
-    """The table that says what each bucket holds."""
+def _side_work(engine: Engine, manifest: Manifest, found: Survey, chosen: Chosen, built: Path) -> Callable[[], None]:
+    """What is to be written beside the records: the table that says what each bucket holds, if there are buckets."""
+    if not isinstance(manifest.observation, Buckets):
+        return no_work
     rows = partial(buckets.side_rows, chosen.plan)
-    return SideTable(found.sensitive, manifest.cell_column or "", manifest.count_column, rows, chosen.plan.size)
+    side = SideTable(found.sensitive, manifest.cell_column or "", manifest.count_column, rows)
+    return partial(engine.write_side, side, chosen.plan.dealing.size, built / BUCKETS)
 
 
 def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:

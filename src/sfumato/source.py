@@ -9,9 +9,10 @@ from __future__ import annotations
 import glob
 import hashlib
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,6 +25,9 @@ from sfumato.values import plain_type
 SPOOL_ROWS = 65_536
 READ_BYTES = 1 << 20
 """Column chunks are read in pieces, so that a file of one huge row group does not fill the memory."""
+
+
+Item = TypeVar("Item")
 
 
 class Source(Protocol):
@@ -46,6 +50,15 @@ class Source(Protocol):
     def fingerprint(self) -> str:
         """A digest of the content; two equal digests mean the same table."""
         ...
+
+
+def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items; a thread gets the next one while one is in use."""
+    with ThreadPoolExecutor(1) as reader:
+        waiting = reader.submit(next, items, None)
+        while (ready := waiting.result()) is not None:
+            waiting = reader.submit(next, items, None)
+            yield ready
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:

@@ -190,7 +190,7 @@ def written(given_input: Input, engine: LocalEngine, folder: Path, mechanism: st
     engine.rewrite(source, found.preparation, rewrite, found.histogram.total, folder / records_of(mechanism))
     if has_side(mechanism):
         plan, rows = rewrite.plan, partial(rewrite.mechanism.side_rows, rewrite.plan)
-        side = SideTable(found.sensitive, rewrite.cell_name, "count", rows, plan.size)
+        side = SideTable(found.sensitive, rewrite.cell_name, "count", rows)
         engine.write_side(side, plan.dealing.size, folder / BUCKETS)
     files = tables_of(mechanism)
     assert sorted(os.listdir(folder)) == files

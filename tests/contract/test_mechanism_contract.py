@@ -615,6 +615,7 @@ def test_the_table_of_buckets_does_not_depend_on_the_batch(case: Case) -> None:
     plan = case.plan_for([TIMES * count for count in case.counts])
     whole = _lines(case.mechanism.side_rows(plan, 10**6))
     assert len(whole) == plan.dealing.size
+    assert list(whole) == sorted(whole)  # by bucket id, and then by value
     assert all(_lines(case.mechanism.side_rows(plan, most)) == whole for most in (1, 7, 64))
 
 

@@ -20,6 +20,7 @@ from sfumato.draws import (
     LARGEST_TABLE,
     Draws,
     FeistelPermutation,
+    FeistelPermutations,
     Permutation,
     Stream,
     TablePermutation,
@@ -256,6 +257,36 @@ def test_feistel_permutations_follow_the_documented_network(size: int, data: st.
     ranks = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=5))
     slots = FeistelPermutation.of(KEY, size)(_array(ranks)).tolist()
     assert slots == [_feistel_by_hand(KEY, size, rank) for rank in ranks]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 300, LARGEST_TABLE, LARGEST_TABLE + 1, 199_999])
+def test_the_inverse_of_a_permutation_takes_every_slot_back_to_its_rank(size: int) -> None:
+    permutation, ranks = _draws().permutation("slots", 0, size), np.arange(size, dtype=np.uint64)
+    assert np.array_equal(permutation.inverse(permutation(ranks)), ranks)
+
+
+def test_feistel_permutations_of_all_small_sizes_have_an_inverse() -> None:
+    for size in range(1, 201):
+        permutation = FeistelPermutation.of(KEY, size)
+        assert permutation(permutation.inverse(np.arange(size))).tolist() == list(range(size))
+
+
+@given(st.integers(LARGEST_TABLE + 1, LARGEST_FEISTEL), st.data())
+def test_feistel_permutations_of_any_size_have_an_inverse(size: int, data: st.DataObject) -> None:
+    ranks = data.draw(st.lists(st.integers(0, size - 1), max_size=50))
+    permutation = FeistelPermutation.of(KEY, size)
+    assert permutation.inverse(permutation(_array(ranks))).tolist() == ranks
+
+
+def test_networks_side_by_side_permute_as_each_does_alone() -> None:
+    networks = [
+        FeistelPermutation.of(bytes([number] * KEY_BYTES), size) for number, size in enumerate([7, 90_000, 300])
+    ]
+    which = np.random.default_rng(1).integers(0, 3, 50_000)
+    ranks = np.arange(50_000) % np.array([7, 90_000, 300])[which]
+    slots = FeistelPermutations.joined(networks)(which, ranks)
+    for number, network in enumerate(networks):
+        assert np.array_equal(slots[which == number], network(ranks[which == number]))
 
 
 @given(batch_splits(ROWS), st.sampled_from([ROWS, LARGEST_TABLE + 1]))

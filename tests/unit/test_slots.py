@@ -110,3 +110,12 @@ def test_a_value_of_many_records_gets_every_slot_once() -> None:
     found = np.concatenate([slots(codes[:1000], _none(1)), slots(codes[1000:], np.array([1000]))])
     assert np.array_equal(np.sort(found), np.arange(count))
     assert not np.array_equal(found, np.arange(count))
+
+
+def test_values_of_few_and_of_many_records_get_every_slot_once() -> None:
+    """Some have a table, and some are computed: both in one batch."""
+    counts = [3, LARGEST_TABLE + 5, 0, 700, LARGEST_TABLE + 1]
+    codes = np.random.default_rng(1).permutation(np.repeat(np.arange(5, dtype=np.uint8), counts))
+    slots = Slots(DRAWS, "small-domain", counts)(codes, _none(5))
+    for value, count in enumerate(counts):
+        assert np.array_equal(np.sort(slots[codes == value]), np.arange(count))

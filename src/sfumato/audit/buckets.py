@@ -14,13 +14,15 @@ import pyarrow.parquet as pq
 from sfumato.audit.written import Check, resource_of, sensitive_domain, sensitive_names
 from sfumato.columns import local_codes
 from sfumato.manifest import BUCKETS, RECORDS
+from sfumato.source import read_ahead
 from sfumato.spec import exact
 from sfumato.values import Scalar, parts
 
-Numbers = npt.NDArray[np.int64]
+Numbers = npt.NDArray[Any]
 
 BATCH_ROWS = 1 << 18
 LARGEST_MARKED = 1 << 22
+FIRST_WIDE = 1 << 31
 
 
 def check_buckets(folder: Path, written: Mapping[str, Any]) -> Check:
@@ -36,19 +38,24 @@ def check_buckets(folder: Path, written: Mapping[str, Any]) -> Check:
 
 def _sizes(folder: Path, column: str) -> Numbers | None:
     """How many records each bucket has; None where ids do not run from 0 without a gap."""
-    sizes = np.zeros(0, dtype=np.int64)
     with pq.ParquetFile(folder / RECORDS) as file:
         rows = file.metadata.num_rows
+    sizes = np.zeros(0, dtype=_type(rows))
     for batch in _batches(folder / RECORDS, [column]):
         if batch.column(0).null_count:
             return None
         ids = batch.column(0).to_numpy(zero_copy_only=False)
         if len(ids) and not 0 <= ids.min() <= ids.max() < rows:
             return None
-        counted = np.bincount(ids, minlength=len(sizes))
-        counted[: len(sizes)] += sizes
-        sizes = counted
+        if (last := int(ids.max(initial=-1))) >= len(sizes):
+            sizes = np.append(sizes, np.zeros(last + 1 - len(sizes), dtype=sizes.dtype))
+        np.add.at(sizes, ids, sizes.dtype.type(1))
     return sizes if sizes.all() else None
+
+
+def _type(most: int) -> np.dtype[Any]:
+    """A narrow type for counts up to `most`: there may be many of them."""
+    return np.dtype(np.int32 if most < FIRST_WIDE else np.int64)
 
 
 def _wrong(folder: Path, written: Mapping[str, Any], sizes: Numbers) -> str | None:
@@ -67,13 +74,11 @@ def _wrong(folder: Path, written: Mapping[str, Any], sizes: Numbers) -> str | No
             return "a bucket holds a value outside the domain, or none, or is nobody's."
         # In the order of buckets and values each line comes after the one before: so none comes twice.
         keys = ids.astype(np.int64) * len(domain) + places
-        if (np.diff(keys, prepend=last) <= 0).any():
+        if (keys[:1] <= last).any() or (keys[1:] <= keys[:-1]).any():
             return "the lines of the buckets are not in order, or one comes twice."
         last = int(keys[-1]) if len(keys) else last
-        first = int(ids.min(initial=len(sizes)))
-        added = np.bincount(ids - first, weights=counts).astype(np.int64)
-        held[first : first + len(added)] += added
-        found |= _kinds(places, counts, sizes[ids])
+        np.add.at(held, ids, counts.astype(np.int64))
+        found |= _kinds(places, counts, sizes.take(ids))
     if (held != sizes).any():
         return "the buckets do not have as many records as values."
     over = next(
@@ -107,8 +112,17 @@ def _places(batch: pa.RecordBatch, names: tuple[str, ...], domain: Mapping[tuple
     places = [domain.get(_value(int(number), values)) for number in numbers]
     if None in places:
         return None
-    known = np.array(places, dtype=np.int64)
-    return known[np.searchsorted(numbers, codes)] if len(numbers) else codes
+    return _looked_up(numbers, np.array(places, dtype=np.int64), codes)
+
+
+def _looked_up(numbers: Numbers, places: Numbers, codes: Numbers) -> Numbers:
+    """The place of each code, where `numbers` are the different codes: in a table, if codes are small."""
+    most = int(codes.max(initial=0))
+    if most >= LARGEST_MARKED:
+        return places.take(np.searchsorted(numbers, codes))
+    table = np.zeros(most + 1, dtype=np.int64)
+    table[numbers] = places
+    return table.take(codes)
 
 
 def _value(number: int, values: list[list[Any]]) -> tuple[Any, ...]:
@@ -120,6 +134,10 @@ def _value(number: int, values: list[list[Any]]) -> tuple[Any, ...]:
 
 
 def _batches(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    return read_ahead(_read(path, columns))
+
+
+def _read(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
     with pq.ParquetFile(path) as file:
         strings = [name for name in columns if pa.types.is_string(file.schema_arrow.field(name).type)]
     with pq.ParquetFile(path, read_dictionary=strings) as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
@@ -21,10 +22,21 @@ class Engine(Protocol):
         """Count the prepared rows; returns their profile, and how many rows were left out."""
         ...
 
-    def rewrite(self, source: Source, preparation: Preparation, rewrite: Rewrite, rows: int, target: Path) -> None:
-        """Rewrite every batch, and write all rows to the target in the order of the words they carry."""
+    def rewrite(  # noqa: PLR0913, PLR0917 - where rows come from, what becomes of them, where they go
+        self,
+        source: Source,
+        preparation: Preparation,
+        rewrite: Rewrite,
+        rows: int,
+        target: Path,
+        beside: Callable[[], None] = ...,
+    ) -> None:
+        """Rewrite every batch, and write all rows to the target in the order of the words they carry.
+
+        `beside` is other work, to be finished too, which may be done at the same time.
+        """
         ...
 
     def write_side(self, side: SideTable, rows: int, target: Path) -> None:
-        """Write the rows of a side table to the target in the order of the words they carry."""
+        """Write the rows of a side table to the target in their order."""
         ...

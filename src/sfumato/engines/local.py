@@ -12,7 +12,7 @@ import shutil
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -28,7 +28,7 @@ from sfumato.columns import NumberColumn, PublishedColumn, dense, smallest_type
 from sfumato.draws import Words
 from sfumato.errors import SchemaError, SourceError
 from sfumato.profile import BatchCounts, Profile, Profiler
-from sfumato.source import Source
+from sfumato.source import Source, read_ahead
 from sfumato.tally import Counts
 
 BATCH_ROWS = 1 << 18
@@ -50,6 +50,10 @@ Result = TypeVar("Result")
 
 def no_progress(stage: str, done: int, total: int | None) -> None:
     """Show nothing."""
+
+
+def no_work() -> None:
+    """Do nothing."""
 
 
 @dataclass(frozen=True)
@@ -111,51 +115,58 @@ class LocalEngine:
                 self.progress("counting", read, source.rows)
         return profiler.result(), read - profiler.rows
 
-    def rewrite(self, source: Source, preparation: Preparation, rewrite: Rewrite, rows: int, target: Path) -> None:
-        """The second pass: rewrite every batch, shuffle all rows, and write them as one Parquet file."""
-        items = self._numbered(source, preparation, rewrite)
-        self._shuffled(items, lambda item: rewrite(*item), rewrite.published, rows, target)
-
-    def write_side(self, side: SideTable, rows: int, target: Path) -> None:
-        """Write the rows of a side table in the order of the words they carry."""
-        self._shuffled(side.batches(self.batch_rows), lambda item: item, side.published, rows, target)
-
-    def _shuffled(
+    def rewrite(  # noqa: PLR0913, PLR0917 - where rows come from, what becomes of them, where they go
         self,
-        items: Iterable[Item],
-        rewrite: Callable[[Item], Rows],
-        columns: Sequence[PublishedColumn],
+        source: Source,
+        preparation: Preparation,
+        rewrite: Rewrite,
         rows: int,
         target: Path,
+        beside: Callable[[], None] = no_work,
     ) -> None:
-        """Rewrite each item, sort all rows by the words they carry, and write them as one Parquet file."""
+        """The second pass: rewrite every batch, shuffle all rows, and write them as one Parquet file.
+
+        Writing keeps one core busy: other work is done beside it.
+        """
         scatter = _Scatter(rows, target.with_suffix(".parts"), self.memory_budget)
+        items = self._numbered(source, preparation, rewrite)
         with ThreadPoolExecutor(self.threads) as pool:
             done = 0
-            for rows_done, offsets in self._ordered(pool, lambda item: scatter.split(rewrite(item)), items):
+            for rows_done, offsets in self._ordered(pool, lambda item: scatter.split(rewrite(*item)), items):
                 scatter.add(rows_done, offsets)
                 done += int(offsets[-1])
                 self.progress("rewriting", done, rows)
             if done != rows:
                 raise SourceError("the table changed while it was read: it has another number of rows than before.")
             parts = self._ordered(pool, scatter.part, range(scatter.parts))
-            groups = self._ordered(pool, partial(decode, columns), _regrouped(parts, ROW_GROUP_ROWS))
-            self._write(groups, columns, rows, target)
+            with ThreadPoolExecutor(1) as other:
+                finished = other.submit(beside)
+                self._write_pieces(pool, parts, rewrite.published, rows, target)
+                finished.result()
         scatter.remove()
+
+    def write_side(self, side: SideTable, rows: int, target: Path) -> None:
+        """Write the rows of a side table in their order; quietly, because the records are what takes the time."""
+        quiet = replace(self, progress=no_progress)
+        with ThreadPoolExecutor(1) as pool:
+            quiet._write_pieces(pool, side.batches(self.batch_rows), side.published, rows, target)
+
+    def _write_pieces(
+        self,
+        pool: ThreadPoolExecutor,
+        pieces: Iterable[Rows],
+        columns: Sequence[PublishedColumn],
+        rows: int,
+        target: Path,
+    ) -> None:
+        """Write rows that come in order, in groups whose size does not depend on how they come."""
+        groups = self._ordered(pool, partial(decode, columns), _regrouped(pieces, ROW_GROUP_ROWS))
+        self._write(groups, columns, rows, target)
 
     def _prepared(self, source: Source, preparation: Preparation) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Prepared batches with the number of rows read for each; a thread reads ahead."""
-        with ThreadPoolExecutor(1) as reader:
-            batches = source.batches(preparation.columns, self.batch_rows)
-
-            def next_prepared() -> tuple[pa.RecordBatch, int] | None:
-                batch = next(batches, None)
-                return None if batch is None else (preparation(batch), batch.num_rows)
-
-            waiting = reader.submit(next_prepared)
-            while (ready := waiting.result()) is not None:
-                waiting = reader.submit(next_prepared)
-                yield ready
+        batches = source.batches(preparation.columns, self.batch_rows)
+        return read_ahead((preparation(batch), batch.num_rows) for batch in batches)
 
     def _numbered(
         self, source: Source, preparation: Preparation, rewrite: Rewrite

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
-from sfumato.draws import Draws, Words
+from sfumato.draws import Draws, Numbers
 from sfumato.histogram import Histogram
 from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, small_domain, subset, uniform
 from sfumato.mechanisms.methods import Method
@@ -43,7 +43,7 @@ class Mechanism(Protocol[SpecT, OptionsT, PlanT, DesignT]):
         """Decide everything, exactly, from the histogram; raise InfeasibleError where nothing meets the request."""
         ...
 
-    def replace(self, plan: PlanT, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Replaced:
+    def replace(self, plan: PlanT, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
         """Turn the codes of a batch into what is published; row-local and vectorised."""
         ...
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.draws import LARGEST_BOUND, Draws, Words
+from sfumato.draws import LARGEST_BOUND, Draws, Numbers
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms.cells import ratio
@@ -151,7 +151,7 @@ def _words(hold: Fraction) -> tuple[int, int]:
 # ------------------------------------------------------------------------------------------------------------- sampling
 
 
-def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
     """Draw a set for each record; as bits, the first value in the highest bit of the first byte."""
     size = plan.histogram.domain_size
     step = max(1, MOST_BITS // size)

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.draws import Draws, Words
+from sfumato.draws import Draws, Numbers
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms import exposure
@@ -118,7 +118,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     return Plan(histogram, spec, keep_words, swap_words)
 
 
-def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
     """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
     drawn = draws.stream(f"{NAME}/coins").integers(first_row, len(codes), plan.words)
     swapped = (drawn - np.uint64(plan.keep_words)) // np.uint64(plan.swap_words)

@@ -46,6 +46,9 @@ def _check(choice: Choice, counts: list[int], dealing: Dealing) -> None:
     floors = dict(zip([size for size, _ in choice.assignment.setting], choice.floors.T, strict=True))
     assert (held.sum(axis=1) == dealing.sizes).all()
     assert (held == np.concatenate(list(dealing.holdings()))).all()
+    numbers = np.random.default_rng(3).permutation(len(held))
+    listed = np.nonzero(held[numbers])
+    assert np.array_equal(dealing.contents(numbers), [*listed, held[numbers][listed]])
     assert all((row <= floors[size]).all() for row, size in zip(held, dealing.sizes.tolist(), strict=True))
     sizes, buckets = np.unique(dealing.sizes, return_counts=True)
     assert Setting.of(zip(sizes, buckets, strict=True)) == choice.assignment.setting

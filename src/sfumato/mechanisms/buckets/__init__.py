@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.draws import Draws, Permutation, Words
+from sfumato.draws import Draws, Numbers, Permutation
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms.buckets import estimation
@@ -102,23 +102,26 @@ class Plan:
         """The number of buckets."""
         return int(self.dealing.buckets.sum())
 
-    def named(self, numbers: Counts) -> Counts:
+    def named(self, numbers: Numbers) -> Numbers:
         """The ids of buckets by their numbers: from a table, unless there are too many."""
-        if self.size > LARGEST_TABLE:
-            return self.ids(numbers.astype(np.uint64)).astype(np.int64)
-        return self._id_table.take(numbers)
+        return self.ids(numbers).astype(np.int64) if self.size > LARGEST_TABLE else self._id_table.take(numbers)
 
     @cached_property
-    def _id_table(self) -> Counts:
-        return self.ids(np.arange(self.size, dtype=np.uint64)).astype(np.int32)
+    def _id_table(self) -> Numbers:
+        return self.ids(np.arange(self.size)).astype(np.int32)
 
     @cached_property
-    def some_buckets(self) -> tuple[Counts, Counts, Counts]:
-        """Bucket, place and count of the lines of some buckets of each tranche: all of them, if there are few."""
+    def some_buckets(self) -> tuple[Counts, Counts, Counts, Counts]:
+        """Of some buckets of each tranche (all, if there are few) the different contents, and how often each occurs.
+
+        Number, place and count of the lines of each content; and how many buckets hold it.
+        """
         most = max(1, MOST_LOOKED_AT // len(self.dealing.tranches))
         held = np.concatenate(list(self.dealing.holdings(most)))
-        numbers, places = np.nonzero(held)
-        return numbers, places, held[numbers, places]
+        rows = held.view(np.dtype((np.void, held.itemsize * held.shape[1]))).ravel()  # as bytes: ten times as fast
+        _, first, times = np.unique(rows, return_index=True, return_counts=True)
+        numbers, places = np.nonzero(held[first])
+        return numbers, places, held[first[numbers], places], times
 
     @cached_property
     def meeting(self) -> Floats:
@@ -177,18 +180,20 @@ def check_countable(plan: Plan, /) -> None:
     """Every plan can be counted with: the table of buckets tells the counts."""
 
 
-def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
     """Find the bucket of each record by its value and slot."""
     if slots is None:
         raise InternalError("buckets need slots.")
-    numbers = plan.dealing.bucket_of(codes.astype(np.int64), slots.astype(np.int64))
-    return Replaced(None, plan.named(numbers))
+    return Replaced(None, plan.named(plan.dealing.bucket_of(codes, slots)))
 
 
-def side_rows(plan: Plan, batch_rows: int) -> Iterator[tuple[Counts, Counts, Counts]]:
-    """The table of buckets in batches: bucket id, place and count."""
-    for numbers, places, counts in plan.dealing.entries(batch_rows):
-        yield plan.named(numbers), places, counts.astype(np.int32)
+def side_rows(plan: Plan, batch_rows: int) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+    """The table of buckets in batches of about so many rows: bucket id, place and count, in the order of the ids."""
+    step = max(1, batch_rows * plan.size // plan.histogram.total)
+    for first in range(0, plan.size, step):
+        ids = np.arange(first, min(first + step, plan.size), dtype=np.int32)
+        found, places, counts = plan.dealing.contents(plan.ids.inverse(ids))
+        yield ids.take(found), places, counts.astype(np.int32)
 
 
 def design(plan: Plan, /) -> Design:
@@ -295,19 +300,21 @@ def risk(plan: Plan, groups: Counts, /) -> Risk:
     """
     held = np.maximum(np.array(plan.histogram.counts, dtype=np.float64), 1.0)
     caps = np.array([float(cap) for cap in plan.caps])
-    numbers, places, counts = plan.some_buckets
+    numbers, places, counts, times = plan.some_buckets
+    first = np.flatnonzero(np.diff(numbers, prepend=-1))  # of the lines of each bucket
+    lines = np.diff(first, append=len(numbers))
     worst, breached, seen = 0.0, 0.0, 0.0
     for group in groups:
-        weight = counts * (group / held)[places]
-        total = np.bincount(numbers, weights=weight)
-        chance = weight / np.where(total[numbers] > 0, total[numbers], 1.0)
-        prior = group[places] / max(group.sum(), 1)
-        is_covered = (caps[places] < 1) & (prior <= caps[places])
-        worst = max(worst, float(np.where(is_covered, chance, 0.0).max(initial=0.0)))
+        weight = counts * (group / held).take(places)
+        total = np.add.reduceat(weight, first)
+        chance = weight / np.repeat(np.where(total > 0, total, 1.0), lines)
+        # A value that is not covered, or not by its prior, counts as never breached.
+        is_covered = (caps < 1) & (group / max(group.sum(), 1) <= caps)
+        worst = max(worst, float((chance * is_covered.take(places)).max(initial=0.0)))
         is_over = np.zeros(len(total), dtype=np.bool_)
-        is_over[numbers[is_covered & (chance > caps[places] * (1 + 1e-9))]] = True
-        breached += float(total[is_over].sum())
-        seen += float(total.sum())
+        is_over[numbers[chance > np.where(is_covered, caps * (1 + 1e-9), np.inf).take(places)]] = True
+        breached += float(total[is_over] @ times[is_over])
+        seen += float(total @ times)
     return Risk(worst, breached / seen if seen else 0.0)
 
 

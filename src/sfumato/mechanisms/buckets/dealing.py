@@ -21,15 +21,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from sfumato.draws import Numbers
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.setting import Assignment, Setting
+from sfumato.mechanisms.runs import Runs
 
 MOST_TRANCHES = 256  # of one size
 LEAST_BUCKETS = 4  # in a tranche, where there are several
-TABLE_BITS = 4
 MOST_CELLS = 2**22  # tranches times values: what the closed form keeps in memory
 
 
@@ -59,86 +61,108 @@ class Dealing:
         """The size of every bucket, by its number."""
         return np.repeat([tranche.size for tranche in self.tranches], self.buckets)
 
-    def bucket_of(self, values: Integers, slots: Integers) -> Integers:
+    def bucket_of(self, values: Numbers, slots: Numbers) -> Numbers:
         """The bucket numbers of records, by value and by slot (0 .. count - 1) among the records of the value."""
-        shift, run = self._runs[1], self._run_of(self._first_slots[values] + slots)
-        tranche = run % len(self.tranches)
-        buckets = self.buckets[tranche]
-        numbers: Integers = self._first_buckets[tranche] + (shift[run] + slots) % buckets
+        slots = slots.astype(self._type, copy=False)
+        run = self._slots.find(self._first_slots.take(values) + slots)
+        tranche = self._slot_tranches.take(run)
+        positions = self._slot_shifts.take(run) + slots
+        numbers: Numbers = self._first_buckets.take(tranche) + positions % self._buckets.take(tranche)
         return numbers
 
-    def _run_of(self, places: Integers) -> Integers:
-        """The run of each place in the row of all slots: a table leads nearly there, and steps the rest of the way."""
-        run, ends = self._table.take(places >> TABLE_BITS), self._run_ends
-        behind = np.flatnonzero(ends.take(run) <= places)
-        while len(behind):
-            run[behind] += 1
-            behind = behind[ends.take(run[behind]) <= places[behind]]
-        return run
+    def contents(self, numbers: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """What buckets hold: for each bucket (its place among the numbers) and value that meet, how many records.
+
+        Lines stand in the order of the numbers, and then of the values. A bucket has a record in every round of its
+        tranche.
+        """
+        numbers = numbers.astype(self._type, copy=False)
+        tranche = self._numbers.find(numbers.astype(self._numbers.type, copy=False))
+        sizes, buckets = self._sizes.take(tranche), self._buckets.take(tranche)
+        first = self._first_records.take(tranche) + self._turned(numbers, tranche)
+        places = np.repeat(np.arange(len(numbers), dtype=self._type), sizes)
+        rounds = np.arange(len(places), dtype=self._type) - (np.cumsum(sizes, dtype=self._type) - sizes).take(places)
+        values = self._record_values.take(self._records.find(first.take(places) + rounds * buckets.take(places)))
+        return _counted(places, values, len(numbers), self.counts.shape[1])
+
+    def _turned(self, numbers: Numbers, tranche: Numbers) -> Numbers:
+        """Where in the row of its tranche the first record of a bucket is: rows need not start at position 0."""
+        buckets = self._buckets.take(tranche)
+        turned: Numbers = (
+            numbers - self._first_buckets.take(tranche) + buckets - self._first_positions.take(tranche)
+        ) % buckets
+        return turned
 
     @cached_property
-    def _run_ends(self) -> Integers:
-        return np.append(self._runs[0][1:], int(self.counts.sum()))
+    def _slots(self) -> Runs:
+        """The slots of all values in one row: for each value a run in every tranche."""
+        return Runs(self.counts.T.ravel())
+
+    @property
+    def _type(self) -> np.dtype[Any]:
+        """The unsigned type of slots, positions and buckets."""
+        kind: np.dtype[Any] = self._slots.type
+        return kind
 
     @cached_property
-    def _table(self) -> Integers:
-        """The run of every sixteenth place."""
-        first = self._runs[0]
-        steps = np.arange(0, int(self.counts.sum()) + 1, 1 << TABLE_BITS)
-        table: Integers = np.searchsorted(first, steps, side="right") - 1
-        return table
+    def _first_slots(self) -> Numbers:
+        """Where the slots of each value begin."""
+        return _starts(self.counts.sum(axis=0)).astype(self._type)
 
     @cached_property
-    def _first_slots(self) -> Integers:
-        """Slots of all values in one row: where those of each value begin."""
-        held = self.counts.sum(axis=0)
-        first: Integers = np.cumsum(held) - held
-        return first
+    def _slot_tranches(self) -> Numbers:
+        return (self._slots.given % len(self.tranches)).astype(np.int32)
 
     @cached_property
-    def _first_buckets(self) -> Integers:
-        first: Integers = np.cumsum(self.buckets) - self.buckets
-        return first
-
-    @cached_property
-    def _runs(self) -> tuple[Integers, Integers]:
-        """For each value and tranche, where its slots begin, and what takes a slot to its position in the tranche."""
+    def _slot_shifts(self) -> Numbers:
+        """What takes a slot to its position in the tranche. It may be below zero: the type wraps, and the sum back."""
         before = np.cumsum(self.counts, axis=0) - self.counts
-        return (before + self._first_slots).T.ravel(), (self.starts - before).T.ravel()
+        return (self.starts - before).T.ravel()[self._slots.given].astype(self._type)
 
     @cached_property
-    def _lines(self) -> tuple[Integers, Integers, Integers]:
-        """For each tranche and value that meet: the tranche, the value, and how many buckets they meet in."""
-        tranches, values = np.nonzero(self.counts)
-        return tranches, values, np.minimum(self.counts[tranches, values], self.buckets[tranches])
+    def _numbers(self) -> Runs:
+        """The buckets of all tranches in one row."""
+        return Runs(self.buckets)
+
+    @cached_property
+    def _records(self) -> Runs:
+        """The records of all tranches in one row, as they stand: for each tranche a run of every value."""
+        return Runs(np.take_along_axis(self.counts, self._order, axis=1).ravel())
+
+    @cached_property
+    def _record_values(self) -> Numbers:
+        return self._order.ravel()[self._records.given].astype(self._type)
+
+    @cached_property
+    def _order(self) -> Integers:
+        order: Integers = np.argsort(self.starts, axis=1, kind="stable")
+        return order
+
+    @cached_property
+    def _first_positions(self) -> Numbers:
+        first: Numbers = self.starts.min(axis=1).astype(self._type)
+        return first
+
+    @cached_property
+    def _first_records(self) -> Numbers:
+        return _starts(self.counts.sum(axis=1)).astype(self._type)
+
+    @cached_property
+    def _first_buckets(self) -> Numbers:
+        return _starts(self.buckets).astype(self._type)
+
+    @cached_property
+    def _buckets(self) -> Numbers:
+        return self.buckets.astype(self._type)
+
+    @cached_property
+    def _sizes(self) -> Numbers:
+        return np.array([tranche.size for tranche in self.tranches], dtype=self._type)
 
     @property
     def size(self) -> int:
         """How many pairs of a bucket and a value there are that meet."""
-        return int(self._lines[2].sum())
-
-    def entries(self, most: int) -> Iterator[tuple[Integers, Integers, Integers]]:
-        """Bucket number, value and count, for each bucket and value that meet; about `most` at a time.
-
-        The records of a value in a tranche go round its buckets from where they start: each bucket gets one for every
-        whole round, and the first ones another.
-        """
-        ends = np.cumsum(self._lines[2])
-        start = 0
-        while start < len(ends):
-            reached = ends[start - 1] if start else 0
-            stop = max(int(np.searchsorted(ends, reached + most, side="right")), start + 1)
-            yield self._entries(*(column[start:stop] for column in self._lines))
-            start = stop
-
-    def _entries(self, tranches: Integers, values: Integers, lengths: Integers) -> tuple[Integers, Integers, Integers]:
-        counts, buckets = self.counts[tranches, values], self.buckets[tranches]
-        lines = np.repeat(np.arange(len(lengths)), lengths)
-        turn = np.arange(len(lines)) - (np.cumsum(lengths) - lengths)[lines]
-        rounds, more = np.divmod(counts, buckets)
-        first = self.starts[tranches, values]
-        numbers = self._first_buckets[tranches][lines] + (first[lines] + turn) % buckets[lines]
-        return numbers, values[lines], rounds[lines] + (turn < more[lines])
+        return int(np.minimum(self.counts, self.buckets[:, None]).sum())
 
     @property
     def in_the_clear(self) -> int:
@@ -157,6 +181,23 @@ class Dealing:
             bucket = np.arange(tranche.buckets if most is None else min(most, tranche.buckets))[:, None]
             ends = starts + counts
             yield (ends - 1 - bucket) // tranche.buckets - (starts - 1 - bucket) // tranche.buckets
+
+
+def _starts(lengths: Integers) -> Integers:
+    """Where each begins if they stand in a row."""
+    starts: Integers = np.cumsum(lengths) - lengths
+    return starts
+
+
+def _counted(places: Numbers, values: Numbers, most: int, width: int) -> tuple[Numbers, Numbers, Numbers]:
+    """The different pairs of a place (below `most`) and a value (below `width`) in order, and how often each occurs."""
+    kind = np.min_scalar_type(most * width)
+    keys = places.astype(kind) * kind.type(width) + values.astype(kind)
+    keys.sort()
+    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    pairs = keys.take(first)
+    found = pairs // kind.type(width)
+    return found, pairs - found * kind.type(width), np.diff(first, append=len(keys))
 
 
 def round_robin(assignment: Assignment) -> Dealing:

@@ -14,7 +14,7 @@ import heapq
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,19 +52,24 @@ def walks_of(corner: Corner) -> Walks | None:
 
 def _elements(corner: Corner) -> tuple[Integers, Integers]:
     """All elements that can be reached from the start (number 0), and the element after each move."""
-    elements = [tuple((corner.start % corner.modulus).tolist())]
-    numbers = {elements[0]: 0}
-    shifts = np.unique(corner.shifts % corner.modulus, axis=0)
-    for element in elements:
-        for reached in map(tuple, ((shifts + np.array(element)) % corner.modulus).tolist()):
-            if reached not in numbers:
-                numbers[reached] = len(elements)
-                elements.append(reached)
-    table = np.array(elements, dtype=np.int64)
-    after = [
-        [numbers[tuple(reached)] for reached in ((table + shift) % corner.modulus).tolist()] for shift in corner.shifts
-    ]
-    return table, np.array(after, dtype=np.int64).reshape(len(corner.shifts), len(elements))
+    shifts, which = np.unique(corner.shifts % corner.modulus, axis=0, return_inverse=True)
+    levels = [(corner.start % corner.modulus)[None, :]]
+    numbers = {_keys(levels[0])[0]: 0}
+    after: list[Integers] = []
+    while len(levels[-1]):
+        reached = ((levels[-1][:, None] + shifts) % corner.modulus).reshape(-1, shifts.shape[1])
+        known = len(numbers)
+        places = np.array([numbers.setdefault(key, len(numbers)) for key in _keys(reached)], dtype=np.int64)
+        after.append(places.reshape(len(levels[-1]), len(shifts)))
+        found, first = np.unique(places, return_index=True)
+        levels.append(reached[first[found >= known]])
+    return np.concatenate(levels), np.concatenate(after).T[which.ravel()]
+
+
+def _keys(vectors: Integers) -> list[Any]:
+    """Each vector as bytes, to look it up by."""
+    whole = np.ascontiguousarray(vectors, dtype=np.int32)
+    return whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel().tolist()
 
 
 def _order(step: Integers) -> int:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.draws import Draws, Words
+from sfumato.draws import Draws, Numbers
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms.decoys import bounds, estimation
@@ -230,7 +230,7 @@ def check_countable(plan: Plan, /) -> None:
     """Every plan lets somebody count: of each value at least how many records have it."""
 
 
-def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
     """Draw a value of each record's group, uniformly and independently; column by column if there are several."""
     if slots is None:
         raise InternalError("decoys need slots.")

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from sfumato.draws import Numbers
 from sfumato.mechanisms.operators import Floats, Places
+from sfumato.mechanisms.runs import Runs
 from sfumato.tally import Codes
-
-MOST_STEPS = 1 << 18
-"""Into so many steps the row of all slots is cut at most, to find the run of a slot by a table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,32 +66,20 @@ class Groups:
                 np.add.at(found, (self.members[both, first], self.members[both, second]), weights[both])
         return found
 
-    def run_of(self, values: Codes, slots: npt.NDArray[np.uint64]) -> Places:
+    def run_of(self, values: Codes, slots: Numbers) -> Places:
         """The run of each record, by its value and its slot (0 .. count - 1) among the records of the value."""
-        starts, runs, first, table, shift = self._index
-        places = first.take(values) + slots.astype(np.int64)
-        entry = table.take(places >> shift)
-        behind = np.flatnonzero(starts.take(entry + 1) <= places)
-        while len(behind):
-            entry[behind] += 1
-            behind = behind[starts.take(entry[behind] + 1) <= places[behind]]
-        return runs.take(entry)
+        stretches, runs, first = self._index
+        places = first.take(values) + slots.astype(stretches.type)
+        return runs.take(stretches.find(places))
 
     @cached_property
-    def _index(self) -> tuple[Places, Places, Places, Places, int]:
-        """All slots in a row, value after value and in each run after run.
-
-        Where each stretch of one value and run starts (and the end), its run, where each value starts, and a table
-        that leads from a slot, without its last bits, to the stretch that holds the first such slot.
-        """
+    def _index(self) -> tuple[Runs, Places, Numbers]:
+        """All slots in a row, value after value: the stretches of one run each, their runs, and where values start."""
         runs, places = self._seats
-        order = np.argsort(places, kind="stable")
-        starts = np.append(0, np.cumsum(self.lengths[runs[order]]))
+        ordered = runs[np.argsort(places, kind="stable")]
+        stretches = Runs(self.lengths[ordered])
         first = np.cumsum(self.counts) - self.counts
-        total = int(starts[-1])
-        shift = max(0, (total // MOST_STEPS).bit_length())
-        table = np.searchsorted(starts, np.arange(0, total + 1, 1 << shift), side="right") - 1
-        return starts, runs[order], first, table, shift
+        return stretches, ordered[stretches.given], first.astype(stretches.type)
 
 
 def transition(groups: Groups) -> Floats:

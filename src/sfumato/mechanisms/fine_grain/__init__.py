@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.draws import Draws, Words
+from sfumato.draws import Draws, Numbers
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SpecError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms import exposure
@@ -209,7 +209,7 @@ def check_countable(plan: Plan, /) -> None:
         )
 
 
-def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
     """Perturb a batch of codes, each by the coin of its value."""
     is_kept, swapped = plan.coins.throw(draws.stream(f"{NAME}/coins"), first_row, codes)
     return Replaced(np.where(is_kept, codes, swapped).astype(codes.dtype))

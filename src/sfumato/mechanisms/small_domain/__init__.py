@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.draws import Draws, Words
+from sfumato.draws import Draws, Numbers
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms import exposure
@@ -34,6 +34,7 @@ from sfumato.mechanisms.cells import cell_json
 from sfumato.mechanisms.methods import SEVERAL_CELLS, first_of
 from sfumato.mechanisms.operators import Cell, Coins, Floats, Operator, Places, amplified_words, retention_of
 from sfumato.mechanisms.reconstruction import flat_variance, shares_from
+from sfumato.mechanisms.runs import Runs
 from sfumato.mechanisms.small_domain import merging
 from sfumato.mechanisms.small_domain.balancing import Group, balance, protected_places
 from sfumato.mechanisms.small_domain.merging import cell, error_bound, merged_by_bound, merged_by_variance
@@ -135,16 +136,14 @@ class Layout:
 
     def __init__(self, groups: Sequence[Group]) -> None:
         by_value = np.array(groups, dtype=np.int64).T
-        ends = np.cumsum(by_value.ravel())
-        is_run = by_value.ravel() > 0
-        self.run_ends = ends[is_run]
-        self.run_cells: Places = np.tile(np.arange(len(groups)), len(by_value))[is_run]
-        self.first_positions = np.cumsum(by_value.sum(axis=1)) - by_value.sum(axis=1)
+        self.runs = Runs(by_value.ravel())
+        self.run_cells: Places = self.runs.given % len(groups)
+        self.first_positions = (np.cumsum(by_value.sum(axis=1)) - by_value.sum(axis=1)).astype(self.runs.type)
 
-    def cells_of(self, codes: Codes, slots: Words) -> Places:
+    def cells_of(self, codes: Codes, slots: Numbers) -> Places:
         """The cell of each record."""
-        positions = self.first_positions[codes] + slots.astype(np.int64)
-        return np.asarray(self.run_cells[np.searchsorted(self.run_ends, positions, side="right")])
+        positions = self.first_positions.take(codes) + slots.astype(self.runs.type, copy=False)
+        return self.run_cells.take(self.runs.find(positions))
 
 
 @dataclass(frozen=True)
@@ -228,7 +227,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     return made
 
 
-def replace(plan: Plan, codes: Codes, slots: Words | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
     """Find the cell of each record by its slot, and perturb it among the values of that cell."""
     if slots is None:
         raise InternalError("small-domain needs slots.")
