@@ -35,6 +35,8 @@ WEIGHTS = "weights.parquet"
 README = "README.md"
 FILES = (DATA, WEIGHTS, README)
 BUCKET_FILES = (RECORDS, BUCKETS, README)
+KNOWN_FILES = tuple(dict.fromkeys((*FILES, *BUCKET_FILES)))
+"""Every file that some release has."""
 LARGEST_MANIFEST = 64 << 20
 ANY_TYPE = "any"
 DATA_NAMES = ("data", "qit")

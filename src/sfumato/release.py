@@ -15,12 +15,9 @@ import pyarrow.parquet as pq
 
 from sfumato.errors import ReleaseFormatError
 from sfumato.estimate import Estimate
-from sfumato.manifest import BUCKET_FILES, FILES, MANIFEST, Manifest, read_manifest
+from sfumato.manifest import KNOWN_FILES, MANIFEST, Manifest, read_manifest
 from sfumato.query import Answer, ask, count
 from sfumato.values import Value
-
-KNOWN = tuple(dict.fromkeys((*FILES, *BUCKET_FILES)))
-"""Every file that some release has."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ def unpack(path: Path, folder: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
-                if entry.filename not in (MANIFEST, *KNOWN) or entry.compress_type != zipfile.ZIP_STORED:
+                if entry.filename not in (MANIFEST, *KNOWN_FILES) or entry.compress_type != zipfile.ZIP_STORED:
                     raise ReleaseFormatError(
                         f"{path.name!r} holds what no release holds; get it again from its publisher."
                     )
@@ -108,7 +105,7 @@ def unpack(path: Path, folder: Path) -> None:
 def pack(folder: Path, path: Path) -> None:
     """Pack a release directory into one .zip; every entry has the same fixed date."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        for name in (MANIFEST, *KNOWN):
+        for name in (MANIFEST, *KNOWN_FILES):
             if not (folder / name).exists():
                 continue
             with (

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from sfumato.errors import ReleaseFormatError, TargetError
-from sfumato.manifest import FILES, MANIFEST, load_json
+from sfumato.manifest import KNOWN_FILES, MANIFEST, load_json
 
 PREFIX = ".sfumato-"
 LOCK = "lock"
@@ -54,13 +54,13 @@ def _is_release(folder: Path) -> bool:
         load_json(folder)
     except ReleaseFormatError:
         return False
-    return names <= {MANIFEST, *FILES}
+    return names <= {MANIFEST, *KNOWN_FILES}
 
 
 def _is_packed_release(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
-            return MANIFEST in (names := archive.namelist()) and set(names) <= {MANIFEST, *FILES}
+            return MANIFEST in (names := archive.namelist()) and set(names) <= {MANIFEST, *KNOWN_FILES}
     except (OSError, zipfile.BadZipFile):
         return False
 

@@ -190,6 +190,14 @@ def test_a_plan_file_repeats_the_release_byte_by_byte(desk: Path, way: str) -> N
 # --------------------------------------------------------------------------------------------------- info and questions
 
 
+@pytest.mark.parametrize("out", ["release", "release.zip"])
+def test_a_release_of_buckets_is_replaced_by_force(desk: Path, out: str) -> None:
+    table = write_parquet(desk / "patients.parquet", patients())
+    for _ in range(2):
+        succeed(*publishing(table, "--diversity", "2", "--force", out=out))
+    assert {path.name for path in desk.iterdir()} == {table.name, out}
+
+
 @few_ways
 def test_info_tells_what_is_promised_and_how_to_count(made: Made, way: str) -> None:
     told = succeed("info", made.folder, "--json").json
