@@ -25,7 +25,10 @@ from sfumato.audit.original import verify
 from sfumato.audit.verify import FIT
 from sfumato.engines.local import open_parquet
 from sfumato.manifest import BUCKETS, RECORDS
-from tampering import failed_alone
+from sfumato.publish import Request, publish
+from sfumato.schema import Schema
+from sfumato.spec import Diversity
+from tampering import edit_design, failed_alone, rewrite, with_column
 
 Line = dict[str, Any]
 
@@ -259,3 +262,42 @@ def test_buckets_must_hold_the_values_of_the_original(made: Path, content: Conte
     assert passed["draws"] == (Counter(truth) == Counter(values))
     shares = [Fraction(Counter(truth)[value], len(truth)) for value in DOMAIN]
     assert passed["posteriors"] == all(share <= cap for share, cap in zip(shares, content.caps, strict=True))
+
+
+# -------------------------------------------------------------------------------------------------------------- Anatomy
+
+
+@pytest.fixture
+def anatomy(tmp_path: Path) -> Path:
+    """A release of Anatomy: 24 records of four values, in buckets of two."""
+    table = pa.table({"place": [str(row % 5) for row in range(24)], "disease": list("abcd" * 6)})
+    publish(Request(table, Schema.of("disease"), Diversity(2)), tmp_path / "release")
+    return tmp_path / "release"
+
+
+def test_anatomy_has_one_cap_for_all(anatomy: Path) -> None:
+    edit_design(anatomy, lambda design: design["caps"].__setitem__(0, "3/5"))
+    assert failed_alone(anatomy) == ["promise"]
+
+
+def test_a_bucket_of_anatomy_holds_no_value_twice(anatomy: Path) -> None:
+    """Two buckets of two become one of four in which a value has two: within its cap of a half, and still too often."""
+    held = pq.read_table(anatomy / BUCKETS).to_pylist()
+    name = next(key for key in held[0] if key not in ("disease", "count"))
+    of = {bucket: {line["disease"] for line in held if line[name] == bucket} for bucket in range(12)}
+    pairs = ((one, other) for one in of for other in of if one < other and of[one] & of[other])
+    one, other = next(pairs)
+    renamed = {bucket: bucket - (bucket > other) for bucket in of} | {other: one}
+    lines = Counter((renamed[line[name]], line["disease"]) for line in held)
+    rewrite(anatomy, BUCKETS, lambda table: _lines(table, name, lines))
+    rewrite(
+        anatomy,
+        RECORDS,
+        lambda table: with_column(table, name, [renamed[bucket] for bucket in table.column(name).to_pylist()]),
+    )
+    assert failed_alone(anatomy) == ["domain"]
+
+
+def _lines(table: pa.Table, name: str, lines: Counter[tuple[int, str]]) -> pa.Table:
+    rows = [{name: bucket, "disease": value, "count": count} for (bucket, value), count in sorted(lines.items())]
+    return pa.Table.from_pylist(rows, schema=table.schema)

@@ -81,6 +81,8 @@ def _wrong(folder: Path, written: Mapping[str, Any], sizes: Numbers) -> str | No
         found |= _kinds(places, counts, sizes.take(ids))
     if (held != sizes).any():
         return "the buckets do not have as many records as values."
+    if written["sfumato"]["mechanism"] == "anatomy" and any(count > 1 for _, count, _ in found):
+        return "a bucket of Anatomy holds a value twice."
     over = next(
         (kind for kind in found if kind[1] * caps[kind[0]].denominator > caps[kind[0]].numerator * kind[2]), None
     )

@@ -275,6 +275,8 @@ def _bucket_promise(ours: Mapping[str, Any]) -> Check:
         return Check("promise", False, "there is not one cap between 0 and 1 for each value.")
     if all(cap == 1 for cap in caps):
         return Check("promise", False, "every value has the cap 1, so nothing is promised.")
+    if ours["mechanism"] == "anatomy" and (len(set(caps)) > 1 or caps[0].numerator != 1):
+        return Check("promise", False, "the caps are not those of one diversity.")
     return Check("promise", True, f"every value has a cap, from {min(caps)} to {max(caps)}.")
 
 
