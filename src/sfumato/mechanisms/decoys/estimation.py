@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Protocol
 
@@ -21,6 +22,7 @@ import numpy as np
 from sfumato.errors import InternalError, QueryError
 from sfumato.mechanisms.decoys.creation import tranches_of
 from sfumato.mechanisms.decoys.iteration import iterated
+from sfumato.mechanisms.decoys.joint import Joint
 from sfumato.mechanisms.decoys.law import Creation, EvenLaw, Law, group_law
 from sfumato.mechanisms.methods import BIASED, Method
 from sfumato.mechanisms.operators import Floats, Places
@@ -28,9 +30,6 @@ from sfumato.tally import Counts, Mask, Moments, Tally
 
 UNRELIABLE = 0.3
 """A standard error above this part of the estimate makes a number one to leave alone."""
-
-COMPOSITION_STEPS = 30
-"""Steps of iterative Bayes after which a composition is good enough to take a variance from."""
 
 
 class DecoyDesign(Protocol):
@@ -66,71 +65,6 @@ def _margins(counts: Floats, sizes: tuple[int, ...]) -> list[Floats]:
     return [table.sum(axis=tuple(other for other in axes if other != axis)) for axis in axes]
 
 
-# --------------------------------------------------------------------------------------------- laws of several columns
-
-
-@dataclass(frozen=True, eq=False)
-class Joint:
-    """The laws of the columns that a question is about: each acts along its own axis."""
-
-    laws: tuple[Law, ...]
-
-    @property
-    def shares(self) -> Floats:
-        """The shares of all combinations if the columns were unrelated."""
-        found = np.ones(())
-        for law in self.laws:
-            found = np.multiply.outer(found, law.shares)
-        return np.asarray(found)
-
-    def solve(self, wanted: Floats) -> Floats:
-        """What a record adds, by the combination it shows."""
-        return self._along([law.solve for law in self.laws], wanted)
-
-    def mean(self, numbers: Floats) -> Floats:
-        """The average of the numbers that a record of each combination shows."""
-        return self._along([law.mean for law in self.laws], numbers)
-
-    def shown(self, held: Floats) -> Floats:
-        """How many records are expected to show each combination if so many hold it."""
-        return self._along([law.shown for law in self.laws], held)
-
-    @staticmethod
-    def _along(steps: Sequence[Callable[[Floats], Floats]], numbers: Floats) -> Floats:
-        for axis, step in enumerate(steps):
-            numbers = np.moveaxis(step(np.moveaxis(numbers, axis, -1)), -1, axis)
-        return numbers
-
-    def covariance(self, one: Floats, other: Floats) -> Floats:
-        """The covariance of two numbers that the record of each combination shows."""
-        return np.asarray(self.mean(one * other) - self.mean(one) * self.mean(other))
-
-    def composition(self, counts: Floats) -> Floats:
-        """What the records hold, about: a few steps of iterative Bayes from unrelated columns."""
-        held = counts.sum() * self.shares
-        for _ in range(COMPOSITION_STEPS):
-            expected = self.shown(held)
-            ratio = np.divide(counts, expected, out=np.zeros_like(expected), where=expected > 0)
-            held = held * self.mean(ratio)
-        return np.asarray(held)
-
-    @property
-    def amplification(self) -> Floats:
-        """How much noise is amplified for each combination: the product over the columns."""
-        found = np.ones(())
-        for law in self.laws:
-            found = np.multiply.outer(found, np.diagonal(law.solve(np.eye(len(law.shares)))))
-        return np.abs(found)
-
-    @property
-    def is_told(self) -> Mask:
-        """Of which combinations a condition tells anything."""
-        found = np.ones((), dtype=np.bool_)
-        for law in self.laws:
-            found = np.logical_and.outer(found, law.is_told)
-        return np.asarray(found)
-
-
 Laws = Callable[[DecoyDesign, Floats], Law]
 
 
@@ -140,6 +74,39 @@ def _even(design: DecoyDesign, counts: Floats) -> Law:
 
 def _by_groups(design: DecoyDesign, counts: Floats) -> Law:
     return group_law(counts.astype(np.int64), design.group_size, design.creation)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reading:
+    """A release as an estimator reads it: what all records show, and by which law that came about."""
+
+    design: DecoyDesign
+    whole: Counts
+    laws: Laws
+    joints: dict[tuple[int, ...], Joint] = field(default_factory=dict)
+
+    @cached_property
+    def total(self) -> float:
+        """How many records there are."""
+        return float(self.whole.sum())
+
+    @cached_property
+    def margins(self) -> list[Floats]:
+        """The published counts of each column alone."""
+        return _margins(self.whole.astype(np.float64), self.design.sizes)
+
+    def joint(self, axes: tuple[int, ...]) -> Joint:
+        """The law of some columns."""
+        if axes not in self.joints:
+            self.joints[axes] = Joint(tuple(self.laws(self.design, self.margins[axis]) for axis in axes))
+        return self.joints[axes]
+
+    def shown_once(self, axes: tuple[int, ...]) -> Joint | None:
+        """The law if every value that nobody shows were shown once; None where there is no such value."""
+        margins = [self.margins[axis] for axis in axes]
+        if all((margin > 0).all() for margin in margins):
+            return None
+        return Joint(tuple(_even(self.design, np.maximum(margin, 1.0)) for margin in margins))
 
 
 # ------------------------------------------------------------------------------------------------------------ one total
@@ -154,21 +121,19 @@ class _Part:
     second: Floats
 
 
-def _estimated(design: DecoyDesign, whole: Counts, parts: Sequence[_Part], laws: Laws) -> Moments:
+def _estimated(reading: _Reading, parts: Sequence[_Part]) -> Moments:
     """Estimate the sum of z theta over all parts, each with a theta over the whole domain."""
-    axes = _axes(design.sizes, [part.theta for part in parts])
+    sizes = reading.design.sizes
+    axes = _axes(sizes, [part.theta for part in parts])
     if not axes:
         value = sum(float(part.theta.flat[0] * part.first.sum()) for part in parts)
         return Moments(value, 0.0, 0.0, _ceil(value), math.floor(value))
-    margins = [_margins(whole.astype(np.float64), design.sizes)[axis] for axis in axes]
-    joint = Joint(tuple(laws(design, margin) for margin in margins))
-    reduced = [_reduced(part, design.sizes, axes) for part in parts]
-    found = _moments(design, joint, reduced, float(whole.sum()))
-    if any((margin == 0).any() for margin in margins):
+    joint, reduced = reading.joint(axes), [_reduced(part, sizes, axes) for part in parts]
+    found = _moments(reading, joint, reduced)
+    if (rare := reading.shown_once(axes)) is not None:
         # A value that nobody shows may still be there: its variance is that of a value shown once.
-        rare = Joint(tuple(_even(design, np.maximum(margin, 1.0)) for margin in margins))
-        shown_once = _moments(design, rare, reduced, float(whole.sum()))
-        found = replace(found, base=max(found.base, shown_once.base), slope=max(found.slope, shown_once.slope))
+        once = _moments(reading, rare, reduced)
+        found = replace(found, base=max(found.base, once.base), slope=max(found.slope, once.slope))
     wanted = np.any([part.theta != _usual(part.theta, joint.shares) for part in reduced], axis=0)
     if not joint.is_told[wanted].all():
         return _untold(found.value, parts)
@@ -212,9 +177,9 @@ class _Found:
     slope: float
 
 
-def _moments(design: DecoyDesign, joint: Joint, parts: Sequence[_Part], total: float) -> _Found:
+def _moments(reading: _Reading, joint: Joint, parts: Sequence[_Part]) -> _Found:
     """The estimate, and its variance by the delta method."""
-    value = 0.0
+    value, total = 0.0, reading.total
     common = np.zeros_like(joint.shares)  # what every record of the release adds, through the published histogram
     undone = []
     for part in parts:
@@ -227,7 +192,7 @@ def _moments(design: DecoyDesign, joint: Joint, parts: Sequence[_Part], total: f
     base, slope = total * float((joint.shares * joint.covariance(common, common)).sum()), 0.0
     for part, weights in zip(parts, undone, strict=True):
         added, slope = _added(joint, part, weights, common, is_count=len(parts) == 1)
-        base += added + _unevenness(design, joint, part, weights, total)
+        base += added + _unevenness(reading.design, joint, part, weights, total)
     return _Found(value, base, slope)
 
 
@@ -305,8 +270,8 @@ def _indicator(places: Places, size: int) -> Floats:
 def _counted(design: DecoyDesign, tally: Tally, wanted: Sequence[Places], laws: Laws) -> list[Moments]:
     """One estimate for each set of wanted places."""
     counts, size = tally.counts.astype(np.float64), math.prod(design.sizes)
-    whole = _whole(tally)
-    return [_estimated(design, whole, [_Part(_indicator(places, size), counts, counts)], laws) for places in wanted]
+    reading = _Reading(design, _whole(tally), laws)
+    return [_estimated(reading, [_Part(_indicator(places, size), counts, counts)]) for places in wanted]
 
 
 def by_closed_form(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:

@@ -1,0 +1,85 @@
+"""The laws of several columns together: each acts along an axis of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from sfumato.mechanisms.decoys.law import Law
+from sfumato.mechanisms.operators import Floats
+from sfumato.tally import Mask
+
+COMPOSITION_STEPS = 30
+"""Steps of iterative Bayes after which a composition is good enough to take a variance from."""
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """The laws of the columns that a question is about: each acts along its own axis."""
+
+    laws: tuple[Law, ...]
+    _composed: tuple[bytes, Floats] = field(default=(b"", np.zeros(0)), repr=False)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The shares of all combinations if the columns were unrelated."""
+        found = np.ones(())
+        for law in self.laws:
+            found = np.multiply.outer(found, law.shares)
+        return np.asarray(found)
+
+    def solve(self, wanted: Floats) -> Floats:
+        """What a record adds, by the combination it shows."""
+        return self._along([law.solve for law in self.laws], wanted)
+
+    def mean(self, numbers: Floats) -> Floats:
+        """The average of the numbers that a record of each combination shows."""
+        return self._along([law.mean for law in self.laws], numbers)
+
+    def shown(self, held: Floats) -> Floats:
+        """How many records are expected to show each combination if so many hold it."""
+        return self._along([law.shown for law in self.laws], held)
+
+    @staticmethod
+    def _along(steps: Sequence[Callable[[Floats], Floats]], numbers: Floats) -> Floats:
+        for axis, step in enumerate(steps):
+            numbers = np.moveaxis(step(np.moveaxis(numbers, axis, -1)), -1, axis)
+        return numbers
+
+    def covariance(self, one: Floats, other: Floats) -> Floats:
+        """The covariance of two numbers that the record of each combination shows."""
+        return np.asarray(self.mean(one * other) - self.mean(one) * self.mean(other))
+
+    def composition(self, counts: Floats) -> Floats:
+        """What the records hold, about: a few steps of iterative Bayes from unrelated columns."""
+        key = counts.tobytes()
+        if self._composed[0] != key:  # many values are asked of the same records
+            object.__setattr__(self, "_composed", (key, self._composition(counts)))
+        return self._composed[1]
+
+    def _composition(self, counts: Floats) -> Floats:
+        held = counts.sum() * self.shares
+        for _ in range(COMPOSITION_STEPS):
+            expected = self.shown(held)
+            ratio = np.divide(counts, expected, out=np.zeros_like(expected), where=expected > 0)
+            held = held * self.mean(ratio)
+        return np.asarray(held)
+
+    @cached_property
+    def amplification(self) -> Floats:
+        """How much noise is amplified for each combination: the product over the columns."""
+        found = np.ones(())
+        for law in self.laws:
+            found = np.multiply.outer(found, np.diagonal(law.solve(np.eye(len(law.shares)))))
+        return np.abs(found)
+
+    @cached_property
+    def is_told(self) -> Mask:
+        """Of which combinations a condition tells anything."""
+        found = np.ones((), dtype=np.bool_)
+        for law in self.laws:
+            found = np.logical_and.outer(found, law.is_told)
+        return np.asarray(found)
