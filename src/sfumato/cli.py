@@ -33,6 +33,7 @@ from sfumato.mechanisms import REGISTRY, anatomy, buckets, fine_grain, small_dom
 from sfumato.plan import AUTO, GUARANTEES, choose
 from sfumato.publish import Request, plan_notices, plan_table
 from sfumato.publish import publish as publish_table
+from sfumato.query import DEFAULT_SECONDS, parse_attachments
 from sfumato.release import Release
 from sfumato.schema import Bins, NullPolicy, Schema, read_domain
 from sfumato.spec import (
@@ -403,15 +404,26 @@ def info(release: ReleasePath, as_json: Json = False) -> None:
 def query(
     release: ReleasePath,
     sql: Annotated[str, typer.Argument(metavar="SQL", help="SELECT COUNT(*) FROM release WHERE ... GROUP BY ...")],
+    attach: Annotated[
+        list[str],
+        typer.Option("--attach", metavar="NAME=FILE", help="A CSV or Parquet file to join with. Repeatable."),
+    ] = [],  # noqa: B006 - typer copies it
     level: Level = DEFAULT_LEVEL,
     method: Annotated[
         str | None,
         typer.Option("--method", help="The estimator: closed (default), or what info lists for this release."),
     ] = None,
+    simultaneous: Annotated[
+        bool, typer.Option("--simultaneous", help="Widen the intervals so that all of them hold together.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="Stop a question that takes longer.")
+    ] = DEFAULT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Ask a release a question in SQL; every count comes with a standard error and an interval."""
-    answer = Release.open(release).sql(sql, method=method)
+    """Ask a release a question in SQL; every number comes with a standard error and an interval."""
+    tables = parse_attachments(attach)
+    answer = Release.open(release).sql(sql, method=method, attach=tables, simultaneous=simultaneous, timeout=timeout)
     if as_json:
         _print_json(render.answer_json(answer, level))
     else:
