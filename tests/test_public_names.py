@@ -10,13 +10,16 @@ import sfumato
 from sfumato.errors import SfumatoError
 
 NAMES = [
+    "Answer",
     "Bins",
     "BreachBound",
     "BreachBoundPerValue",
     "Chosen",
+    "CountQuery",
     "DecoyGroups",
     "Diversity",
     "Estimate",
+    "Estimates",
     "Exposure",
     "Histogram",
     "InfeasibleError",
@@ -29,6 +32,7 @@ NAMES = [
     "Outlook",
     "Publication",
     "QueryError",
+    "Range",
     "Release",
     "ReleaseFormatError",
     "Request",

@@ -31,20 +31,25 @@ from sfumato.errors import (
 )
 from sfumato.estimate import Estimate, Interval
 from sfumato.histogram import Histogram
+from sfumato.many import CountQuery, Estimates, Range
 from sfumato.plan import Chosen, choose
 from sfumato.publish import Outlook, Publication, Request, plan_table, publish
+from sfumato.query import Answer
 from sfumato.release import Release
 from sfumato.schema import Bins, NullPolicy, Role, Schema
 from sfumato.spec import BreachBound, BreachBoundPerValue, DecoyGroups, Diversity, LinearCap, ShareCap, Tolerance
 
 __all__ = [
+    "Answer",
     "Bins",
     "BreachBound",
     "BreachBoundPerValue",
     "Chosen",
+    "CountQuery",
     "DecoyGroups",
     "Diversity",
     "Estimate",
+    "Estimates",
     "Exposure",
     "Histogram",
     "InfeasibleError",
@@ -57,6 +62,7 @@ __all__ = [
     "Outlook",
     "Publication",
     "QueryError",
+    "Range",
     "Release",
     "ReleaseFormatError",
     "Request",

@@ -23,16 +23,18 @@ from typer.exceptions import TyperException
 from sfumato import render
 from sfumato.audit.exposure import BREACH_LIMIT, Exposure
 from sfumato.audit.original import verify as verify_release
+from sfumato.batch import read_batch
 from sfumato.checks import LONGEST_VALUE
 from sfumato.demo import ROWS, demonstrate
 from sfumato.draws import Draws
-from sfumato.errors import SchemaError, SfumatoError, SpecError, TargetError, reason
+from sfumato.errors import QueryError, SchemaError, SfumatoError, SpecError, TargetError, reason
 from sfumato.estimate import DEFAULT_LEVEL
 from sfumato.histogram import Histogram
 from sfumato.mechanisms import REGISTRY, anatomy, buckets, decoys, fine_grain, small_domain, subset
 from sfumato.plan import AUTO, GUARANTEES, choose
 from sfumato.publish import Request, plan_notices, plan_table
 from sfumato.publish import publish as publish_table
+from sfumato.query import DEFAULT_SECONDS, Answer, parse_attachments
 from sfumato.release import Release
 from sfumato.schema import Bins, NullPolicy, Schema, read_domain
 from sfumato.spec import (
@@ -433,20 +435,74 @@ def info(release: ReleasePath, as_json: Json = False) -> None:
 @app.command()
 def query(
     release: ReleasePath,
-    sql: Annotated[str, typer.Argument(metavar="SQL", help="SELECT COUNT(*) FROM release WHERE ... GROUP BY ...")],
+    sql: Annotated[
+        str | None, typer.Argument(metavar="[SQL]", help="SELECT COUNT(*) FROM release WHERE ... GROUP BY ...")
+    ] = None,
+    batch: Annotated[
+        Path | None,
+        typer.Option(
+            "--batch", metavar="FILE", help='Many questions: a .csv with a column sql, or .jsonl of {"sql": ...}.'
+        ),
+    ] = None,
+    attach: Annotated[
+        list[str],
+        typer.Option("--attach", metavar="NAME=FILE", help="A CSV or Parquet file to join with. Repeatable."),
+    ] = [],  # noqa: B006 - typer copies it
     level: Level = DEFAULT_LEVEL,
     method: Annotated[
         str | None,
         typer.Option("--method", help="The estimator: closed (default), or what info lists for this release."),
     ] = None,
+    simultaneous: Annotated[
+        bool, typer.Option("--simultaneous", help="Widen the intervals so that all of them hold together.")
+    ] = False,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="Stop a question that takes longer.")
+    ] = DEFAULT_SECONDS,
     as_json: Json = False,
 ) -> None:
-    """Ask a release a question in SQL; every count comes with a standard error and an interval."""
-    answer = Release.open(release).sql(sql, method=method)
+    """Ask a release a question in SQL; every number comes with a standard error and an interval."""
+    if (sql is None) == (batch is None):
+        raise QueryError("ask one question in SQL, or many with --batch FILE; one of the two.")
+    tables, opened = parse_attachments(attach), Release.open(release)
+    if batch is not None:
+        with render.progress_of(err, quiet=as_json) as progress:
+            answers = opened.ask_many(
+                read_batch(batch),
+                method=method,
+                attach=tables,
+                simultaneous=simultaneous,
+                timeout=timeout,
+                progress=progress,
+            )
+        _print_batch(answers, level, as_json=as_json)
+        return
+    answer = opened.sql(str(sql), method=method, attach=tables, simultaneous=simultaneous, timeout=timeout)
     if as_json:
         _print_json(render.answer_json(answer, level))
     else:
         render.show_answer(out, answer, level)
+
+
+def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, *, as_json: bool) -> None:
+    """Print all answers; what could not be answered makes the command fail, after the rest."""
+    failed = [number for number, answer in enumerate(answers, 1) if isinstance(answer, SfumatoError)]
+    if as_json:
+        results = [
+            {"error": str(answer)} if isinstance(answer, SfumatoError) else render.answer_json(answer, level)
+            for answer in answers
+        ]
+        _print_json({"results": results})
+    else:
+        for number, answer in enumerate(answers, 1):
+            out.print(f"question {number}", style="bold")
+            if isinstance(answer, SfumatoError):
+                out.print(f"not answered: {answer}", soft_wrap=True, highlight=False, markup=False)
+            else:
+                render.show_answer(out, answer, level)
+    if failed:
+        _complain(f"{len(failed)} of {len(answers)} questions were not answered; the first is number {failed[0]}.")
+        raise typer.Exit(BAD_INPUT)
 
 
 @app.command()

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from sfumato.columns import unpacked
 from sfumato.errors import ReleaseFormatError
-from sfumato.tally import Counts, Members
+from sfumato.tally import Counts, Floats, Members
 
 
 def member_counts(batches: Iterable[pa.RecordBatch], groups: int, shown: Members, domain: pa.Array) -> Counts:
@@ -18,18 +18,44 @@ def member_counts(batches: Iterable[pa.RecordBatch], groups: int, shown: Members
 
     Each batch has two columns: the number of the group, and the sets as they are published.
     """
-    counts = np.zeros((groups, shown.size), dtype=np.int64)
+    counts, _ = member_sums(batches, (groups, 1), shown, domain)
+    return np.asarray(np.rint(counts[:, 0]).astype(np.int64))
+
+
+def member_sums(
+    batches: Iterable[pa.RecordBatch], shape: tuple[int, int], shown: Members, domain: pa.Array
+) -> tuple[Floats, Floats]:
+    """For each group and weight: the sum of the weights of the sets that hold each value, and of all sets.
+
+    Each batch has the number of the group, the sets, and a column for each weight but the first, which is one.
+    """
+    groups, width = shape
+    sums, rows = np.zeros((groups, width, shown.size)), np.zeros((groups, width))
     for batch in batches:
         numbers = batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64)
         members = membership(batch.column(1), shown, domain)
-        if groups == 1:
-            counts[0] += members.sum(axis=0, dtype=np.int64)
-            continue
-        order = np.argsort(numbers, kind="stable")
-        present, starts = np.unique(numbers[order], return_index=True)
-        if len(present):
-            counts[present] += np.add.reduceat(members[order].astype(np.int32), starts, axis=0)
-    return counts
+        weights = [np.ones(len(numbers)), *(each.to_numpy(zero_copy_only=False) for each in batch.columns[2:])]
+        for place, weight in enumerate(weights):
+            rows[:, place] += weight.sum() if groups == 1 else np.bincount(numbers, weights=weight, minlength=groups)
+        _add_members(sums, numbers, members, weights)
+    return sums, rows
+
+
+def _add_members(sums: Floats, numbers: Counts, members: np.ndarray, weights: list[np.ndarray]) -> None:
+    """Add the sets of one batch."""
+    if len(sums) == 1:
+        sums[0, 0] += members.sum(axis=0, dtype=np.int64)
+        for place, weight in enumerate(weights[1:], 1):
+            sums[0, place] += weight @ members
+        return
+    order = np.argsort(numbers, kind="stable")
+    present, starts = np.unique(numbers[order], return_index=True)
+    if not len(present):
+        return
+    ordered = members[order]
+    sums[present, 0] += np.add.reduceat(ordered.astype(np.int32), starts, axis=0)
+    for place, weight in enumerate(weights[1:], 1):
+        sums[present, place] += np.add.reduceat(ordered * weight[order, None], starts, axis=0)
 
 
 def membership(column: pa.Array, shown: Members, domain: pa.Array) -> np.ndarray:

@@ -124,7 +124,9 @@ def _ask(publication: Publication, table: Path, title: str, sql: str) -> list[Li
             tuple(groups): count for *groups, count in connection.execute(sql).fetchall()
         }
     lines = []
-    for groups, estimate in publication.release.sql(sql).rows:
-        key = tuple(groups.values())
+    answer = publication.release.sql(sql)
+    for row in answer.rows:
+        key = tuple(value for name, value in row.items() if name not in answer.numbers)
+        (estimate,) = (row[name] for name in answer.numbers)
         lines.append(Line(": ".join([title, *map(str, key)]), truths.get(key, 0), estimate))
     return lines

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
@@ -20,12 +21,14 @@ from sfumato.engines.local import LocalEngine
 from sfumato.estimate import DEFAULT_LEVEL
 from sfumato.plan import Chosen
 from sfumato.query import Answer
+from sfumato.query.question import number_columns
 from sfumato.release import Release
 from sfumato.schema import Bins
 from sfumato.values import display, to_json
 
 MOST_CELLS = 12
 LONGEST_RATIO = 12
+EXACT_DIGITS = 4
 
 
 @contextmanager
@@ -52,11 +55,32 @@ def progress_engine(console: Console, *, quiet: bool) -> Iterator[LocalEngine]:
         yield LocalEngine(progress=show)
 
 
-def number(value: Any) -> str:
+@contextmanager
+def progress_of(console: Console, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Shows how many questions are answered, while the terminal is interactive."""
+    if quiet or not console.is_terminal:
+        yield lambda done, total: None
+        return
+    with Progress(TextColumn("asking"), BarColumn(), MofNCompleteColumn(), console=console, transient=True) as bars:
+        task = bars.add_task("asking")
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+def number(value: Any, digits: int = 0) -> str:
     """A number for people: thousands grouped, no more digits than an error bar deserves."""
     if not isinstance(value, float):
         return display(value)
+    if digits:
+        return f"{value:,.{digits}f}"
     return f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:,.1f}"  # noqa: PLR2004
+
+
+def _digits(row: Mapping[str, Any], name: str) -> int:
+    """How many digits a number and its interval need behind the point: two of a standard error below 1."""
+    value, error = row[name], row[number_columns(name)[1]]
+    if error:
+        return max(1 - math.floor(math.log10(error)), 0) if error < 1 else 0
+    return 0 if value is None or value == round(value) else EXACT_DIGITS
 
 
 def show_answer(console: Console, answer: Answer, level: float) -> None:
@@ -64,15 +88,14 @@ def show_answer(console: Console, answer: Answer, level: float) -> None:
     columns, rows = answer.table(level)
     table = Table()
     for name in columns:
-        table.add_column(
-            escape(name), justify="right" if name.startswith(answer.count_name) else "left", overflow="fold"
-        )
+        table.add_column(escape(name), justify="right" if name.startswith(answer.numbers) else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(escape(number(row[name])) for name in columns))
+        digits = {each: _digits(row, name) for name in answer.numbers for each in number_columns(name)}
+        table.add_row(*(escape(number(row[name], digits.get(name, 0))) for name in columns))
     console.print(table)
     if answer.note:
         show_notice(console, answer.note)
-    console.print(f"[dim]{answer.method}; intervals at {level:.0%}, for the counts of the original table[/dim]")
+    console.print(f"[dim]{answer.method}; intervals at {level:.0%}, for the numbers of the original table[/dim]")
 
 
 def answer_json(answer: Answer, level: float) -> dict[str, Any]:

@@ -13,6 +13,10 @@ Codes = npt.NDArray[Any]
 """Numbers of values in the order of their domain, in the narrowest unsigned type."""
 
 Counts = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Numbers = Counts | Floats
+"""Counts, or sums of numbers of the counted records."""
+
 Mask = npt.NDArray[np.bool_]
 
 
@@ -79,11 +83,12 @@ class Holdings:
 class Tally:
     """For the rows that satisfy a predicate on public columns: how many show each symbol, or each member of a set.
 
-    `whole` is the tally of all rows of the release, for the estimators that learn from it.
+    `whole` is the tally of all rows of the release, for the estimators that learn from it. Where a row counts as much
+    as a number in its public columns says, counts and rows are sums of those numbers.
     """
 
-    counts: Counts
-    rows: int
+    counts: Numbers
+    rows: float
     """The number of rows that satisfy the predicate; exact, because public columns are untouched."""
     whole: Tally | None = None
     holdings: Holdings | None = None
@@ -96,18 +101,38 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
-    """An estimate of a count between `least` and `most`, and the variance it has if the count is c.
+class Piece:
+    """Records of which the same is asked: the sum of z * theta[true value], where z comes from their public columns."""
 
-    The variance is `variance_base + variance_slope * c`: linear in the unknown count, which is what lets an interval
-    solve for c instead of plugging an estimate in. None where nothing is known about the error.
+    theta: Floats
+    """One number for each place of the domain."""
+    first: Tally
+    """What the records show, each weighted by its z."""
+    second: Tally
+    """The same, weighted by z²; for a count, where every z is 1, the same object as `first`."""
+    is_positive: bool = False
+    """Whether no z is negative, so that certain bounds are known; a count needs not say so."""
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether what the records add lies between what the smallest and the largest theta would add."""
+        return self.is_positive or self.first is self.second
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """An estimate of a count or a sum between `least` and `most`, and the variance it has if the count is c.
+
+    The bounds are certain; they are infinite where nothing is. The variance is `variance_base + variance_slope * c`:
+    linear in the unknown count, which is what lets an interval solve for c instead of plugging an estimate in. None
+    where nothing is known about the error.
     """
 
     value: float
     variance_base: float | None
     variance_slope: float
-    most: int
-    least: int = 0
+    most: float
+    least: float = 0
     note: str | None = None
     """What to beware of, beside this number."""
 

@@ -98,5 +98,5 @@ def test_any_table_keeps_its_people_and_is_counted_without_bias(
         for (value,), count in slow.counts(lambda row, group=group: row["one"] == group).items()
     }
     rows = release.sql("SELECT one, held, COUNT(*) FROM release GROUP BY one, held").rows
-    found = {(groups["one"], groups["held"]): estimate.value for groups, estimate in rows}
+    found = {(row["one"], row["held"]): row["n"].value for row in rows}
     assert found == pytest.approx(expected, rel=1e-6, abs=1e-5)

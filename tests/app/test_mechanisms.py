@@ -190,7 +190,7 @@ def test_counts_by_group_are_the_unbiased_ones(made: Made, groups: list[str]) ->
 @every_way
 def test_values_of_a_release_add_up_to_its_rows(made: Made) -> None:
     release = Release.open(made.folder)
-    found = {groups["disease"]: estimate.value for groups, estimate in release.sql(GROUPED).rows}
+    found = {row["disease"]: row["n"].value for row in release.sql(GROUPED).rows}
     assert found == pytest.approx(by_value(made.slow), abs=1e-6)
     assert sum(found.values()) == pytest.approx(600)
     assert release.count().value == 600

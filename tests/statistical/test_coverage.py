@@ -201,6 +201,6 @@ def test_estimates_of_releases_are_right_on_average(tmp_path: Path) -> None:
     shown = [estimate * 2 / 3 + 60 / 12 for estimate in estimates]
     assert_other_mean(shown, 24, deviation_of(24, 60, 1) * 2 / 3)
     sql = "SELECT COUNT(*) FROM release WHERE age = 30 AND disease IN ('flu', 'HIV')"
-    parts = [release.sql(sql).rows[0][1].value for release in releases]
+    parts = [release.sql(sql).only().value for release in releases]
     assert_mean(parts, 9, deviation_of(9, 15, 2))
     assert_other_mean(parts, 9 - 3, deviation_of(9, 15, 2))

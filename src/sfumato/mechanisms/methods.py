@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from sfumato.mechanisms.linear import Cells, Linear, total
 from sfumato.mechanisms.operators import Floats, Operator, Places
 from sfumato.mechanisms.reconstruction import closed, entry_counts, iterated, least_squares, shares_from
-from sfumato.tally import Moments, Tally
+from sfumato.tally import Moments, Piece, Tally
 
 DEFAULT = "closed"
 EM_TOLERANCE = 1e-9
@@ -36,6 +37,12 @@ class Method:
     """Whether it also looks at the counts of the whole release."""
     note: str | None = None
     """What to beware of, beside every number."""
+    total: Callable[[Any, Sequence[Piece]], Moments] | None = None
+    """From a design and the pieces of one sum: its estimate, its variance (whatever the sum is) and its certain bounds.
+
+    None where the method only counts."""
+    linear: Callable[[Any], Linear] | None = None
+    """The weights behind `total`, to be computed once for many queries; None where there are none."""
 
 
 class CellDesign(Protocol):
@@ -54,6 +61,14 @@ class CellDesign(Protocol):
 
 def _by_closed_form(design: CellDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
     return closed(design.operator, tally, wanted)
+
+
+def _by_weights(design: CellDesign, pieces: Sequence[Piece]) -> Moments:
+    return total(_linear(design), pieces)
+
+
+def _linear(design: CellDesign) -> Linear:
+    return Cells(design.operator)
 
 
 def _by_iteration(design: CellDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
@@ -76,7 +91,7 @@ def _shares(design: CellDesign, tally: Tally) -> Floats:
     return shares_from(design.operator, entry_counts(design.operator, tally.whole or tally))
 
 
-CLOSED = Method("unbiased count, score interval", NO_ASSUMPTION, _by_closed_form)
+CLOSED = Method("unbiased count, score interval", NO_ASSUMPTION, _by_closed_form, total=_by_weights, linear=_linear)
 EM = Method("iterative Bayes (EM), biased", NO_ASSUMPTION, _by_iteration, note=BIASED)
 CELLS_EM = Method("iterative Bayes (EM) over all cells, biased", SPREAD, _by_iteration, needs_whole=True, note=BIASED)
 CELLS_GLS = Method(

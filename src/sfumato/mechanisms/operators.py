@@ -42,6 +42,8 @@ class Operator:
         sizes = [len(cell.places) for cell in cells]
         self.domain_size = domain_size
         self.sizes = np.array(sizes, dtype=np.int64)
+        self.first: Places = np.cumsum(self.sizes) - self.sizes
+        """The first entry of each cell."""
         self.cells: Places = np.repeat(np.arange(len(cells)), sizes)
         self.places: Places = np.array([place for cell in cells for place in cell.places], dtype=np.int64)
         self.retention: Floats = np.array([float(each) for cell in cells for each in cell.retentions])

@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.errors import QueryError
 from sfumato.mechanisms.operators import Floats, Operator, Places
-from sfumato.tally import Counts, Moments, Tally
+from sfumato.tally import Moments, Numbers, Tally
 
 LARGEST_SYSTEM = 5000
 """Least squares solve as many equations as there are values, which takes their square in memory."""
@@ -28,7 +28,7 @@ def closed(operator: Operator, tally: Tally, wanted: Sequence[Places]) -> list[M
     return [_flat(operator, tally.counts, rows, places) for places in wanted]
 
 
-def _flat(operator: Operator, counts: Counts, rows: Floats, places: Places) -> Moments:
+def _flat(operator: Operator, counts: Numbers, rows: Floats, places: Places) -> Moments:
     """Add up (o - kRq) / p over the cells that hold a wanted value.
 
     A wanted record shows a wanted value with a = p + kq and another one with b = kq, so the variance of a cell is
@@ -42,8 +42,7 @@ def _flat(operator: Operator, counts: Counts, rows: Floats, places: Places) -> M
     hits = operator.by_cell(np.where(entries, counts, 0))
     is_whole, is_part = values == operator.sizes, (values > 0) & (values < operator.sizes)
     certain = int(rows[is_whole].sum())  # every value of these cells is wanted: nothing is estimated
-    first = np.cumsum(operator.sizes) - operator.sizes
-    retention, swap = operator.retention[first][is_part], operator.swap[first][is_part]
+    retention, swap = operator.retention[operator.first][is_part], operator.swap[operator.first][is_part]
     values, hits, rows = values[is_part], hits[is_part], rows[is_part]
     value = float(((hits - values * rows * swap) / retention).sum())
     base, slope = flat_variance(retention, swap, rows, values)
@@ -63,25 +62,29 @@ def flat_variance(retention: Floats, swap: Floats, rows: Floats, values: Floats 
 
 
 def inverse_rows(operator: Operator, wanted: Places) -> Floats:
-    """What a record that shows y adds to the unbiased count of the wanted values, for each y of a single cell.
+    """What a record that shows y adds to the unbiased count of the wanted values, for each y of a single cell."""
+    return unmixed(operator, np.isin(operator.places, wanted).astype(np.float64))
 
-    With s = (sum of o_j / p_j - R) / (sum of 1 / p_j), the inverse is (o_x - s) / p_x. If one value z is never kept,
-    the limit of that is s = o_z, and what the others leave is z's.
+
+def unmixed(operator: Operator, scores: Floats) -> Floats:
+    """What a record that shows an entry adds, so that the mean is the score of its true entry; for each entry.
+
+    A record of x adds w with mean q_x T + p_x w_x, where T is the sum of w over the m entries of its cell. So w_x is
+    (score_x - q_x T) / p_x, and T is m (sum of score_j / p_j) / (sum of 1 / p_j). If one value z is never kept, its
+    score is T / m, and its weight is what the others leave of T. Scores may be an array of several, in its last axis.
     """
     retention = operator.retention
-    is_wanted = np.isin(operator.places, wanted).astype(np.float64)
     never = np.flatnonzero(retention == 0)
     if len(never) == 0:
         inverse = 1 / retention
-        shared = (inverse - 1) / inverse.sum()
-        return np.asarray(is_wanted * inverse - shared * float(is_wanted @ inverse))
+        means = np.add.reduceat(scores * inverse, operator.first, axis=-1) / operator.by_cell(inverse)
+        return np.asarray(scores * inverse - (inverse - 1) * means[..., operator.cells])
     (zero,) = never
     inverse = np.divide(1, retention, out=np.zeros_like(retention), where=retention > 0)
-    # The others: (o_x - o_z) / p_x; z itself: all rows without the others.
-    sign = is_wanted - is_wanted[zero]
-    found = sign * inverse + is_wanted[zero]
-    found[zero] -= float(sign @ inverse)
-    return np.asarray(found)
+    beside = scores - scores[..., zero : zero + 1]
+    found = np.asarray(beside * inverse + scores[..., zero : zero + 1])
+    found[..., zero] -= beside @ inverse
+    return found
 
 
 def _by_inverse(operator: Operator, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
@@ -118,7 +121,7 @@ def _weighted(numbers: Floats, weights: Floats) -> float:
 
 def iterated(  # noqa: PLR0913 - the model, the data, and when to stop
     operator: Operator,
-    counts: Counts,
+    counts: Numbers,
     shares: Floats,
     most_steps: int,
     *,
@@ -141,7 +144,7 @@ def iterated(  # noqa: PLR0913 - the model, the data, and when to stop
     return held
 
 
-def _step(operator: Operator, counts: Counts, shares: Floats, held: Floats) -> Floats:
+def _step(operator: Operator, counts: Numbers, shares: Floats, held: Floats) -> Floats:
     expected = operator.expected(held[operator.places] * shares)
     ratio = np.divide(counts, expected, out=np.zeros(len(expected)), where=expected > 0)
     told = operator.swap * operator.by_cell(ratio)[operator.cells] + operator.retention * ratio
@@ -189,7 +192,7 @@ def least_squares(operator: Operator, tally: Tally, shares: Floats, wanted: Sequ
     return found
 
 
-def _normal_equations(operator: Operator, counts: Counts, shares: Floats, precision: Floats) -> tuple[Floats, Floats]:
+def _normal_equations(operator: Operator, counts: Numbers, shares: Floats, precision: Floats) -> tuple[Floats, Floats]:
     """A'VA and A'Vo for the map A from counts of values to expected entries, cell by cell."""
     information = np.zeros((operator.domain_size, operator.domain_size))
     observed = np.zeros(operator.domain_size)

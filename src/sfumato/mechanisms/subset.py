@@ -27,11 +27,12 @@ from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.histogram import Histogram
 from sfumato.mechanisms.cells import ratio
 from sfumato.mechanisms.exposure import ROUNDING
+from sfumato.mechanisms.linear import Linear, Sets, total
 from sfumato.mechanisms.methods import DEFAULT, NO_ASSUMPTION, Method, first_of
 from sfumato.mechanisms.operators import Floats, Places
 from sfumato.mechanisms.promises import any_prior
 from sfumato.spec import BreachBound, exact
-from sfumato.tally import Codes, Counts, Members, Moments, Replaced, Risk, Tally
+from sfumato.tally import Codes, Counts, Members, Moments, Piece, Replaced, Risk, Tally
 from sfumato.values import Value, values_from_json, values_to_json
 
 NAME = "subset"
@@ -243,31 +244,25 @@ def _estimated(design: Design, tally: Tally, places: Places) -> Moments:
     if values in (0, len(design.domain)):
         known = rows if values else 0
         return Moments(float(known), 0.0, 0.0, known, known)
-    gain = float(design.hold_probability - design.other_probability)
-    members = int(tally.counts[places].sum())
-    value = (members - values * rows * float(design.other_probability)) / gain
-    inside, outside = (_members_variance(design, values, is_wanted) / gain**2 for is_wanted in (True, False))
-    return Moments(value, rows * outside, inside - outside, rows)
+    is_wanted = np.isin(np.arange(len(design.domain)), places)
+    linear, theta = _linear(design), is_wanted.astype(np.float64)
+    spread = linear.spread(theta)
+    inside, outside = float(spread[is_wanted][0]), float(spread[~is_wanted][0])
+    return Moments(linear.weights(theta).of(tally), rows * outside, inside - outside, rows)
 
 
-def _members_variance(design: Design, values: int, is_wanted: bool) -> float:
-    """The variance of the number of wanted members in the set of one record, whose own value is wanted or not.
-
-    Whether the set holds its own value decides how many of the other m - 1 values it holds, d - 1 or d; how many of
-    those are wanted is hypergeometric. The variance is the mean of the two and the variance of their means.
-    """
-    others, hold = len(design.domain) - 1, float(design.hold_probability)
-    marked = values - is_wanted
-    means, spread = [], 0.0
-    for chance, drawn, own in ((hold, design.subset_size - 1, is_wanted), (1 - hold, design.subset_size, False)):
-        share = marked / others
-        means.append(drawn * share + own)
-        correction = (others - drawn) / (others - 1) if others > 1 else 0.0
-        spread += chance * drawn * share * (1 - share) * correction
-    return spread + hold * (1 - hold) * (means[0] - means[1]) ** 2
+def _linear(design: Design) -> Linear:
+    hold, other = float(design.hold_probability), float(design.other_probability)
+    return Sets(len(design.domain), design.subset_size, hold, other)
 
 
-METHODS: Mapping[str, Method] = {DEFAULT: Method("unbiased count, score interval", NO_ASSUMPTION, _by_closed_form)}
+def _by_weights(design: Design, pieces: Sequence[Piece]) -> Moments:
+    return total(_linear(design), pieces)
+
+
+METHODS: Mapping[str, Method] = {
+    DEFAULT: Method("unbiased count, score interval", NO_ASSUMPTION, _by_closed_form, total=_by_weights, linear=_linear)
+}
 default_method = first_of(METHODS)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Protocol
 
@@ -26,7 +26,7 @@ from sfumato.mechanisms.decoys.joint import Joint
 from sfumato.mechanisms.decoys.law import Creation, EvenLaw, Law, group_law
 from sfumato.mechanisms.methods import BIASED, Method
 from sfumato.mechanisms.operators import Floats, Places
-from sfumato.tally import Counts, Mask, Moments, Tally
+from sfumato.tally import Counts, Mask, Moments, Piece, Tally
 
 UNRELIABLE = 0.3
 """A standard error above this part of the estimate makes a number one to leave alone."""
@@ -55,7 +55,7 @@ def _whole(tally: Tally) -> Counts:
     """What all records show."""
     if tally.whole is None:
         raise InternalError("decoys cannot be counted without the counts of the whole release.")
-    return tally.whole.counts
+    return tally.whole.counts.astype(np.int64)
 
 
 def _margins(counts: Floats, sizes: tuple[int, ...]) -> list[Floats]:
@@ -127,7 +127,7 @@ def _estimated(reading: _Reading, parts: Sequence[_Part]) -> Moments:
     axes = _axes(sizes, [part.theta for part in parts])
     if not axes:
         value = sum(float(part.theta.flat[0] * part.first.sum()) for part in parts)
-        return Moments(value, 0.0, 0.0, _ceil(value), math.floor(value))
+        return Moments(value, 0.0, 0.0, value, value)
     joint, reduced = reading.joint(axes), [_reduced(part, sizes, axes) for part in parts]
     found = _moments(reading, joint, reduced)
     if (rare := reading.shown_once(axes)) is not None:
@@ -137,14 +137,16 @@ def _estimated(reading: _Reading, parts: Sequence[_Part]) -> Moments:
     wanted = np.any([part.theta != _usual(part.theta, joint.shares) for part in reduced], axis=0)
     if not joint.is_told[wanted].all():
         return _untold(found.value, parts)
-    rows = float(sum(part.first.sum() for part in parts))
-    likely = min(max(found.value, 0.0), rows)
-    note = _regime(joint, wanted, likely, math.sqrt(max(found.base + found.slope * likely, 0.0)))
-    return Moments(found.value, found.base, found.slope, _ceil(rows), 0, note)
+    least, most = _bounds(parts)
+    likely = min(max(found.value, least), most)
+    note = _regime(joint, wanted, abs(likely), math.sqrt(max(found.base + found.slope * likely, 0.0)))
+    return Moments(found.value, found.base, found.slope, most, least, note)
 
 
-def _ceil(number: float) -> int:
-    return math.ceil(max(number, 0.0))
+def _bounds(parts: Sequence[_Part]) -> tuple[float, float]:
+    """Between what the total lies, whoever holds what, if no z is negative."""
+    ends = [(float(part.theta.min() * part.first.sum()), float(part.theta.max() * part.first.sum())) for part in parts]
+    return sum(least for least, _ in ends), sum(most for _, most in ends)
 
 
 def _axes(sizes: tuple[int, ...], thetas: Sequence[Floats]) -> tuple[int, ...]:
@@ -233,9 +235,10 @@ def _unevenness(design: DecoyDesign, joint: Joint, part: _Part, weights: Floats,
     short, long = np.minimum.outer(arcs, arcs), np.maximum.outer(arcs, arcs)
     overlap = np.maximum(short**2 * (long - short / 3) - (short * long) ** 2, 0.0)
     np.fill_diagonal(overlap, 0.0)
-    held = joint.composition(part.first)
+    rows, square = float(part.first.sum()), max(float(part.second.sum()), 1e-300)
+    held = joint.composition(part.second) * (rows / square)
     expected = np.maximum(shares * total, 1.0)
-    excess = held / expected - float(part.first.sum()) / total
+    excess = held / expected - rows / total
     groups = total / size / math.sqrt(tranches_of(round(total), len(shares), size))
     seats = (weights - weights.mean()) * groups / size
     return float((excess**2 @ overlap) @ seats**2)
@@ -243,10 +246,9 @@ def _unevenness(design: DecoyDesign, joint: Joint, part: _Part, weights: Floats,
 
 def _untold(value: float, parts: Sequence[_Part]) -> Moments:
     """Nothing is known of a value that is in every group but how often it is there."""
-    lows = sum(float(min(part.theta.min() * part.first.sum(), part.theta.max() * part.first.sum())) for part in parts)
-    highs = sum(float(max(part.theta.min() * part.first.sum(), part.theta.max() * part.first.sum())) for part in parts)
+    least, most = _bounds(parts)
     note = "no information: a value is in every decoy group, or always beside the same ones; taken as unrelated"
-    return Moments(value, (highs - lows) ** 2, 0.0, _ceil(highs), math.floor(lows), note)
+    return Moments(value, (most - least) ** 2, 0.0, most, least, note)
 
 
 def _regime(joint: Joint, wanted: Mask, value: float, error: float) -> str:
@@ -272,6 +274,19 @@ def _counted(design: DecoyDesign, tally: Tally, wanted: Sequence[Places], laws: 
     counts, size = tally.counts.astype(np.float64), math.prod(design.sizes)
     reading = _Reading(design, _whole(tally), laws)
     return [_estimated(reading, [_Part(_indicator(places, size), counts, counts)]) for places in wanted]
+
+
+def _totalled(design: DecoyDesign, pieces: Sequence[Piece], laws: Laws) -> Moments:
+    """One estimate for all pieces together."""
+    parts = []
+    for piece in pieces:
+        first = np.asarray(piece.first.counts, dtype=np.float64)
+        second = first if piece.second is piece.first else np.asarray(piece.second.counts, dtype=np.float64)
+        parts.append(_Part(piece.theta, first, second))
+    found = _estimated(_Reading(design, _whole(pieces[0].first), laws), parts)
+    if found.variance_base == 0 or all(piece.has_bounds for piece in pieces):
+        return found
+    return replace(found, least=-math.inf, most=math.inf)
 
 
 def by_closed_form(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
@@ -340,8 +355,20 @@ EVEN = (
     "first the interval is too short"
 )
 
-CLOSED = Method("closed form for decoys, normal interval", EVEN, by_closed_form, needs_whole=True)
-INVERSE = Method("inverse of recomputed decoy groups, normal interval", SHUFFLED, by_inverse, needs_whole=True)
+CLOSED = Method(
+    "closed form for decoys, normal interval",
+    EVEN,
+    by_closed_form,
+    needs_whole=True,
+    total=partial(_totalled, laws=_even),
+)
+INVERSE = Method(
+    "inverse of recomputed decoy groups, normal interval",
+    SHUFFLED,
+    by_inverse,
+    needs_whole=True,
+    total=partial(_totalled, laws=_by_groups),
+)
 SHRUNK = Method(
     "shrunk towards independence (empirical Bayes), biased", SHUFFLED, shrunk, needs_whole=True, note=BIASED
 )

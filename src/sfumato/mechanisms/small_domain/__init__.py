@@ -234,8 +234,7 @@ def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first
     operator = plan.published.operator
     cells = plan.layout.cells_of(codes, slots)
     is_kept, swapped = plan.coins.throw(draws.stream(f"{NAME}/coins"), first_row, cells)
-    first = np.cumsum(operator.sizes) - operator.sizes
-    drawn = operator.places[first[cells] + swapped]
+    drawn = operator.places[operator.first[cells] + swapped]
     return Replaced(np.where(is_kept, codes, drawn).astype(codes.dtype), cells)
 
 

@@ -1,0 +1,139 @@
+"""What SQL may be made of: a list of known constructs.
+
+Everything else is refused, because a question may come from a stranger. Nothing on
+the list reads a file, a setting, a clock or a random number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import sqlglot
+from sqlglot import exp
+
+from sfumato.errors import QueryError
+
+Tree = Any
+"""A node of a parsed query; what its class is called depends on the version of the parser."""
+
+
+def _classes(names: str) -> tuple[type[Any], ...]:
+    """Constructs by their names in sqlglot; one that an older version does not know is left out."""
+    found = (getattr(exp, name, None) for name in names.split())
+    return tuple(each for each in found if each is not None)
+
+
+OPERATORS = _classes(
+    "And Or Not Paren EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ Between In Tuple Like ILike Escape SimilarTo "
+    "RegexpLike Is Null Boolean Literal Neg Add Sub Mul Div IntDiv Mod Pow DPipe Column Identifier Cast TryCast "
+    "DataType DataTypeParam Case If Coalesce Nullif Interval Var"
+)
+FUNCTIONS = _classes(
+    "Abs Ceil Floor Round Trunc Sign Sqrt Cbrt Exp Ln Log Greatest Least Length Lower Upper Trim Substring Left Right "
+    "Concat ConcatWs Replace StrPosition StartsWith EndsWith Contains Reverse RegexpReplace RegexpExtract Levenshtein "
+    "IsNan IsInf Year Month Day Quarter Week WeekOfYear DayOfWeek DayOfWeekIso DayOfMonth DayOfYear Hour Minute Second "
+    "Extract TimestampTrunc DateTrunc DateDiff DateAdd DateSub TsOrDsAdd TimeToStr StrToTime StrToDate "
+    "DateFromParts LastDay Dayname Monthname Date TsOrDsToDate Unicode Chr"
+)
+_NAMED = (
+    "date_part datepart date_trunc contains prefix suffix isnan isinf isfinite isodow isoyear yearweek weekday "
+    "dayname monthname strlen trunc even log2 log10 century decade era epoch julian make_date damerau_levenshtein "
+    "hamming jaccard jaro_similarity jaro_winkler_similarity strip_accents instr position round_even signbit gcd "
+    "lcm date_diff datediff date_sub datesub left right ifnull"
+)
+NAMED = frozenset(_NAMED.split())
+"""Functions that DuckDB knows and the parser takes as they are written."""
+
+AGGREGATES = _classes("Count CountIf Sum Avg")
+"""What can be estimated."""
+
+PUBLIC_AGGREGATES = _classes(
+    "Min Max Median Mode Stddev StddevPop StddevSamp Variance VariancePop VarianceSamp Quantile PercentileCont "
+    "PercentileDisc Corr CovarPop CovarSamp ArgMax ArgMin AnyValue LogicalAnd LogicalOr ApproxDistinct"
+)
+CLAUSES = _classes(
+    "Select From Join Where Group Having Order Ordered Limit Offset Distinct Subquery Table TableAlias Alias Star "
+    "Filter Exists Window WindowSpec RowNumber Rank DenseRank Lag Lead FirstValue LastValue Ntile PercentRank Union "
+    "Intersect Except With CTE"
+)
+"""Besides, what a query of public columns alone may be made of."""
+
+EXPRESSIONS = OPERATORS + FUNCTIONS
+PUBLIC = EXPRESSIONS + AGGREGATES + PUBLIC_AGGREGATES + CLAUSES
+
+READY = "written by us"
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z _]*")
+
+
+def parse(sql: str) -> exp.Select:
+    """Read one SELECT."""
+    try:
+        trees = sqlglot.parse(sql, dialect="duckdb")
+    except (sqlglot.errors.SqlglotError, RecursionError) as error:
+        raise QueryError(f"this is not SQL that can be read: {str(error).splitlines()[0]}") from error
+    if len(trees) != 1 or not isinstance(trees[0], exp.Select) or "\0" in sql:
+        raise QueryError("ask one SELECT, such as SELECT COUNT(*) FROM release WHERE age > 30.")
+    return trees[0]
+
+
+def check(tree: Tree, allowed: tuple[type[Any], ...]) -> None:
+    """Refuse a tree with a construct that is not on the list."""
+    for node in tree.walk():
+        if not _is_known(node, allowed):
+            raise QueryError(
+                f"{sql_of(node)!r} cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and functions "
+                "of texts, numbers and dates."
+            )
+
+
+def ready(sql: str) -> Tree:
+    """SQL that we wrote ourselves, to stand in a tree as it is."""
+    found = exp.Var(this=sql)
+    found.meta[READY] = True
+    return found
+
+
+def _is_known(node: Tree, allowed: tuple[type[Any], ...]) -> bool:
+    if node.meta.get(READY) or isinstance(node, exp.Literal | exp.Identifier):
+        return True
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() in NAMED
+    if not isinstance(node, allowed) or (isinstance(node, exp.DataType) and not _is_known_type(node)):
+        return False
+    return all(_WORD.fullmatch(each) for each in _texts(node.args.values()))
+
+
+def _is_known_type(node: Tree) -> bool:
+    """The name of a type that is no known one would reach DuckDB as it is written, and could be any code."""
+    return isinstance(node.this, exp.DataType.Type) and node.this is not exp.DataType.Type.USERDEFINED
+
+
+def _texts(arguments: Iterable[object]) -> Iterable[str]:
+    """What a node says in plain text, such as the unit of a date: it is written as it is."""
+    return (each for each in arguments if isinstance(each, str) and each)
+
+
+def sql_of(tree: Tree) -> str:
+    """Write a tree for DuckDB, without its comments."""
+    return str(tree.sql("duckdb", comments=False))
+
+
+def conjuncts(expression: Tree) -> Iterable[Tree]:
+    """The parts of a condition that AND joins."""
+    if isinstance(expression, exp.And):
+        yield from conjuncts(expression.this)
+        yield from conjuncts(expression.expression)
+    elif isinstance(expression, exp.Paren) and isinstance(expression.this, exp.And | exp.Paren):
+        yield from conjuncts(expression.this)
+    else:
+        yield expression
+
+
+def unwrapped(expression: Tree) -> Tree:
+    """An expression without the parentheses around it."""
+    while isinstance(expression, exp.Paren):
+        expression = expression.this
+    return expression
