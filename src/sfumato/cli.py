@@ -441,7 +441,7 @@ def query(
     batch: Annotated[
         Path | None,
         typer.Option(
-            "--batch", metavar="FILE", help='Many questions: a .csv with a column sql, or .jsonl of {"sql": ...}.'
+            "--batch", metavar="FILE", help="Many questions: .csv with a column sql, or .jsonl with a key sql."
         ),
     ] = None,
     attach: Annotated[

@@ -125,7 +125,7 @@ def _estimated(reading: _Reading, parts: Sequence[_Part]) -> Moments:
     """Estimate the sum of z theta over all parts, each with a theta over the whole domain."""
     sizes = reading.design.sizes
     axes = _axes(sizes, [part.theta for part in parts])
-    if not axes:
+    if not axes or not any(part.second.any() for part in parts):
         value = sum(float(part.theta.flat[0] * part.first.sum()) for part in parts)
         return Moments(value, 0.0, 0.0, value, value)
     joint, reduced = reading.joint(axes), [_reduced(part, sizes, axes) for part in parts]
