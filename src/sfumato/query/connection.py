@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -100,12 +101,29 @@ def opened(
 ) -> Iterator[Session]:
     """Open a release for one question."""
     tables = {name.lower(): table for name, table in (attached or {}).items()}
-    with connected(folder / manifest.data, manifest.public, limits or Limits()) as connection:
+    with _connection(manifest, folder, limits or Limits()).cursor() as connection:
         for name, table in tables.items():
             connection.register(name, table)
         session = Session(manifest, folder, connection, tables, limits or Limits())
         with _stopping(session):
             yield session
+
+
+_open: dict[tuple[int, Path, str], duckdb.DuckDBPyConnection] = {}
+"""The connections of releases that are still in use: making one takes as long as many a count."""
+
+
+def _connection(manifest: Manifest, folder: Path, limits: Limits) -> duckdb.DuckDBPyConnection:
+    """The connection of a release, made once; each question gets a cursor of its own, with its own tables."""
+    key = (id(manifest), folder, limits.memory)
+    if key not in _open:
+        _open[key] = connected(folder / manifest.data, manifest.public, limits)
+        weakref.finalize(manifest, _closed, key)
+    return _open[key]
+
+
+def _closed(key: tuple[int, Path, str]) -> None:
+    _open.pop(key).close()
 
 
 def connected(data: Path, public: tuple[str, ...], limits: Limits) -> duckdb.DuckDBPyConnection:
