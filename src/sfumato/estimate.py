@@ -7,8 +7,12 @@ from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import NamedTuple
 
+import numpy as np
+
 from sfumato.errors import QueryError
-from sfumato.tally import Moments
+from sfumato.tally import Floats, Moments
+
+Number = float | Floats
 
 DEFAULT_LEVEL = 0.95
 EXACT_METHOD = "exact count"
@@ -51,7 +55,7 @@ class Ratio:
 
         Source: Fieller 1954. With z for the level, solve (a - rb)² <= z² (V_a - 2 r C + r² V_b) for r.
         """
-        squared = _quantile(level) ** 2
+        squared = quantile(level) ** 2
         square = self.denominator**2 - squared * self.denominator_variance
         middle = self.numerator * self.denominator - squared * self.covariance
         rest = self.numerator**2 - squared * self.variance
@@ -125,7 +129,7 @@ class Estimate:
         if low == high and self.standard_error:
             # Every count that fits lies outside the range of a count: say how far off the nearest may be, not that
             # it is certain.
-            nearest, reach = low, _quantile(level) * self.standard_error
+            nearest, reach = low, quantile(level) * self.standard_error
             return self._clipped(Interval(nearest - reach, nearest + reach))
         return Interval(low, high)
 
@@ -135,20 +139,22 @@ class Estimate:
 
 
 def score_interval(moments: Moments, level: float) -> Interval:
-    """Solve (value - c)² <= z² (base + slope c) for c, without regard to the range of a count.
+    """The score interval of one estimate, without regard to the range of a count."""
+    low, high = score_ends(moments.value, moments.variance_base or 0.0, moments.variance_slope, level)
+    return Interval(float(low), float(high))
+
+
+def score_ends(value: Number, base: Number, slope: Number, level: float) -> tuple[Number, Number]:
+    """Solve (value - c)² <= z² (base + slope c) for c; for one estimate, or for an array of them.
 
     Source: Wilson 1927 for one binomial; here for the sum of two.
     """
-    base = moments.variance_base or 0.0
-    squared = _quantile(level) ** 2
-    middle = moments.value + squared * moments.variance_slope / 2
-    if moments.variance_slope == 0:
-        half = math.sqrt(squared * base)  # written apart, because the square of a large sum would swallow it
-    else:
-        discriminant = middle**2 - moments.value**2 + squared * base
-        # A negative discriminant means that no count fits: the variance would be negative wherever the estimate lies.
-        half = math.sqrt(max(0.0, discriminant))
-    return Interval(middle - half, middle + half)
+    squared = quantile(level) ** 2
+    shift = squared * slope / 2
+    # (value + shift)² - value² + z² base, written so that the square of a large sum does not swallow the rest. Below
+    # zero no count fits: the variance would be negative wherever the estimate lies.
+    half = np.sqrt(np.maximum(shift * (2 * value + shift) + squared * base, 0.0))
+    return value + shift - half, value + shift + half
 
 
 def check_level(level: float) -> None:
@@ -157,6 +163,7 @@ def check_level(level: float) -> None:
         raise QueryError(f"the level is {level}, and must lie between 0 and 1, such as 0.95.")
 
 
-def _quantile(level: float) -> float:
+def quantile(level: float) -> float:
+    """How many standard errors an interval of this level reaches to either side."""
     check_level(level)
     return NormalDist().inv_cdf((1 + level) / 2)

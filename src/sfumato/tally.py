@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -141,6 +142,62 @@ class Moments:
         if self.variance_base is None:
             return None
         return max(0.0, self.variance_base + self.variance_slope * count)
+
+
+@dataclass(frozen=True, eq=False)
+class ManyMoments:
+    """The moments of many estimates, as `Moments` has them for one; not-a-number where no variance is known."""
+
+    value: Floats
+    base: Floats
+    slope: Floats
+    most: Floats
+    least: Floats
+    notes: npt.NDArray[np.object_] | None = None
+    """What to beware of, beside each; None where there is nothing."""
+
+    @classmethod
+    def unfilled(cls, size: int) -> ManyMoments:
+        """Room for so many."""
+        value, base, slope, most, least = np.zeros((5, size))
+        return cls(value, base, slope, most, least, np.full(size, None, dtype=np.object_))
+
+    def put(self, places: Counts, found: ManyMoments) -> None:
+        """Fill a part in."""
+        for name in ("value", "base", "slope", "most", "least"):
+            getattr(self, name)[places] = getattr(found, name)
+        if self.notes is not None and found.notes is not None:
+            self.notes[places] = found.notes
+
+    @classmethod
+    def of(cls, moments: Sequence[Moments]) -> ManyMoments:
+        """The moments of estimates that were made one by one."""
+        return cls(
+            np.array([each.value for each in moments], dtype=np.float64),
+            np.array([each.variance_base for each in moments], dtype=np.float64),  # None becomes not-a-number
+            np.array([each.variance_slope for each in moments], dtype=np.float64),
+            np.array([each.most for each in moments], dtype=np.float64),
+            np.array([each.least for each in moments], dtype=np.float64),
+            np.array([each.note for each in moments], dtype=np.object_),
+        )
+
+    @classmethod
+    def exact(cls, counts: Floats) -> ManyMoments:
+        """Counts without error."""
+        nothing = np.zeros(len(counts))
+        return cls(counts, nothing, nothing, counts, counts)
+
+    def one(self, number: int, note: str | None = None) -> Moments:
+        """The moments of one estimate."""
+        base = float(self.base[number])
+        return Moments(
+            float(self.value[number]),
+            None if np.isnan(base) else base,
+            float(self.slope[number]),
+            float(self.most[number]),
+            float(self.least[number]),
+            note,
+        )
 
 
 @dataclass(frozen=True, slots=True)

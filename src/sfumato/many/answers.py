@@ -5,71 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import NormalDist
 from typing import overload
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.estimate import DEFAULT_LEVEL, Estimate, check_level
-from sfumato.tally import Floats, Mask, Moments
-
-
-@dataclass(frozen=True, eq=False)
-class ManyMoments:
-    """The moments of many estimates, as `Moments` has them for one; not-a-number where no variance is known."""
-
-    value: Floats
-    base: Floats
-    slope: Floats
-    most: Floats
-    least: Floats
-    notes: npt.NDArray[np.object_] | None = None
-    """What to beware of, beside each; None where there is nothing."""
-
-    @classmethod
-    def unfilled(cls, size: int) -> ManyMoments:
-        """Room for so many."""
-        value, base, slope, most, least = np.zeros((5, size))
-        return cls(value, base, slope, most, least, np.full(size, None, dtype=np.object_))
-
-    def put(self, places: npt.NDArray[np.int64], found: ManyMoments) -> None:
-        """Fill a part in."""
-        for name in ("value", "base", "slope", "most", "least"):
-            getattr(self, name)[places] = getattr(found, name)
-        if self.notes is not None and found.notes is not None:
-            self.notes[places] = found.notes
-
-    @classmethod
-    def of(cls, moments: Sequence[Moments]) -> ManyMoments:
-        """The moments of estimates that were made one by one."""
-        return cls(
-            np.array([each.value for each in moments], dtype=np.float64),
-            np.array([each.variance_base for each in moments], dtype=np.float64),  # None becomes not-a-number
-            np.array([each.variance_slope for each in moments], dtype=np.float64),
-            np.array([each.most for each in moments], dtype=np.float64),
-            np.array([each.least for each in moments], dtype=np.float64),
-            np.array([each.note for each in moments], dtype=np.object_),
-        )
-
-    @classmethod
-    def exact(cls, counts: Floats) -> ManyMoments:
-        """Counts without error."""
-        nothing = np.zeros(len(counts))
-        return cls(counts, nothing, nothing, counts, counts)
-
-    def one(self, number: int, note: str | None) -> Moments:
-        """The moments of one estimate."""
-        base = float(self.base[number])
-        return Moments(
-            float(self.value[number]),
-            None if np.isnan(base) else base,
-            float(self.slope[number]),
-            float(self.most[number]),
-            float(self.least[number]),
-            note,
-        )
+from sfumato.estimate import DEFAULT_LEVEL, Estimate, quantile, score_ends
+from sfumato.tally import Floats, ManyMoments, Mask
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,14 +86,10 @@ def standard_errors(moments: ManyMoments) -> Floats:
 
 def intervals(moments: ManyMoments, level: float) -> tuple[Floats, Floats]:
     """The score intervals of all estimates, within the ranges that counts can have; as `Estimate.interval` for one."""
-    check_level(level)
-    normal = NormalDist().inv_cdf((1 + level) / 2)
-    squared = normal**2
-    middle = moments.value + squared * moments.slope / 2
-    half = np.sqrt(np.maximum(middle**2 - moments.value**2 + squared * moments.base, 0.0))
-    low, high = (np.clip(end, moments.least, moments.most) for end in (middle - half, middle + half))
+    ends = score_ends(moments.value, moments.base, moments.slope, level)
+    low, high = (np.clip(end, moments.least, moments.most) for end in ends)
     errors = standard_errors(moments)
     # Every count that fits lies outside the range of a count: say how far off the nearest may be.
-    is_stuck, reach = (low == high) & (errors > 0), normal * errors
+    is_stuck, reach = (low == high) & (errors > 0), quantile(level) * errors
     stuck_low, stuck_high = (np.clip(end, moments.least, moments.most) for end in (low - reach, low + reach))
     return np.where(is_stuck, stuck_low, low), np.where(is_stuck, stuck_high, high)

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from sfumato.manifest import Manifest
 from sfumato.many import bitmaps, cubes, dealt
-from sfumato.many.answers import Estimates, ManyMoments
+from sfumato.many.answers import Estimates
 from sfumato.many.asked import Asked, taken_apart
 from sfumato.many.blocks import BLOCK_ROWS, Block, blocks, schema_of, shown_size
 from sfumato.many.estimates import estimator
@@ -24,7 +24,7 @@ from sfumato.many.questions import CountQuery
 from sfumato.mechanisms.methods import Method
 from sfumato.mechanisms.operators import Places
 from sfumato.query import method_of
-from sfumato.tally import Buckets, Counts, Members, Tally
+from sfumato.tally import Buckets, Counts, ManyMoments, Members, Tally
 
 MOST_COUNTS = 1 << 26
 """Combinations times symbols that are tallied in one reading; more take several readings."""

@@ -17,14 +17,13 @@ import pyarrow as pa
 from sfumato.errors import ReleaseFormatError
 from sfumato.manifest import Manifest
 from sfumato.many import bitmaps, cubes
-from sfumato.many.answers import ManyMoments
 from sfumato.many.asked import Asked
 from sfumato.many.blocks import Block, blocks
 from sfumato.mechanisms.buckets import estimation
 from sfumato.mechanisms.methods import Method
 from sfumato.mechanisms.operators import Places
 from sfumato.query import read_holdings
-from sfumato.tally import Codes, Counts, Floats, Holdings, Tally
+from sfumato.tally import Codes, Counts, Floats, Holdings, ManyMoments, Tally
 
 
 def estimated(asked: Asked, manifest: Manifest, folder: Path, schema: pa.Schema, method: Method) -> ManyMoments:

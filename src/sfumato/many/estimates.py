@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.many.answers import ManyMoments
 from sfumato.mechanisms.linear import Cells, Sets
 from sfumato.mechanisms.methods import Method
 from sfumato.mechanisms.operators import Operator, Places
-from sfumato.mechanisms.reconstruction import COMPOSITION_STEPS, flat_variance, unmixed
-from sfumato.tally import Counts, Floats, Tally
+from sfumato.mechanisms.reconstruction import COMPOSITION_STEPS, flat_counts, inverse_counts
+from sfumato.tally import Counts, Floats, ManyMoments, Tally
 
 Estimator = Callable[[Counts, Counts, Places], ManyMoments]
 """From the counts of each condition (a row each), the numbers of their records, and wanted places."""
@@ -27,7 +26,7 @@ def estimator(method: Method, design: Any, whole: Tally | None) -> Estimator:
     if isinstance(linear, Sets):
         return lambda counts, rows, places: _sets(linear, counts, rows, places)
     if isinstance(linear, Cells) and linear.operator.is_flat:
-        return lambda counts, rows, places: _flat(linear.operator, counts, places)
+        return lambda counts, rows, places: flat_counts(linear.operator, counts, places)
     if isinstance(linear, Cells) and len(linear.operator.sizes) == 1:
         return lambda counts, rows, places: _inverse(linear.operator, counts, rows, places)
     return lambda counts, rows, places: _one_by_one(method, design, whole, counts, rows, places)
@@ -38,33 +37,6 @@ def _one_by_one(  # noqa: PLR0913, PLR0917 - the method with all that it looks a
 ) -> ManyMoments:
     tallies = [Tally(mine, int(number), whole) for mine, number in zip(counts, rows, strict=True)]
     return ManyMoments.of([moments for tally in tallies for moments in method.reconstruct(design, tally, [places])])
-
-
-def _flat(operator: Operator, counts: Counts, places: Places) -> ManyMoments:
-    """Add up (o - kRq) / p over the cells that hold a wanted value; rows of cells that are wanted whole are certain."""
-    entries = np.isin(operator.places, places)
-    values = operator.by_cell(entries)
-    is_whole, is_part = values == operator.sizes, (values > 0) & (values < operator.sizes)
-    cells = np.flatnonzero(is_whole | is_part)
-    # Only the cells that hold a wanted value matter.
-    chosen = np.flatnonzero(np.isin(operator.cells, cells))
-    starts = np.searchsorted(operator.cells[chosen], cells)
-    mine = np.ascontiguousarray(counts[:, chosen])
-    rows = np.add.reduceat(mine, starts, axis=1).astype(np.float64)
-    hits = np.add.reduceat(np.where(entries[chosen], mine, 0), starts, axis=1).astype(np.float64)
-    certain = rows[:, is_whole[cells]].sum(axis=1)
-    part = is_part[cells]
-    first = operator.first[cells][part]
-    retention, swap, values = operator.retention[first], operator.swap[first], values[cells][part]
-    rows, hits = np.ascontiguousarray(rows[:, part]), np.ascontiguousarray(hits[:, part])
-    value = ((hits - values * rows * swap) / retention).sum(axis=1)
-    base, slope = flat_variance(retention, swap, rows, values)
-    possible = rows.sum(axis=1)
-    spread = rows / np.maximum(possible, 1.0)[:, np.newaxis]
-    total_slope = (slope * spread).sum(axis=1)
-    return ManyMoments(
-        certain + value, base.sum(axis=1) - total_slope * certain, total_slope, certain + possible, certain
-    )
 
 
 def _sets(linear: Sets, counts: Counts, rows: Counts, places: Places) -> ManyMoments:
@@ -81,21 +53,7 @@ def _sets(linear: Sets, counts: Counts, rows: Counts, places: Places) -> ManyMom
 
 def _inverse(operator: Operator, counts: Counts, rows: Counts, places: Places) -> ManyMoments:
     """One cell in which values have coins of their own: the variance depends on what all records hold."""
-    is_wanted = np.isin(operator.places, places)
-    weights = unmixed(operator, is_wanted.astype(np.float64))
-    squares = weights**2
-    variance = (operator.swap * squares.sum() + operator.retention * squares) - is_wanted
-    held = composition(operator, counts)
-    wanted, other = (_weighted(variance[part], held[:, part]) for part in (is_wanted, ~is_wanted))
-    all_rows = rows.astype(np.float64)
-    return ManyMoments(counts @ weights, all_rows * other, wanted - other, all_rows, np.zeros(len(rows)))
-
-
-def _weighted(numbers: Floats, weights: Floats) -> Floats:
-    """The mean of numbers under each row of weights."""
-    totals = weights.sum(axis=1)
-    means = weights @ numbers / np.where(totals > 0, totals, 1.0)
-    return np.where(totals > 0, means, numbers.mean())
+    return inverse_counts(operator, counts, rows.astype(np.float64), composition(operator, counts), places)
 
 
 def composition(operator: Operator, counts: Counts) -> Floats:

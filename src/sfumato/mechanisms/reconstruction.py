@@ -6,12 +6,14 @@ Notation: p = retention, q = swap probability, R = rows, o = hits, k = wanted va
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.errors import QueryError
 from sfumato.mechanisms.operators import Floats, Operator, Places
-from sfumato.tally import Moments, Numbers, Tally
+from sfumato.tally import ManyMoments, Moments, Numbers, Tally
 
 LARGEST_SYSTEM = 5000
 """Least squares solve as many equations as there are values, which takes their square in memory."""
@@ -24,32 +26,44 @@ def closed(operator: Operator, tally: Tally, wanted: Sequence[Places]) -> list[M
     """Estimate without bias how many of the tallied records hold a value of each set of wanted places."""
     if not operator.is_flat:
         return _by_inverse(operator, tally, wanted)
-    rows = operator.by_cell(tally.counts)
-    return [_flat(operator, tally.counts, rows, places) for places in wanted]
+    counts: Numbers = tally.counts.reshape(1, -1)
+    return [flat_counts(operator, counts, places).one(0) for places in wanted]
 
 
-def _flat(operator: Operator, counts: Numbers, rows: Floats, places: Places) -> Moments:
-    """Add up (o - kRq) / p over the cells that hold a wanted value.
+def flat_counts(operator: Operator, counts: Numbers, places: Places) -> ManyMoments:
+    """Add up (o - kRq) / p over the cells that hold a wanted value, for each row of counts.
 
     A wanted record shows a wanted value with a = p + kq and another one with b = kq, so the variance of a cell is
     [c a(1-a) + (R-c) b(1-b)] / p². How the wanted records are spread over the cells is not known: they are taken to be
-    spread as all rows are.
+    spread as all rows are. Cells of which every value is wanted are certain.
     """
     is_wanted = np.zeros(operator.domain_size, dtype=np.bool_)
     is_wanted[places] = True
     entries = is_wanted[operator.places]
     values = operator.by_cell(entries)
-    hits = operator.by_cell(np.where(entries, counts, 0))
-    is_whole, is_part = values == operator.sizes, (values > 0) & (values < operator.sizes)
-    certain = int(rows[is_whole].sum())  # every value of these cells is wanted: nothing is estimated
-    retention, swap = operator.retention[operator.first][is_part], operator.swap[operator.first][is_part]
-    values, hits, rows = values[is_part], hits[is_part], rows[is_part]
-    value = float(((hits - values * rows * swap) / retention).sum())
+    cells = np.flatnonzero(values)  # the others add nothing
+    chosen = np.flatnonzero(values[operator.cells])
+    starts = np.searchsorted(operator.cells[chosen], cells)
+    mine = np.ascontiguousarray(counts[:, chosen])
+    rows, hits = (_by_cell(each, starts) for each in (mine, np.where(entries[chosen], mine, 0)))
+    part = values[cells] < operator.sizes[cells]
+    certain = rows[:, ~part].sum(axis=1)
+    first = operator.first[cells][part]
+    retention, swap, values = operator.retention[first], operator.swap[first], values[cells][part]
+    rows, hits = rows[:, part], hits[:, part]
+    value = ((hits - values * rows * swap) / retention).sum(axis=1)
     base, slope = flat_variance(retention, swap, rows, values)
-    spread = rows / max(float(rows.sum()), 1.0)
-    total_slope = float((slope * spread).sum())
-    possible = certain + int(rows.sum())
-    return Moments(certain + value, float(base.sum()) - total_slope * certain, total_slope, possible, certain)
+    possible = rows.sum(axis=1)
+    total_slope = (slope * rows / np.maximum(possible, 1.0)[:, np.newaxis]).sum(axis=1)
+    base = base.sum(axis=1) - total_slope * certain
+    return ManyMoments(certain + value, base, total_slope, certain + possible, certain)
+
+
+def _by_cell(counts: npt.NDArray[Any], starts: Places) -> Floats:
+    """Add up each row of counts over stretches that begin at `starts`."""
+    if not len(starts):
+        return np.zeros((len(counts), 0))
+    return np.add.reduceat(counts, starts, axis=1).astype(np.float64)
 
 
 def flat_variance(retention: Floats, swap: Floats, rows: Floats, values: Floats | int) -> tuple[Floats, Floats]:
@@ -100,20 +114,30 @@ def _inverse(operator: Operator, tally: Tally, composition: Floats, places: Plac
     if len(places) in (0, operator.domain_size):
         known = tally.rows if len(places) else 0
         return Moments(float(known), 0.0, 0.0, known, known)
-    weights = inverse_rows(operator, places)
+    counts, rows = tally.counts.reshape(1, -1), np.array([tally.rows], dtype=np.float64)
+    return inverse_counts(operator, counts, rows, composition[np.newaxis], places).one(0)
+
+
+def inverse_counts(
+    operator: Operator, counts: Numbers, rows: Floats, compositions: Floats, places: Places
+) -> ManyMoments:
+    """Estimate by the inverse of a single cell, for each row of counts; `compositions` says what its records hold.
+
+    A record of x adds weights whose mean is 1 if x is wanted and 0 if not: its variance is E[w²] less that mean.
+    """
     is_wanted = np.isin(operator.places, places)
-    # A record of x adds weights whose mean is 1 if x is wanted and 0 if not: its variance is E[w²] less that mean.
+    weights = unmixed(operator, is_wanted.astype(np.float64))
     squares = weights**2
     variance = (operator.swap * squares.sum() + operator.retention * squares) - is_wanted
-    wanted_variance = _weighted(variance[is_wanted], composition[is_wanted])
-    other_variance = _weighted(variance[~is_wanted], composition[~is_wanted])
-    base, slope = tally.rows * other_variance, wanted_variance - other_variance
-    return Moments(float(weights @ tally.counts), base, slope, tally.rows)
+    wanted, other = (_weighted(variance[part], compositions[:, part]) for part in (is_wanted, ~is_wanted))
+    return ManyMoments(counts @ weights, rows * other, wanted - other, rows, np.zeros(len(rows)))
 
 
-def _weighted(numbers: Floats, weights: Floats) -> float:
-    total = float(weights.sum())
-    return float(weights @ numbers) / total if total > 0 else float(numbers.mean())
+def _weighted(numbers: Floats, weights: Floats) -> Floats:
+    """The mean of numbers under each row of weights."""
+    totals = weights.sum(axis=1)
+    means = weights @ numbers / np.where(totals > 0, totals, 1.0)
+    return np.where(totals > 0, means, numbers.mean())
 
 
 # ------------------------------------------------------------------------------------------------------ iterative Bayes
