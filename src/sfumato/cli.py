@@ -456,6 +456,13 @@ def query(
     simultaneous: Annotated[
         bool, typer.Option("--simultaneous", help="Widen the intervals so that all of them hold together.")
     ] = False,
+    consistent: Annotated[
+        bool, typer.Option("--consistent", help="Also give counts that are not negative and add up.")
+    ] = False,
+    totals: Annotated[
+        list[Path],
+        typer.Option("--totals", metavar="FILE", help="A CSV of known totals that counts shall add up to. Repeatable."),
+    ] = [],  # noqa: B006 - typer copies it
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", help="Stop a question that takes longer.")
     ] = DEFAULT_SECONDS,
@@ -464,6 +471,8 @@ def query(
     """Ask a release a question in SQL; every number comes with a standard error and an interval."""
     if (sql is None) == (batch is None):
         raise QueryError("ask one question in SQL, or many with --batch FILE; one of the two.")
+    if batch is not None and (consistent or totals):
+        raise QueryError("--consistent and --totals are for one question; ask it alone, without --batch.")
     tables, opened = parse_attachments(attach), Release.open(release)
     if batch is not None:
         with render.progress_of(err, quiet=as_json) as progress:
@@ -477,7 +486,15 @@ def query(
             )
         _print_batch(answers, level, as_json=as_json)
         return
-    answer = opened.sql(str(sql), method=method, attach=tables, simultaneous=simultaneous, timeout=timeout)
+    answer = opened.sql(
+        str(sql),
+        method=method,
+        attach=tables,
+        simultaneous=simultaneous,
+        consistent=consistent,
+        totals=totals,
+        timeout=timeout,
+    )
     if as_json:
         _print_json(render.answer_json(answer, level))
     else:

@@ -57,8 +57,9 @@ right only if values and public columns are unrelated within buckets; `sfumato q
 {sql}"""
 
 _BY_DECOYS = """\
-With any SQL tool, compare how often the value is shown by the selected records with how often it is shown by all. In
-DuckDB, with a condition on the other columns in place of `true`:
+With any SQL tool, compare how often the value is shown by the selected records with how often it is shown by all. This
+takes all other values to leak alike into it; `sfumato query` fits that better. In DuckDB, for {column}, with a
+condition on the public columns in place of `true`:
 
 {sql}"""
 
@@ -92,7 +93,7 @@ def _by_weights(manifest: Manifest, example: Value) -> str:
     if isinstance(manifest.observation, Buckets):
         return _BY_BUCKETS.format(sql=_indented(_bucket_sql(manifest, example)))
     if manifest.mechanism_name == decoys.NAME:
-        return _BY_DECOYS.format(sql=_indented(_decoy_sql(manifest, example)))
+        return _BY_DECOYS.format(column=_listed(manifest.sensitive[:1]), sql=_indented(_decoy_sql(manifest, example)))
     if not manifest.has_weights:
         return _BY_SFUMATO
     return _BY_WEIGHTS.format(sql=_indented(_sql(manifest, example)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import shutil
+import stat
+import struct
 import tempfile
 import weakref
 import zipfile
@@ -21,8 +23,9 @@ from sfumato.errors import QueryError, ReleaseFormatError, SfumatoError
 from sfumato.estimate import Estimate
 from sfumato.manifest import KNOWN_FILES, MANIFEST, Manifest, read_manifest
 from sfumato.many import CountQuery, Estimates, count_many
-from sfumato.query import DEFAULT_MEMORY, DEFAULT_SECONDS, Answer, Asker, Limits, attached, record_weights
+from sfumato.query import DEFAULT_MEMORY, DEFAULT_SECONDS, Answer, Asker, Limits, adjusting, attached, record_weights
 from sfumato.schema import Bins
+from sfumato.sizes import check_inside, check_sizes
 from sfumato.sql import TABLE, quoted
 from sfumato.values import Value
 
@@ -58,7 +61,7 @@ class Release:
         """The number of records."""
         try:
             return int(pq.read_metadata(self.folder / self.manifest.data).num_rows)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise ReleaseFormatError(
                 f"{self.manifest.data} cannot be read; get the release again from its publisher."
             ) from error
@@ -94,35 +97,51 @@ class Release:
         """Estimate which part of the records that satisfy `where` also satisfies a condition."""
         return self._number(f"COUNT(*) FILTER (WHERE {condition}) / COUNT(*)", where, method)
 
-    def crosstab(self, *columns: str, where: str | None = None, method: str | None = None) -> Answer:
-        """Count the records of every combination of columns, or of SQL expressions, public or sensitive."""
+    def crosstab(
+        self,
+        *columns: str,
+        where: str | None = None,
+        method: str | None = None,
+        consistent: bool = False,
+        totals: Sequence[Any] = (),
+    ) -> Answer:
+        """Count the records of every combination of columns, or of SQL expressions, public or sensitive.
+
+        `consistent` and `totals` are those of `sql`.
+        """
         if not columns:
             raise QueryError("name the columns of the table, such as crosstab('sex', 'disease').")
         listed = ", ".join(columns)
-        return self.sql(f"SELECT {listed}, COUNT(*) AS n FROM {TABLE}{_where(where)} GROUP BY {listed}", method=method)
+        sql = f"SELECT {listed}, COUNT(*) AS n FROM {TABLE}{_where(where)} GROUP BY {listed}"
+        return self.sql(sql, method=method, consistent=consistent, totals=totals)
 
-    def histogram(
+    def histogram(  # noqa: PLR0913 - everything but the column has a default
         self,
         column: str,
         *,
         edges: Sequence[float] | None = None,
         where: str | None = None,
         method: str | None = None,
+        consistent: bool = False,
+        totals: Sequence[Any] = (),
     ) -> Answer:
-        """Count the records of each value of a column; with edges, those of each range `[a,b)` of a number."""
+        """Count the records of each value of a column; with edges, those of each range `[a,b)` of a number.
+
+        `consistent` and `totals` are those of `sql`; with edges, totals name the ranges.
+        """
         name = quoted(column)
         if edges is None:
             sql = f"SELECT {name}, COUNT(*) AS n FROM {TABLE}{_where(where)} GROUP BY {name}"
-            return self.sql(sql, method=method)
+            return self.sql(sql, method=method, consistent=consistent, totals=totals)
         bins = Bins.of(list(edges))
         pairs = zip(bins.labels, itertools.pairwise(bins.edges), strict=True)
         signs = ["<"] * (len(bins.labels) - 1) + ["<="]
         cases = [
-            f"WHEN {name} >= {low} AND {name} {sign} {high} THEN {number}"
-            for number, ((_, (low, high)), sign) in enumerate(zip(pairs, signs, strict=True))
+            f"WHEN {name} >= {low} AND {name} {sign} {high} THEN '{label}'"
+            for (label, (low, high)), sign in zip(pairs, signs, strict=True)
         ]
-        sql = f"SELECT CASE {' '.join(cases)} END AS number, COUNT(*) AS n FROM {TABLE}{_where(where)} GROUP BY 1"
-        return _labelled(self.sql(sql, method=method), column, bins.labels)
+        sql = f"SELECT CASE {' '.join(cases)} END AS {name}, COUNT(*) AS n FROM {TABLE}{_where(where)} GROUP BY 1"
+        return _in_order(self.sql(sql, method=method, consistent=consistent, totals=totals), column, bins.labels)
 
     def sql(  # noqa: PLR0913 - everything but the query has a default
         self,
@@ -131,17 +150,26 @@ class Release:
         method: str | None = None,
         attach: Mapping[str, Any] | None = None,
         simultaneous: bool = False,
+        consistent: bool = False,
+        totals: Sequence[Any] = (),
         timeout: float = DEFAULT_SECONDS,
         memory: str = DEFAULT_MEMORY,
     ) -> Answer:
         """Answer a SELECT about `release`: every number that depends on the sensitive column comes with its error.
 
         `attach` names tables of your own (files, frames, Arrow tables) that the query may join. With `simultaneous`,
-        all intervals of the answer hold together at their level.
+        all intervals of the answer hold together at their level. With `consistent`, each COUNT(*) gets a column
+        beside it without negative numbers, which adds up to what is known exactly; with `totals` (CSV files or frames
+        of columns of the answer and `total`) it also adds up to them.
         """
-        tables = {name: attached(name, table) for name, table in (attach or {}).items()}
-        limits = Limits(timeout, memory)
-        return self._asker(method=method, attached=tables, limits=limits, is_simultaneous=simultaneous).ask(query)
+        asker = self._asker(
+            method=method,
+            attached={name: attached(name, table) for name, table in (attach or {}).items()},
+            limits=Limits(timeout, memory),
+            is_simultaneous=simultaneous,
+            adjusting=adjusting(consistent=consistent, totals=totals),
+        )
+        return asker.ask(query)
 
     def ask_many(  # noqa: PLR0913 - everything but the questions has a default
         self,
@@ -185,20 +213,20 @@ def _where(condition: str | None) -> str:
     return "" if condition is None else f" WHERE ({condition})"
 
 
-def _labelled(answer: Answer, column: str, labels: Sequence[str]) -> Answer:
-    """An answer whose groups are numbers of ranges, with the ranges instead, in their order."""
-    ordered = sorted(answer.rows, key=lambda row: len(labels) if row["number"] is None else int(row["number"]))
-    rows = tuple(
-        {column: None if row["number"] is None else labels[int(row["number"])], "n": row["n"]} for row in ordered
-    )
-    return replace(answer, names=(column, "n"), rows=rows)
+def _in_order(answer: Answer, column: str, labels: Sequence[str]) -> Answer:
+    """An answer whose groups are ranges, with the rows in the order of the ranges; what is in none comes last."""
+    places = {label: place for place, label in enumerate(labels)}
+    return replace(answer, rows=tuple(sorted(answer.rows, key=lambda row: places.get(row[column], len(labels)))))
 
 
 def _read(folder: Path) -> Manifest:
+    check_inside(folder, MANIFEST)
     manifest = read_manifest(folder)
     for name in manifest.files:
+        check_inside(folder, name)
         if not (folder / name).is_file():
             raise ReleaseFormatError(f"the release lacks {name}; get it again from its publisher.")
+    check_sizes(folder, manifest)
     return manifest
 
 
@@ -206,14 +234,25 @@ def unpack(path: Path, folder: Path) -> None:
     """Unpack the .zip of a release: the known files, stored as they are, so that nothing can swell or escape."""
     try:
         with zipfile.ZipFile(path) as archive:
-            for entry in archive.infolist():
-                if entry.filename not in (MANIFEST, *KNOWN_FILES) or entry.compress_type != zipfile.ZIP_STORED:
-                    raise ReleaseFormatError(
-                        f"{path.name!r} holds what no release holds; get it again from its publisher."
-                    )
+            entries = archive.infolist()
+            names = [entry.filename for entry in entries]
+            # Entries may overlap, and so be larger together than what they are in.
+            is_larger = sum(entry.file_size for entry in entries) > path.stat().st_size
+            if is_larger or len(set(names)) < len(names) or not all(map(_is_plain, entries)):
+                raise ReleaseFormatError(f"{path.name!r} holds what no release holds; get it again from its publisher.")
+            for entry in entries:
                 archive.extract(entry, folder)
-    except (OSError, EOFError, RuntimeError, zipfile.BadZipFile) as error:
+    except ReleaseFormatError:
+        raise
+    except (OSError, EOFError, RuntimeError, ValueError, OverflowError, struct.error, zipfile.BadZipFile) as error:
         raise ReleaseFormatError(f"{path.name!r} is not the directory or .zip of a release.") from error
+
+
+def _is_plain(entry: zipfile.ZipInfo) -> bool:
+    """Whether an entry is a file that some release has, as it is; links are marked in the upper half of the rights."""
+    is_stored = entry.compress_type == zipfile.ZIP_STORED and entry.file_size == entry.compress_size
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    return entry.filename in (MANIFEST, *KNOWN_FILES) and is_stored and kind in (0, stat.S_IFREG)
 
 
 def pack(folder: Path, path: Path) -> None:

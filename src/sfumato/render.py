@@ -90,12 +90,14 @@ def show_answer(console: Console, answer: Answer, level: float) -> None:
     for name in columns:
         table.add_column(escape(name), justify="right" if name.startswith(answer.numbers) else "left", overflow="fold")
     for row in rows:
-        digits = {each: _digits(row, name) for name in answer.numbers for each in number_columns(name)}
+        digits = {each: _digits(row, name) for name in answer.numbers for each in answer.columns_of(name)}
         table.add_row(*(escape(number(row[name], digits.get(name, 0))) for name in columns))
     console.print(table)
     if answer.note:
         show_notice(console, answer.note)
     console.print(f"[dim]{answer.method}; intervals at {level:.0%}, for the numbers of the original table[/dim]")
+    if answer.adjustment:
+        console.print(f"[dim]{escape(', '.join(answer.adjusted.values()))}: {answer.adjustment}[/dim]")
 
 
 def answer_json(answer: Answer, level: float) -> dict[str, Any]:
@@ -107,6 +109,7 @@ def answer_json(answer: Answer, level: float) -> dict[str, Any]:
         "method": answer.method,
         "assumption": answer.assumption,
         "level": level,
+        **({"adjustment": answer.adjustment} if answer.adjustment else {}),
         **({"note": answer.note} if answer.note else {}),
     }
 

@@ -16,6 +16,7 @@ MOST_DEVIATION = 8
 """With a variance of at least 100, Bernstein's inequality puts a deviation of 8 below 1e-10."""
 
 LARGEST_TRANSITION = 2000
+CHANCE = 1e-9
 
 
 def check_promise(shown: Mapping[str, Sequence[int]], ours: Mapping[str, Any]) -> Check:
@@ -53,6 +54,8 @@ def check_draws(connection: Connection, written: Mapping[str, Any]) -> Check:
         shown = shown_counts(connection, alone, WHOLE).get(None, {}).get(0, np.zeros(len(held)))
         if (shown[held == 0] > 0).any():
             return Check("draws", False, "a value is published that no record of the original holds.")
+        if _is_too_close(held, shown, size):
+            return Check("draws", False, "the published counts are nearer to the original's than decoys can be.")
         worst = max(worst, _deviation(held, shown, size))
         rows, agreement = _agreement(connection, alone, len(held), size)
         matched, worst = max(matched, rows), max(worst, agreement)
@@ -67,6 +70,21 @@ def _deviation(held: Numbers, shown: Numbers, size: int) -> float:
     variance = held * (1 - 1 / size)
     known = variance >= SMALLEST_VARIANCE
     return float((np.abs(shown - held)[known] / np.sqrt(variance[known])).max(initial=0.0))
+
+
+def _is_too_close(held: Numbers, shown: Numbers, size: int) -> bool:
+    """Whether all counts agree so well that nothing can have been drawn, as in a release of the true values.
+
+    The sum of squared deviations is about chi-square; Chernoff's bound for its lower tail, with half a record of
+    rounding for each count.
+    """
+    variance = held * (1 - 1 / size)
+    known = variance >= SMALLEST_VARIANCE
+    freedom = int(known.sum()) - 1
+    if freedom < 1:
+        return False
+    ratio = float(((np.abs(shown - held)[known] + 0.5) ** 2 / variance[known]).sum()) / freedom
+    return ratio < 1 and freedom / 2 * (math.log(ratio) + 1 - ratio) < math.log(CHANCE)
 
 
 def _agreement(connection: Connection, alone: Mapping[str, Any], values: int, size: int) -> tuple[int, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +33,10 @@ class Answer:
     """How many numbers were estimated, before rows were chosen among."""
     is_simultaneous: bool = False
     """Whether the intervals shall hold together."""
+    adjusted: Mapping[str, str] = field(default_factory=dict)
+    """For each number that was also made consistent or calibrated, the column of the rows that holds the other one."""
+    adjustment: str | None = None
+    """How that was done."""
 
     def level_of_each(self, level: float) -> float:
         """The level of each interval so that all hold together at a level: Bonferroni's, however they depend."""
@@ -40,15 +44,22 @@ class Answer:
         return 1 - (1 - level) / max(self.estimated, 1) if self.is_simultaneous else level
 
     def table(self, level: float = DEFAULT_LEVEL) -> tuple[list[str], list[dict[str, Any]]]:
-        """Column names and rows with `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say."""
+        """Column names and rows with `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say.
+
+        An adjusted number stands before the note: `n_consistent` or `n_calibrated`.
+        """
         own = self.level_of_each(level)
         filled = {name: [_filled(row[name], own) for row in self.rows] for name in self.numbers}
         columns: list[str] = []
         for name in self.names:
-            columns += number_columns(name) if name in filled else [name]
+            columns += self.columns_of(name) if name in filled else [name]
             if name in filled and any(cells[-1] for cells in filled[name]):
                 columns.append(note_column(name))
         return columns, [self._row(number, columns, filled) for number in range(len(self.rows))]
+
+    def columns_of(self, number: str) -> list[str]:
+        """The columns that hold numbers, for one of them: itself, its error and interval, and its adjusted one."""
+        return [*number_columns(number), *([self.adjusted[number]] if number in self.adjusted else [])]
 
     def _row(self, number: int, columns: list[str], filled: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, Any]:
         cells: dict[str, Any] = dict(self.rows[number])
@@ -62,7 +73,7 @@ class Answer:
         return pa.table({name: _array([row[name] for row in rows], self._is_number(name)) for name in columns})
 
     def _is_number(self, name: str) -> bool:
-        return any(name in number_columns(number) for number in self.numbers)
+        return any(name in self.columns_of(number) for number in self.numbers)
 
     def to_pandas(self, level: float = DEFAULT_LEVEL) -> Any:
         """The table of the answer as a pandas frame."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import EllipsisType
 from typing import Any
@@ -17,6 +17,7 @@ from sfumato.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
 from sfumato.manifest import Manifest
 from sfumato.mechanisms.methods import Method
 from sfumato.query import exact, grammar, public
+from sfumato.query.adjusting import NOTHING_TO_ADJUST, Adjusting
 from sfumato.query.answer import Answer
 from sfumato.query.conditions import PLACE
 from sfumato.query.connection import Limits, Session, opened
@@ -43,6 +44,8 @@ class Asker:
     limits: Limits = field(default_factory=Limits)
     method: str | None = None
     is_simultaneous: bool = False
+    adjusting: Adjusting | None = None
+    """How to adjust counts, beside the estimates."""
 
     def ask(self, sql: str) -> Answer:
         """Answer one SQL query."""
@@ -51,7 +54,7 @@ class Asker:
         with opened(self.manifest, self.folder, self.attached, self.limits) as session:
             whole = public.inlined(select, {})
             if not isinstance(whole, exp.Select) or not public.names_sensitive(whole, session):
-                return exact.answer(session, whole)
+                return self._exact(exact.answer(session, whole))
             question = _question(session, whole)
             return self._answer(session, question, method)
 
@@ -75,10 +78,22 @@ class Asker:
         found: Mask = np.arange(len(self.manifest.domain)) == self.manifest.domain.index(value)
         return found
 
+    def _exact(self, answer: Answer) -> Answer:
+        if self.adjusting is None:
+            return answer
+        return replace(answer, note=" ".join(filter(None, [answer.note, NOTHING_TO_ADJUST])))
+
     def _answer(self, session: Session, question: Question, method: Method) -> Answer:
+        adjusted = {} if self.adjusting is None else self.adjusting.columns(question)
         estimator = Estimator(session, question, method)
         lines = estimator.lines()
-        rows = tuple(_row(question, line, values) for line, values in chosen(session, question, lines))
+        if self.adjusting is not None:
+            lines = self.adjusting.adjusted(session, estimator, lines)
+        shown = chosen(session, question, lines)
+        rows = tuple(
+            {**_row(question, line, values), **dict.fromkeys(adjusted.values(), line.adjusted)}
+            for line, values in shown
+        )
         notes = [None if estimator.has_records or not question.where.public else NOTHING, note_of(question, lines)]
         words, assumption = _described(question, lines)
         estimated = sum(not each.is_exact for line in lines for each in line.estimates)
@@ -93,6 +108,8 @@ class Asker:
             " ".join(filter(None, notes)) or None,
             estimated,
             self.is_simultaneous,
+            adjusted,
+            None if self.adjusting is None else self.adjusting.adjustment.words,
         )
 
 

@@ -45,6 +45,18 @@ class Line:
     public: Key
     sensitive: Key
     estimates: tuple[Estimate, ...]
+    adjusted: float | None = None
+    """The count made consistent or calibrated, if that was asked for."""
+
+
+@dataclass(frozen=True)
+class PublicGroup:
+    """All records of a public group for which some value would satisfy the condition."""
+
+    records: float
+    """How many they are: exact, because public columns are untouched."""
+    rest: Estimate | None
+    """The count of those that no line counts; None where the lines count all of them."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +127,8 @@ class Estimator:
 
     def lines(self) -> list[Line]:
         """Count, and estimate every formula of every row."""
-        groups = self._cuts()
         found: list[Line] = []
-        for public, cuts in groups.items():
+        for public, cuts in self._cuts.items():
             batch = self._counted_at_once(cuts)
             for number, (sensitive, mask) in enumerate(self.prepared.groups.items()):
                 if not self.question.groups or self._is_possible(cuts, mask):
@@ -125,6 +136,18 @@ class Estimator:
                     found.append(Line(public, sensitive, self._estimates(cuts, mask, given)))
         return found
 
+    def public_groups(self) -> dict[Key, PublicGroup]:
+        """The public groups of the lines, each as a whole."""
+        return {public: self._public_group(cuts) for public, cuts in self._cuts.items()}
+
+    def _public_group(self, cuts: Sequence[Cut]) -> PublicGroup:
+        left_out = [(cut.measured, ~self.prepared.where.mask(cut.bits)) for cut in cuts]
+        terms = [Term(measured, {COUNT: mask.astype(np.float64)}) for measured, mask in left_out]
+        has_rest = any(mask.any() for _, mask in left_out)
+        rest = self._count_or_sum(combined(terms, self.prepared.positive)) if has_rest else None
+        return PublicGroup(sum(cut.measured[COUNT].rows for cut in cuts), rest)
+
+    @cached_property
     def _cuts(self) -> dict[Key, list[Cut]]:
         """Count the records of each public group and signature."""
         question, prepared = self.question, self.prepared
@@ -232,7 +255,9 @@ class Estimator:
         asked = self.question.totals[number]
         if not asked.is_count and not self._has_records(number, cuts, mask):
             return Estimate.missing("no record satisfies the condition")
-        found = self._gathered({number: 1.0}, cuts, mask)
+        return self._count_or_sum(self._gathered({number: 1.0}, cuts, mask))
+
+    def _count_or_sum(self, found: Combination) -> Estimate:
         if _is_one_count(found):
             ((piece,),) = found.layers
             tally = with_whole(piece.first, self.whole, self.holdings)

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.query import bins, grammar, public
-from sfumato.query.aggregates import Aggregates, Formula, Total
+from sfumato.query.aggregates import Aggregates, Formula, Sum, Total
 from sfumato.query.conditions import Condition, split
 from sfumato.query.connection import Session
 from sfumato.query.grammar import Tree
@@ -37,6 +37,11 @@ class Output:
     formula: int | None
     sql: str
     """Over the columns `k0`, `k1`, ... of the groups and `e0`, `e1`, ... of the formulas."""
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the answer that it fills."""
+        return [self.name] if self.formula is None else [*number_columns(self.name), note_column(self.name)]
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,18 @@ class Question:
         """The expressions over sensitive columns."""
         return tuple(group.sql for group in self.groups if group.is_sensitive)
 
+    @property
+    def public_names(self) -> tuple[str, ...]:
+        """What the public groups are called: as in the answer, where they are shown."""
+        shown = {output.sql: output.name for output in self.outputs if output.formula is None}
+        numbered = enumerate(self.groups)
+        return tuple(shown.get(f'"k{at}"', group.sql) for at, group in numbered if not group.is_sensitive)
+
+    def is_count(self, output: Output) -> bool:
+        """Whether an output is COUNT(*), without a condition of its own."""
+        formula = None if output.formula is None else self.formulas[output.formula]
+        return isinstance(formula, Sum) and self.totals[formula.number] == Total(Condition())
+
 
 def question_of(select: exp.Select, session: Session) -> Question:
     """Take apart a SELECT whose common table expressions were put in."""
@@ -101,7 +118,7 @@ class _Reader:
         self.groups = self._groups()
         outputs = tuple(self._output(each) for each in self.select.expressions)
         selection = self._selection()
-        names = [name for each in outputs for name in filled(each)]
+        names = [name for each in outputs for name in each.columns]
         if len(set(names)) != len(names):
             raise QueryError("two columns of the answer have the same name; rename one with AS.")
         groups = tuple(Group(grammar.sql_of(each), not self.names.is_public(each)) for each in self.groups)
@@ -268,11 +285,6 @@ class _Reader:
 def is_aggregate(expression: Tree) -> bool:
     """Whether an expression needs more than one record."""
     return expression.find(exp.AggFunc, exp.Filter, exp.Window) is not None
-
-
-def filled(output: Output) -> list[str]:
-    """The columns of the answer that an output fills."""
-    return [output.name] if output.formula is None else [*number_columns(output.name), note_column(output.name)]
 
 
 def number_columns(name: str) -> list[str]:

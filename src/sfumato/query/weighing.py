@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.counting import membership
-from sfumato.errors import QueryError
+from sfumato.errors import QueryError, ReleaseFormatError
 from sfumato.manifest import Manifest
 from sfumato.query.asking import method_of
 from sfumato.query.connection import RECORDS, Session, opened
@@ -48,7 +48,10 @@ def _by_symbols(session: Session, weights: Floats) -> list[Floats]:
     found = []
     for batch in session.batches(f"SELECT {', '.join(columns)} FROM {RECORDS}"):
         rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        found.append(weights[[known[row] for row in rows]])
+        symbols = [known.get(row) for row in rows]
+        if None in symbols:
+            raise ReleaseFormatError("the release holds a value outside its domain; get it again from its publisher.")
+        found.append(weights[symbols])
     return found
 
 

@@ -28,6 +28,9 @@ from sfumato.mechanisms.methods import BIASED, Method
 from sfumato.mechanisms.operators import Floats, Places
 from sfumato.tally import Counts, Mask, Moments, Piece, Tally
 
+MOST_PAIRS = 1 << 22
+FAR_AMPLIFIED = 3
+"""So many times the group size, noise is amplified because a value is in most groups."""
 UNRELIABLE = 0.3
 """A standard error above this part of the estimate makes a number one to leave alone."""
 
@@ -136,10 +139,12 @@ def _estimated(reading: _Reading, parts: Sequence[_Part]) -> Moments:
         found = replace(found, base=max(found.base, once.base), slope=max(found.slope, once.slope))
     wanted = np.any([part.theta != _usual(part.theta, joint.shares) for part in reduced], axis=0)
     if not joint.is_told[wanted].all():
-        return _untold(found.value, parts)
+        return _untold(joint, reduced)
     least, most = _bounds(parts)
     likely = min(max(found.value, least), most)
-    note = _regime(joint, wanted, abs(likely), math.sqrt(max(found.base + found.slope * likely, 0.0)))
+    note = _regime(
+        joint, wanted, abs(likely), math.sqrt(max(found.base + found.slope * likely, 0.0)), reading.design.group_size
+    )
     return Moments(found.value, found.base, found.slope, most, least, note)
 
 
@@ -191,11 +196,18 @@ def _moments(reading: _Reading, joint: Joint, parts: Sequence[_Part]) -> _Found:
         undone.append(weights)
         if len(joint.laws) == 1:  # the noise of combinations has next to nothing in common with that of the columns
             common = common + rows / total * (weights - part.theta)
+    if len(parts) == 1 and parts[0].first is parts[0].second and float(parts[0].first.sum()) == total:
+        return _Found(value, _whole_variance(joint, parts[0].theta, total), 0.0)
     base, slope = total * float((joint.shares * joint.covariance(common, common)).sum()), 0.0
     for part, weights in zip(parts, undone, strict=True):
         added, slope = _added(joint, part, weights, common, is_count=len(parts) == 1)
         base += added + _unevenness(reading.design, joint, part, weights, total)
     return _Found(value, base, slope)
+
+
+def _whole_variance(joint: Joint, theta: Floats, total: float) -> float:
+    """The variance of a published count of all records: f less how often values meet, which is exact."""
+    return max(total * float((joint.shares * theta * (theta - joint.mean(theta))).sum()), 0.0)
 
 
 def _added(joint: Joint, part: _Part, weights: Floats, common: Floats, *, is_count: bool) -> tuple[float, float]:
@@ -230,33 +242,47 @@ def _unevenness(design: DecoyDesign, joint: Joint, part: _Part, weights: Floats,
     if len(joint.laws) > 1 or design.creation is not Creation.MIXED:
         return 0.0
     shares, size = joint.shares, design.group_size
-    arcs = np.minimum(shares * size, 1.0)
-    arcs = np.minimum(arcs, 1 - arcs)  # what an arc leaves free overlaps as unevenly as the arc itself
-    short, long = np.minimum.outer(arcs, arcs), np.maximum.outer(arcs, arcs)
-    overlap = np.maximum(short**2 * (long - short / 3) - (short * long) ** 2, 0.0)
-    np.fill_diagonal(overlap, 0.0)
     rows, square = float(part.first.sum()), max(float(part.second.sum()), 1e-300)
     held = joint.composition(part.second) * (rows / square)
-    expected = np.maximum(shares * total, 1.0)
-    excess = held / expected - rows / total
+    excess = held / np.maximum(shares * total, 1.0) - rows / total
     groups = total / size / math.sqrt(tranches_of(round(total), len(shares), size))
-    seats = (weights - weights.mean()) * groups / size
-    return float((excess**2 @ overlap) @ seats**2)
+    wanted = np.flatnonzero(part.theta != _usual(part.theta, shares))
+    seats = (weights[wanted] - weights.mean()) * groups / size
+    arcs = np.minimum(shares * size, 1.0)
+    arcs = np.minimum(arcs, 1 - arcs)  # what an arc leaves free overlaps as unevenly as the arc itself
+    step = max(1, MOST_PAIRS // len(arcs))
+    return sum(
+        float(excess**2 @ _overlaps(arcs, wanted[start : start + step]) @ seats[start : start + step] ** 2)
+        for start in range(0, len(wanted), step)
+    )
 
 
-def _untold(value: float, parts: Sequence[_Part]) -> Moments:
-    """Nothing is known of a value that is in every group but how often it is there."""
+def _overlaps(arcs: Floats, wanted: Places) -> Floats:
+    """The variance of how far the arc of each value (row) overlaps those of wanted ones (columns)."""
+    short, long = np.minimum.outer(arcs, arcs[wanted]), np.maximum.outer(arcs, arcs[wanted])
+    found = np.maximum(short**2 * (long - short / 3) - (short * long) ** 2, 0.0)
+    found[wanted, np.arange(len(wanted))] = 0.0
+    return np.asarray(found)
+
+
+def _untold(joint: Joint, parts: Sequence[_Part]) -> Moments:
+    """Where a value is in every group nothing is known but how often values are there at all."""
+    value = sum(float((part.theta * joint.shares).sum() * part.first.sum()) for part in parts)
     least, most = _bounds(parts)
     note = "no information: a value is in every decoy group, or always beside the same ones; taken as unrelated"
     return Moments(value, (most - least) ** 2, 0.0, most, least, note)
 
 
-def _regime(joint: Joint, wanted: Mask, value: float, error: float) -> str:
+def _regime(joint: Joint, wanted: Mask, value: float, error: float, size: int) -> str:
     """Whether an answer is one to rely on: a small sum is protected by being unreliable."""
     if error <= UNRELIABLE * value:
         return f"relative error about {error / value if value else 0.0:.1%}"
     amplified = float(joint.amplification[wanted].max(initial=1.0))
-    why = "next to no joint information is published" if len(joint.laws) > 1 else "the count is too small"
+    why = "the count is too small"
+    if len(joint.laws) > 1:
+        why = "next to no joint information is published"
+    elif amplified > FAR_AMPLIFIED * size:
+        why = "a value is in most groups"
     return f"deliberately unreliable: {why} (noise is amplified {amplified:.3g} times)"
 
 
@@ -351,8 +377,8 @@ def _single(name: str) -> QueryError:
 
 SHUFFLED = "none beyond how groups are made: records of a value are dealt to groups at random"
 EVEN = (
-    "every other value leaks alike into a value, which mixed groups see to; in groups that take the fullest values "
-    "first the interval is too short"
+    "values meet as often as their frequencies allow, which mixed groups see to; in groups that take the fullest "
+    "values first the interval is too short"
 )
 
 CLOSED = Method(

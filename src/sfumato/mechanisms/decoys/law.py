@@ -10,6 +10,7 @@ d = 1/gamma - a = gain, W = how often values meet.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -23,6 +24,10 @@ from sfumato.mechanisms.decoys.groups import Groups
 from sfumato.mechanisms.operators import Floats, Places
 from sfumato.tally import Mask
 
+NEAR = 1e-6
+"""A value whose share is nearer than this to the largest possible one is taken to be in every group."""
+TINY = 1e-150
+HALVINGS = 100
 SINGULAR = 1e-9
 """A direction of which the groups keep less than this part is lost."""
 
@@ -75,7 +80,12 @@ class Law(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EvenLaw:
-    """Every other value leaks alike into a value: what holds for mixed groups, and needs their size alone."""
+    """Values meet as often as their frequencies allow: what mixed groups see to, and needs their size alone.
+
+    Two values u and v meet in s_u s_v groups, weighted by one over the size, and a value meets itself in f_u / gamma.
+    That every record is in a group says s_u (S - s_u) = f_u (1 - 1/gamma) with S the sum of all s. Where all other
+    values are equally frequent this is the leak f (gamma - 1) / (gamma (N - f)), the same from each.
+    """
 
     given: Floats
     """The published shares of the values."""
@@ -88,7 +98,7 @@ class EvenLaw:
 
     @cached_property
     def leaks(self) -> Floats:
-        """A = phi (gamma - 1) / (gamma (1 - phi))."""
+        """A = phi (gamma - 1) / (gamma (1 - phi)): the mean over the records without the value."""
         rest = np.maximum(1 - self.shares, SINGULAR)
         return np.asarray(self.shares * (self.group_size - 1) / (self.group_size * rest))
 
@@ -97,35 +107,67 @@ class EvenLaw:
         """d: how much likelier a record shows its own value than another record does."""
         return np.asarray(1 / self.group_size - self.leaks)
 
-    @property
+    @cached_property
     def is_told(self) -> Mask:
-        """A value in every group says nothing: its share is one over the group size."""
-        return self.gains > SINGULAR
+        """A value in every group says nothing, and leaves open what the others say."""
+        return np.full(len(self.shares), self.group_size * float(self.shares.max(initial=0.0)) < 1 - NEAR)
 
     @cached_property
-    def _inverse(self) -> Floats:
-        return np.divide(1.0, self.gains, out=np.zeros_like(self.gains), where=self.is_told)
-
-    @cached_property
-    def _scale(self) -> Floats:
-        """What makes the chances of a value's record add up to 1."""
-        others = np.maximum(self.leaks.sum() - self.leaks, SINGULAR)
-        return np.asarray((1 - 1 / self.group_size) / others)
+    def _fitted(self) -> tuple[Floats, Floats, Floats]:
+        """s, s by the share of the value, and what a record keeps of its own beyond its part of s."""
+        shares = np.minimum(self.shares, (1 - NEAR) / self.group_size)
+        met, total = fitted(shares * (1 - 1 / self.group_size))
+        by_share = (1 - 1 / self.group_size) / np.maximum(total - met, TINY)
+        return met, by_share, 1 / self.group_size - met * by_share
 
     def solve(self, wanted: Floats) -> Floats:
-        """Independence, and the excess over it divided by the gain: phi R + (y - phi R) / d for a single value."""
-        constant = (wanted * self.shares * (1 - self._inverse)).sum(axis=-1, keepdims=True)
-        return np.asarray(wanted * self._inverse + constant)
+        """By the inverse of a diagonal matrix and one of rank one (Sherman and Morrison)."""
+        met, by_share, kept = self._fitted
+        kept = np.where(np.abs(kept) < TINY, TINY, kept)
+        scale = (wanted / kept * met).sum(axis=-1, keepdims=True) / (1 + float((by_share / kept * met).sum()))
+        return np.asarray((wanted - by_share * scale) / kept)
 
     def mean(self, numbers: Floats) -> Floats:
-        """Its own number with a chance of one over the group size, else that of another value as they leak."""
-        leaked = (numbers * self.leaks).sum(axis=-1, keepdims=True) - numbers * self.leaks
-        return np.asarray(leaked * self._scale + numbers / self.group_size)
+        """The average of the numbers that a record of each value shows."""
+        met, by_share, kept = self._fitted
+        return np.asarray(kept * numbers + by_share * (numbers * met).sum(axis=-1, keepdims=True))
 
     def shown(self, held: Floats) -> Floats:
         """How many records are expected to show each value if so many hold it."""
-        moved = held * self._scale
-        return np.asarray((moved.sum(axis=-1, keepdims=True) - moved) * self.leaks + held / self.group_size)
+        met, by_share, kept = self._fitted
+        return np.asarray(kept * held + met * (held * by_share).sum(axis=-1, keepdims=True))
+
+
+def fitted(others: Floats) -> tuple[Floats, float]:
+    """The s with s (S - s) = others for each value, and their sum S; by halving the range of S.
+
+    Of the two roots for s it is the smaller one, but for the most frequent value if that is in most groups.
+    """
+    top = int(np.argmax(others))
+
+    def roots(total: float) -> Floats:
+        return np.asarray((total - np.sqrt(np.maximum(total**2 - 4 * others, 0.0))) / 2)
+
+    least = 2 * math.sqrt(float(others[top]))
+    is_in_most = float(roots(least).sum()) < least
+
+    def met(total: float) -> Floats:
+        found = roots(total)
+        if is_in_most:
+            found[top] = total - found[top]
+        return found
+
+    low, high = least, 2 * least
+    sign = 1 if is_in_most else -1
+    while sign * (float(met(high).sum()) - high) < 0 and high < 1 / TINY:
+        high *= 2
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if sign * (float(met(middle).sum()) - middle) < 0:
+            low = middle
+        else:
+            high = middle
+    return met(high), high
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,8 +250,10 @@ def capped_counts(counts: Places, group_size: int) -> Places:
     while (excess := int(np.maximum(found - most, 0).sum())) > 0:
         found = np.minimum(found, most)
         free = np.flatnonzero((found < most) & (counts > 0))
-        if len(free) < 1:
+        if not len(free):
             free = np.flatnonzero(found < most)
+        if not len(free):
+            break  # all are full: what is left over would be in no group
         more, rest = divmod(excess, len(free))
         found[free] += more
         found[free[:rest]] += 1
