@@ -13,11 +13,11 @@ import pyarrow as pa
 from sfumato.digest import file_digest
 from sfumato.engines.local import LocalEngine
 from sfumato.manifest import MANIFEST, manifest_digest
-from sfumato.mechanisms import anatomy, buckets, fine_grain, small_domain, subset, uniform
+from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, small_domain, subset, uniform
 from sfumato.publish import Request, publish
 from sfumato.release import Release
 from sfumato.schema import Schema
-from sfumato.spec import BreachBound, Diversity, LinearCap, PrivacySpec, Tolerance
+from sfumato.spec import BreachBound, DecoyGroups, Diversity, LinearCap, PrivacySpec, Tolerance
 
 SENSITIVE = "disease"
 BOUND = BreachBound("1/10", "1/2")
@@ -47,8 +47,9 @@ WAYS: dict[str, Way] = {
     "fine-grain": Way(Tolerance("3/2"), fine_grain.Options(objective=fine_grain.Objective.AGGREGATE)),
     "buckets": Way(LinearCap("3/2"), buckets.Options()),
     "anatomy": Way(Diversity(2), anatomy.Options()),
+    "decoys": Way(DecoyGroups(2), decoys.Options()),
 }
-"""One way for each mechanism: sets of two of four values, several cells, coins of their own, buckets."""
+"""One way for each mechanism: sets of two of four values, several cells, coins of their own, buckets, pairs."""
 
 
 def known_key(number: int) -> str:
