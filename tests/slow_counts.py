@@ -6,7 +6,9 @@ Every estimator here is written down from its definition, so that a mistake in t
 from __future__ import annotations
 
 import datetime
+import itertools
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
+
+ZERO = Fraction(0)
 
 Row = Mapping[str, Any]
 Value = tuple[Any, ...]
@@ -35,12 +39,15 @@ class SlowRelease:
     """A release in memory: its rows, and its domain as tuples of one value for each sensitive column."""
 
     def __init__(self, folder: Path) -> None:
-        written = json.loads((folder / "datapackage.json").read_text(encoding="utf-8"))
-        self.ours: dict[str, Any] = written["sfumato"]
+        manifest = json.loads((folder / "datapackage.json").read_text(encoding="utf-8"))
+        self.ours: dict[str, Any] = manifest["sfumato"]
         self.design: dict[str, Any] = self.ours["design"]
         self.names: list[str] = self.ours["sensitive"]
+        self._leaks: dict[tuple[int, Any], Fraction] = {}
         self.rows: list[dict[str, Any]] = pq.read_table(folder / "data.parquet").to_pylist()
-        self.domain: list[Value] = [self._value(each) for each in self.design["domain"]]
+        several = self.design.get("domains")  # of columns that are protected each for itself: all their combinations
+        written = [list(each) for each in itertools.product(*several)] if several else self.design["domain"]
+        self.domain: list[Value] = [self._value(each) for each in written]
 
     def _value(self, written: Any) -> Value:
         several = written if len(self.names) > 1 else [written]
@@ -67,6 +74,8 @@ class SlowRelease:
             found = self._by_members(rows)
         elif mechanism == "fine-grain":
             found = self._by_elimination(rows)
+        elif mechanism == "decoys":
+            found = self._by_decoys(rows)
         else:
             found = self._by_cells(rows)
         return dict(zip(self.domain, found, strict=True))
@@ -139,6 +148,25 @@ class SlowRelease:
                     factor = lines[line][column]
                     lines[line] = [a - factor * b for a, b in zip(lines[line], lines[column], strict=True)]
         return [line[-1] for line in lines]
+
+    def _by_decoys(self, rows: Sequence[Row]) -> list[Fraction]:
+        """In each column o = c/g + (R - c) a, with a = f (g-1) / (g (N - f)) for a published count f; solved for c.
+
+        What a record adds to a combination is the product of what it adds in each column.
+        """
+        return [
+            sum((math.prod(self._added(row, number, each) for number, each in enumerate(value)) for row in rows), ZERO)
+            for value in self.domain
+        ]
+
+    def _added(self, row: Row, number: int, value: Any) -> Fraction:
+        """What a record adds to the count of a value of one column."""
+        if (number, value) not in self._leaks:
+            size, total = self.design["group_size"], len(self.rows)
+            held = sum(each[self.names[number]] == value for each in self.rows)
+            self._leaks[number, value] = Fraction(held * (size - 1), size * (total - held))
+        leak = self._leaks[number, value]
+        return ((row[self.names[number]] == value) - leak) / (Fraction(1, self.design["group_size"]) - leak)
 
     # ------------------------------------------------------------------------------------ estimators that use all cells
 

@@ -64,7 +64,7 @@ def merged(column: pa.Array, values: Collection[Value], label: str | None) -> pa
     """Put one label, or the missing value, in the place of some values."""
     codes, distinct = local_codes(column)
     kept = [label if value in values else value for value in distinct.to_pylist()]
-    return pa.array([*kept, None], type=distinct.type).take(pa.array(codes))
+    return pa.array([*kept, label if None in values else None], type=distinct.type).take(pa.array(codes))
 
 
 def binned(column: pa.Array, bins: Bins, name: str) -> pa.DictionaryArray:

@@ -392,7 +392,7 @@ def test_nearly_unique_combinations_are_refused_and_can_be_confirmed(desk: Path)
         ("disease,nothing", "the table has no column 'nothing'; it has 'sex', 'disease', 'age', 'drug'."),
         ("disease,", "the table has no column ''; it has 'sex', 'disease', 'age', 'drug'."),
         ("disease, drug", "the table has no column ' drug'; it has 'sex', 'disease', 'age', 'drug'."),
-        ("", "name exactly one sensitive column; 0 were named."),
+        ("", "name the sensitive column: nothing else is protected."),
         ("sex,disease,age,drug", "no public column is left to publish beside the sensitive one."),
     ],
 )
@@ -425,7 +425,7 @@ def test_column_of_a_compound_has_no_other_role(desk: Path, options: list[str], 
 def test_column_named_as_the_compound_is_refused(desk: Path, name: str) -> None:
     table = write_parquet(desk / "table.parquet", {**two_columns(), name: ["a", "b"] * 350})
     sentence = refused(desk, "publish", table, "--out", "release", *ROLES, *WAYS["subset"])
-    assert sentence == "the table has a column 'disease + drug', the name of the compound; rename it."
+    assert sentence == "the table has a column 'disease + drug', the name of what is sensitive together; rename it."
 
 
 def test_name_of_a_column_with_a_comma_is_quoted_in_a_compound(desk: Path) -> None:

@@ -32,9 +32,10 @@ from sfumato.errors import SourceError
 from sfumato.manifest import BUCKETS, DATA, RECORDS
 from sfumato.mechanisms import REGISTRY, subset
 from sfumato.plan import choose
-from sfumato.publish import Request, Survey, survey
+from sfumato.publish import Request, Survey, publish, survey
 from sfumato.schema import Schema
 from sfumato.source import MemorySource, Source, open_source
+from sfumato.spec import DecoyGroups
 
 DRAWS = Draws.unsafe_test_key(known_key(1))
 ROWS = 101
@@ -254,6 +255,24 @@ def test_same_key_gives_the_same_bytes_where_sets_are_lists(
     assert {member for members in sets for member in members} == {"flu", "cold", "asthma", None}
 
 
+@pytest.mark.parametrize("engine", SOME_ENGINES)
+def test_same_key_gives_the_same_bytes_where_columns_are_protected_each_for_itself(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every record has a slot in each column, by how many records of its value there are before it."""
+    make_small(monkeypatch)
+    table = with_gaps()
+    request = Request(table, Schema.of(["disease", "sex"]), DecoyGroups(2), accept_marginal_prior=True)
+    for name, each in {"usual": USUAL, "other": engine}.items():
+        publish(request, tmp_path / name, unsafe_test_key=known_key(0), engine=each)
+    assert (tmp_path / "other" / DATA).read_bytes() == (tmp_path / "usual" / DATA).read_bytes()
+    shown = pq.read_table(tmp_path / "usual" / DATA)
+    for name in ("disease", "sex"):
+        held = Counter(table.column(name).to_pylist())
+        assert set(shown.column(name).to_pylist()) == set(held)
+        assert Counter(shown.column(name).to_pylist()) != held
+
+
 @MECHANISMS
 @pytest.mark.parametrize("part_rows", [1, 16, 60])
 @pytest.mark.parametrize("most_parts", [1, 3, 4096])
@@ -402,7 +421,7 @@ def test_same_rows_give_the_same_bytes_from_every_source(
 def test_publishing_leaves_the_release_and_nothing_else(engine: LocalEngine, mechanism: str, tmp_path: Path) -> None:
     published_by(mechanism, every_type(), tmp_path / "release", engine=engine)
     assert os.listdir(tmp_path) == ["release"]
-    tables = tables_of(mechanism) if has_side(mechanism) else [DATA, "weights.parquet"]
+    tables = tables_of(mechanism) if has_side(mechanism) or mechanism == "decoys" else [DATA, "weights.parquet"]
     assert sorted(os.listdir(tmp_path / "release")) == sorted(["README.md", "datapackage.json", *tables])
 
 

@@ -2,8 +2,9 @@
 
 A new mechanism adds its entries to `CASES` and `BROKEN`, and its law to `_published_law`; everything below then runs
 for it. What a record shows decides which contracts there are: one that is drawn for each record (`drawn_case`), or the
-bucket it was dealt to (`dealt_case`). The cases are small enough to run through every outcome of the draws, so that
-what is asserted of a law is asserted in exact numbers.
+bucket it was dealt to (`dealt_case`). Of the drawn ones, decoys (`decoy_case`) are counted with the help of the whole
+release, and have contracts of their own (`weighted_case` are the others). The cases are small enough to run through
+every outcome of the draws, so that what is asserted of a law is asserted in exact numbers.
 """
 
 from __future__ import annotations
@@ -26,10 +27,20 @@ from sfumato.audit.verify import _GUARANTEES as WRITTEN_GUARANTEES
 from sfumato.draws import Draws, Words
 from sfumato.errors import InternalError, ReleaseFormatError, SfumatoError
 from sfumato.histogram import Histogram
-from sfumato.mechanisms import REGISTRY, AnyMechanism, anatomy, buckets, fine_grain, small_domain, subset, uniform
+from sfumato.mechanisms import (
+    REGISTRY,
+    AnyMechanism,
+    anatomy,
+    buckets,
+    decoys,
+    fine_grain,
+    small_domain,
+    subset,
+    uniform,
+)
 from sfumato.plan import ANY_PRIOR, GUARANTEES
 from sfumato.slots import Slots
-from sfumato.spec import BreachBound, BreachBoundPerValue, Diversity, ShareCap
+from sfumato.spec import BreachBound, BreachBoundPerValue, DecoyGroups, Diversity, ShareCap
 from sfumato.tally import Buckets, Holdings, Members, Moments, Symbols, Tally
 
 DRAWS = Draws.unsafe_test_key("c0" * 32)
@@ -107,6 +118,8 @@ class Case:
         """The bound of each value, as far as the mechanism promises one for it."""
         if self.is_dealt:
             return tuple(Cap(cap, cap) if cap < 1 else None for cap in self.caps)
+        if isinstance(self.spec, DecoyGroups):
+            return (None,) * self.size
         if isinstance(self.spec, BreachBoundPerValue):
             return self.spec.of(self.histogram.values)
         shares = self.histogram.shares
@@ -114,10 +127,14 @@ class Case:
         return tuple(self.spec if covers_all or 0 < share <= self.spec.prior else None for share in shares)
 
     def estimated(self, tally: Tally, wanted: Sequence[Sequence[int]], method: str | None = None) -> list[Moments]:
-        """What a method (the first, if none is named) makes of a tally, for each set of wanted places."""
+        """What a method (the default, if none is named) makes of a tally, for each set of wanted places."""
         sets = [np.array(places, dtype=np.int64) for places in wanted]
-        methods = self.mechanism.METHODS
-        return methods[method or next(iter(methods))].reconstruct(self.design, tally, sets)
+        return self.mechanism.METHODS[method or self.default_method].reconstruct(self.design, tally, sets)
+
+    @property
+    def default_method(self) -> str:
+        """The method that a release is counted by unless another one is asked for."""
+        return self.mechanism.default_method(self.design)
 
     @cached_property
     def is_dealt(self) -> bool:
@@ -158,7 +175,21 @@ class Case:
         if isinstance(observation, Buckets):
             counts = [release.get(number, 0) for number in range(self.plan.size)]
             return Tally(np.array(counts, dtype=np.int64), rows, holdings=self.holdings)
-        return Tally(np.array([release.get(symbol, 0) for symbol in _symbols(observation)], dtype=np.int64), rows)
+        counts = np.array([release.get(symbol, 0) for symbol in _symbols(observation)], dtype=np.int64)
+        return Tally(counts, rows, self.whole)
+
+    @property
+    def whole(self) -> Tally | None:
+        """What all records of a release show, where that is needed to count: as many as hold each value, on average."""
+        needs_whole = self.mechanism.METHODS[self.default_method].needs_whole
+        return Tally.of_symbols(np.array(self.counts, dtype=np.int64)) if needs_whole else None
+
+    @property
+    def runs(self) -> list[tuple[list[int], int]]:
+        """The decoy groups: the values of equal ones, and how many there are."""
+        groups = self.plan.columns[0].groups
+        rows = zip(groups.members.tolist(), groups.sizes.tolist(), groups.lengths.tolist(), strict=True)
+        return [(members[:size], length) for members, size, length in rows]
 
     @cached_property
     def wanted(self) -> list[tuple[int, ...]]:
@@ -213,6 +244,8 @@ LIST = subset.Options(subset.Form.LIST)
 CLEAR = buckets.Options(buckets.Sizes.MULTI, min_bucket=1)
 TWO_SIZES = buckets.Options(buckets.Sizes.TWO, dealing=buckets.Deal.ROUND_ROBIN)
 ONE_SIZE = buckets.Options(buckets.Sizes.ONE)
+RANDOM_TIES, TIES_BY_PLACE = decoys.Creation.ANATOMY_RANDOM, decoys.Creation.ANATOMY
+BY_INVERSE = (decoys.Options(RANDOM_TIES), decoys.Options(TIES_BY_PLACE))
 
 CASES: Mapping[str, Sequence[Case]] = {
     name: [Case(words, name, *rest) for words, *rest in entries]
@@ -263,6 +296,14 @@ CASES: Mapping[str, Sequence[Case]] = {
             ("triples dealt round and round", Diversity(3), anatomy.Options(buckets.Deal.ROUND_ROBIN), (5, 4, 0, 4, 3)),
             ("many left over", Diversity(4), anatomy.Options(), (2, 2, 2, 2, 2, 1)),
         ],
+        "decoys": [
+            ("pairs", DecoyGroups(2), decoys.Options(), (3, 3, 2, 2)),
+            ("triples, one record left over", DecoyGroups(3), decoys.Options(), (3, 2, 2, 2, 1)),
+            ("nobody has one, several tranches", DecoyGroups(2), decoys.Options(), (12, 9, 0, 7, 5, 2)),
+            ("a value in every group", DecoyGroups(3), decoys.Options(), (4, 0, 3, 3, 1, 1)),
+            ("fullest first", DecoyGroups(3), decoys.Options(RANDOM_TIES), (5, 4, 0, 4, 3, 1)),
+            ("fullest first, ties by place", DecoyGroups(2), decoys.Options(TIES_BY_PLACE), (5, 4, 3, 1)),
+        ],
     }.items()
 }
 
@@ -276,6 +317,9 @@ def _each(*names: str) -> pytest.MarkDecorator:
 every_case = _each()
 drawn_case = _each(*(name for name, cases in CASES.items() if not cases[0].is_dealt))
 dealt_case = _each(*(name for name, cases in CASES.items() if cases[0].is_dealt))
+decoy_case = _each("decoys")
+weighted_case = _each(*(name for name, cases in CASES.items() if not cases[0].is_dealt and name != "decoys"))
+counts_case = _each(*(name for name in CASES if name != "decoys"))
 told_case = pytest.mark.parametrize("case", [case for case in ALL if case.is_dealt and case.is_told], ids=str)
 every_mechanism = pytest.mark.parametrize("name", sorted(REGISTRY))
 
@@ -303,7 +347,7 @@ def test_the_docstring_states(name: str, heading: str) -> None:
 
 @every_mechanism
 def test_the_guarantee_is_a_known_one(name: str) -> None:
-    assert REGISTRY[name].GUARANTEE in (*GUARANTEES, "bucket-only")
+    assert REGISTRY[name].GUARANTEE in (*GUARANTEES, "bucket-only", "decoys-only")
     assert CASES[name][0].is_dealt == (REGISTRY[name].GUARANTEE == "bucket-only")
     assert WRITTEN_GUARANTEES.get(name, ANY_PRIOR) == REGISTRY[name].GUARANTEE
 
@@ -315,9 +359,10 @@ def test_the_options_have_defaults(name: str) -> None:
 
 @every_mechanism
 def test_the_unbiased_count_is_the_default_method(name: str) -> None:
-    default = next(iter(REGISTRY[name].METHODS))
-    assert default == ("inverse" if CASES[name][0].is_dealt else "closed")
-    assert REGISTRY[name].METHODS[default].assumption.startswith("none: ")
+    for case in CASES[name]:
+        default = REGISTRY[name].default_method(case.design)
+        assert default == ("inverse" if case.is_dealt or case.options in BY_INVERSE else "closed")
+        assert REGISTRY[name].METHODS[default].assumption.startswith("none: ") or name == "decoys"
 
 
 @every_mechanism
@@ -347,6 +392,8 @@ def _published_law(case: Case) -> Law:
     """The law that the published rationals say, by the definition of each mechanism."""
     if case.mechanism_name == "subset":
         return _published_sets(case)
+    if case.mechanism_name == "decoys":
+        return _group_law(case)
     if case.is_dealt:
         return [
             {number: Fraction(held, count) for (number, place), held in case.lines.items() if place == original}
@@ -373,6 +420,15 @@ def _published_sets(case: Case) -> Law:
     outside = (1 - hold) / math.comb(case.size - 1, members)
     sets = [frozenset(each) for each in combinations(range(case.size), members)]
     return [{each: inside if original in each else outside for each in sets} for original in range(case.size)]
+
+
+def _group_law(case: Case) -> Law:
+    """A record is in each of its value's groups with the same chance, and shows each value of its group so."""
+    rows: list[dict[Shown, Fraction]] = [defaultdict(Fraction) for _ in case.counts]
+    for members, length in case.runs:
+        for original, shown in product(members, members):
+            rows[original][shown] += Fraction(length, len(members) * case.counts[original])
+    return [dict(row) for row in rows]
 
 
 @every_case
@@ -415,6 +471,8 @@ def test_everything_that_is_shown_can_be_counted(case: Case) -> None:
         assert all(each <= set(range(observation.size)) for each in shown)
     elif isinstance(observation, Buckets):
         assert shown == set(range(case.plan.size)) == {number for number, _ in case.lines}
+    elif case.mechanism_name == "decoys":
+        assert shown == {place for place in _symbols(observation) if case.counts[place]}
     else:
         assert shown == set(_symbols(observation))
 
@@ -541,7 +599,7 @@ def _risk(case: Case, groups: Sequence[Sequence[int]]) -> tuple[Fraction, Fracti
     return worst, breached / sum(map(sum, groups))
 
 
-@every_case
+@counts_case
 def test_the_risk_is_that_of_bayes_rule_over_the_law(case: Case) -> None:
     together = _groups(case)
     for groups in (together, *(group[np.newaxis] for group in together)):
@@ -565,6 +623,122 @@ def test_a_group_can_breach_a_promise_for_the_marginal_prior() -> None:
     """The twin of the test before: where there are several cells, not every prior is covered."""
     case = CASES["small-domain"][0]
     assert case.mechanism.risk(case.plan, _groups(case)).breached > 0
+
+
+# ----------------------------------------------------------------------------------------------------------- the decoys
+
+
+@decoy_case
+def test_every_record_is_in_a_group_that_is_large_enough_and_holds_no_value_twice(case: Case) -> None:
+    held: dict[int, int] = defaultdict(int)
+    for members, length in case.runs:
+        assert len(members) == len(set(members)) >= case.spec.group_size
+        for place in members:
+            held[place] += length
+    assert [held[place] for place in range(case.size)] == list(case.counts)
+
+
+@decoy_case
+def test_nothing_is_believed_beyond_one_over_the_group_size_by_those_who_know_the_counts(case: Case) -> None:
+    """Neither the published value nor any other; and where groups are no larger, the published one exactly so."""
+    found, limit = _posteriors(case, case.counts), Fraction(1, case.spec.group_size)
+    assert max(found.values()) <= limit
+    enlarged = {place for members, _ in case.runs if len(members) > case.spec.group_size for place in members}
+    for place in range(case.size):
+        if case.counts[place]:
+            assert (found[place, place] == limit) == (place not in enlarged)
+
+
+@decoy_case
+def test_every_value_is_published_as_often_as_it_is_held_on_average(case: Case) -> None:
+    release, factor = _expected_release(case)
+    assert factor == 1
+    assert [release.get(place, 0) for place in range(case.size)] == list(case.counts)
+
+
+@decoy_case
+def test_what_is_shown_tells_as_much_of_a_value_as_the_other_way_round(case: Case) -> None:
+    """Decoys are reversible: as many records of one value show another as of the other show the one."""
+    for one, other in combinations(range(case.size), 2):
+        there = case.counts[one] * case.law[one].get(other, 0)
+        assert there == case.counts[other] * case.law[other].get(one, 0)
+
+
+@decoy_case
+def test_the_risk_of_decoys_is_that_of_bayes_rule_with_the_mean_leak(case: Case) -> None:
+    size, total = case.spec.group_size, sum(case.counts)
+    leaks = [Fraction(count * (size - 1), size * (total - count)) for count in case.counts]
+    groups = _groups(case).tolist()
+    worst, breached = Fraction(0), Fraction(0)
+    for group in groups:
+        for count, leaked in zip(group, leaks, strict=True):
+            own, others = Fraction(count, size), (sum(group) - count) * leaked
+            if count and 2 * count <= sum(group):
+                worst = max(worst, own / (own + others))
+                breached += own + others if own > others else 0
+    risk = case.mechanism.risk(case.plan, np.array(groups))
+    expected = (float(worst), float(breached / sum(map(sum, groups))))
+    assert (risk.worst, risk.breached) == pytest.approx(expected, abs=1e-12)
+
+
+@decoy_case
+@pytest.mark.parametrize("share", [0, 0.25, 1])
+def test_the_predicted_variance_is_that_of_the_closed_form(case: Case, share: float) -> None:
+    """Of the whole table f (1 - 1/gamma), where groups have no more records; of nobody nothing."""
+    size, held = case.spec.group_size, np.array(case.counts, dtype=np.float64)
+    total = held.sum()
+    leaks = held * (size - 1) / (size * (total - held))
+    noise = share * (held * (size - 1) / size**2 + (total - held) * leaks * (1 - leaks))
+    is_told = held * size < total
+    gains = np.where(is_told, 1 / size - leaks, np.nan)
+    expected = (1 - share) * noise / gains**2 + share**2 * held * (1 - 1 / size)
+    found = case.mechanism.variances(case.plan, np.full(case.size, share * total), share * held)
+    assert found[is_told] == pytest.approx(expected[is_told], rel=1e-9, abs=1e-9)
+    assert np.isnan(found[~is_told]).all()
+
+
+@decoy_case
+def test_the_predicted_variance_of_the_whole_table_is_exact_where_groups_are_alike(case: Case) -> None:
+    """A larger group makes it a little more: a seat of 1/(gamma + 1) instead of 1/gamma."""
+    size = case.spec.group_size
+    exact = np.zeros(case.size)
+    for members, length in case.runs:
+        exact[members] += length * (1 - 1 / len(members))
+    held = np.array(case.counts, dtype=np.float64)
+    found = case.mechanism.variances(case.plan, np.full(case.size, held.sum()), held)
+    told = ~np.isnan(found)
+    largest = max(len(members) for members, _ in case.runs)
+    if largest == size:
+        assert found[told] == pytest.approx(exact[told])
+    assert (found[told] <= exact[told] + 1e-9).all()
+    assert (exact <= held * (1 - 1 / largest) + 1e-9).all()
+
+
+@decoy_case
+def test_there_are_no_weights_where_what_a_record_adds_depends_on_the_whole_release(case: Case) -> None:
+    assert case.mechanism.weights(case.design) is None
+
+
+@decoy_case
+def test_the_promise_of_decoys_tells_the_belief_and_the_count_from_which_on_counts_are_accurate(case: Case) -> None:
+    promise, size = case.mechanism.promise(case.design), case.spec.group_size
+    assert f"at most 1/{size}." in promise
+    assert f"at least {case.mechanism.explain(case.plan)['accurate_count']:,} people have it" in promise
+    assert "Other knowledge is not covered" in promise
+
+
+@decoy_case
+def test_the_holder_is_told_the_ratio_and_the_amplification_of_every_value_that_occurs(case: Case) -> None:
+    explained, size, total = case.mechanism.explain(case.plan), case.spec.group_size, sum(case.counts)
+    assert explained["group_size"] == size
+    assert explained["groups"] == total // size
+    for value, count in zip(case.histogram.values, case.counts, strict=True):
+        assert (value in explained["likelihood_ratio"]) == (value in explained["amplification"]) == (count > 0)
+        if count:
+            assert explained["likelihood_ratio"][value] == pytest.approx((total - count) / ((size - 1) * count))
+            spare = total - size * count
+            expected = pytest.approx(size * (total - count) / spare) if spare else None
+            assert explained["amplification"][value] == expected
 
 
 # ---------------------------------------------------------------------------------------------------------- the buckets
@@ -918,6 +1092,12 @@ BROKEN: Mapping[str, Mapping[str, Damage]] = {
     },
     "buckets": CAPS_BROKEN,
     "anatomy": CAPS_BROKEN,
+    "decoys": {
+        "groups of one": lambda made: made.update(group_size=1),
+        "groups of nobody": lambda made: made.update(group_size=0),
+        "groups of less than nobody": lambda made: made.update(group_size=-2),
+        "groups of more than all values": lambda made: made.update(group_size=len(made["domain"]) + 1),
+    },
 }
 
 EVERYWHERE: Mapping[str, Damage] = {
@@ -965,7 +1145,7 @@ def test_a_design_needs_every_part(case: Case, part: str) -> None:
         case.mechanism.read_design(written, ["string"])
 
 
-# ---------------------------------------------------------------------------------------------------------- the counts
+# ----------------------------------------------------------------------------------------------------------- the counts
 
 
 def _expected_release(case: Case) -> tuple[dict[Shown, int], int]:
@@ -993,7 +1173,7 @@ def test_the_expected_estimate_of_every_set_of_values_is_the_truth(case: Case) -
 def _other_methods() -> Iterator[Any]:
     for case in ALL:
         for method in case.mechanism.METHODS:
-            if method != next(iter(case.mechanism.METHODS)):
+            if method not in (case.default_method, "paper"):  # the iteration of a paper is as wrong as it is there
                 yield pytest.param(case, method, id=f"{method}-{case}")
 
 
@@ -1003,7 +1183,7 @@ def test_other_methods_too_find_the_truth_in_what_is_expected(case: Case, method
     release, factor = _expected_release(case)
     tally = case.tally(release)
     singles = [(place,) for place in range(case.size)]
-    found = [each.value / factor for each in case.estimated(replace(tally, whole=tally), singles, method)]
+    found = [each.value / factor for each in case.estimated(replace(tally, whole=case.whole or tally), singles, method)]
     assert found == pytest.approx(case.counts, abs=1e-3 * sum(case.counts))
 
 
@@ -1034,7 +1214,7 @@ def _exact_variance(case: Case, places: tuple[int, ...]) -> float:
     return total
 
 
-@drawn_case
+@weighted_case
 def test_the_variances_are_those_of_every_release_that_could_be_published(case: Case) -> None:
     rows, counts = (np.array(each, dtype=np.float64) for each in ([sum(case.counts)] * case.size, case.counts))
     expected = [_exact_variance(case, (place,)) for place in range(case.size)]
@@ -1103,7 +1283,7 @@ def _weight(case: Case, shown: Shown, place: int) -> float:
     return float(sum(found))
 
 
-@drawn_case
+@weighted_case
 def test_the_published_weights_are_what_a_record_adds(case: Case) -> None:
     for shown, added in case.added.items():
         for place in range(case.size):
@@ -1116,7 +1296,7 @@ def test_the_plan_can_be_counted_with(case: Case) -> None:
     assert all(math.isfinite(each) for added in case.added.values() for each in added.values())
 
 
-# -------------------------------------------------------------------------------------------------- the pure functions
+# --------------------------------------------------------------------------------------------------- the pure functions
 
 
 def _table(case: Case) -> np.ndarray:

@@ -6,6 +6,7 @@ None is ever written anew.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,8 @@ import pytest
 
 from sfumato import BreachBound, Release, Request, Schema, publish
 from sfumato.audit.verify import FIT, verify_folder
-from sfumato.mechanisms import fine_grain, small_domain
-from sfumato.spec import LinearCap, PrivacySpec, Tolerance
+from sfumato.mechanisms import decoys, fine_grain, small_domain
+from sfumato.spec import DecoyGroups, LinearCap, PrivacySpec, Tolerance
 
 HERE = Path(__file__).parent
 KEY = "5f" * 32
@@ -38,6 +39,15 @@ def people() -> pa.Table:
     )
 
 
+def patients() -> pa.Table:
+    """The same people with diseases of which none is frequent, one very rare, and with drugs."""
+    numbers = range(300)
+    diseases = [("flu", "cold", "asthma", None, "gout")[number * number % 13 % 5] for number in numbers]
+    drugs = [("pill", "tea", "salve")[number * 11 % 17 % 3] for number in numbers]
+    table = people().set_column(2, "disease", pa.array(["HIV", *diseases[1:]]))
+    return table.append_column("drug", pa.array(drugs))
+
+
 @dataclass(frozen=True)
 class Written:
     """A release as it was asked for, and what it answered when it was written."""
@@ -51,16 +61,20 @@ class Written:
     options: dict[str, Any] = field(default_factory=dict)
     where: str = "sex = 'F' AND age < 50"
     method: str | None = None
+    table: Callable[[], pa.Table] = people
 
     def request(self) -> Request:
         """The request, to be made again."""
         return Request(
-            people(), self.schema, self.spec, self.mechanism, options=self.options, accept_marginal_prior=True
+            self.table(), self.schema, self.spec, self.mechanism, options=self.options, accept_marginal_prior=True
         )
 
 
 CELLS = {"small-domain": small_domain.Options(min_cell=20)}
 PAIR = Schema.of(compound=("sex", "disease"), domains={"sex": ("F", "M"), "disease": DISEASES})
+EACH = Schema.of(("disease", "drug"), domains={"drug": ("pill", "tea", "salve", "none")})
+DISEASE = Schema.of("disease", drop=["drug"])
+MERGED = {"decoys": decoys.Options(decoys.Creation.ANATOMY_RANDOM, ratio_limit="50", rare=decoys.Rare.MERGE)}
 
 RELEASES = {
     "1": Written("uniform", "asthma", 56.75000000000001, 5.382262535402746),
@@ -73,6 +87,27 @@ RELEASES = {
     "2-compound": Written("uniform", ("F", "asthma"), 47.25, 8.40200868840303, schema=PAIR, where="age < 50"),
     "2-buckets": Written(
         "buckets", "asthma", 46.166666666666664, 3.7527767497325675, spec=LinearCap("3/2", "1/10"), method="uniform"
+    ),
+    "2-decoys": Written(
+        "decoys",
+        "flu",
+        22.62962962962963,
+        21.259941326283244,
+        DISEASE,
+        DecoyGroups(3),
+        MERGED,
+        method="closed",
+        table=patients,
+    ),
+    "2-decoys-columns": Written(
+        "decoys",
+        ("asthma", "tea"),
+        39.64661654135338,
+        28.36635867869348,
+        EACH,
+        DecoyGroups(2),
+        method="closed",
+        table=patients,
     ),
 }
 

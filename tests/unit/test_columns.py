@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sfumato.columns import CodedColumn, RawColumn, binned, dense, local_codes, smallest_type
+from sfumato.columns import CodedColumn, RawColumn, binned, dense, local_codes, merged, smallest_type
 from sfumato.errors import SchemaError, SourceError
 from sfumato.schema import Bins
 
@@ -115,7 +115,7 @@ def test_raw_column_carries_the_values_along(column: pa.Array) -> None:
     assert raw.encode(column).type == raw.written_type
 
 
-# ---------------------------------------------------------------------------------------------------------------- bins
+# ----------------------------------------------------------------------------------------------------------------- bins
 
 
 def slow_bin(value: Any, bins: Bins) -> str | None:
@@ -269,3 +269,28 @@ def test_nanoseconds_reach_into_bins_beyond_their_years() -> None:
 def test_bins_of_another_kind_are_refused_by_the_type(column: pa.Array, text: str) -> None:
     with pytest.raises(SchemaError, match=r"the bins of 'x' do not fit a column of type .* bins are for numbers or"):
         binned(column, Bins.parse(text), "x")
+
+
+# -------------------------------------------------------------------------------------------------------------- merging
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str)
+@pytest.mark.parametrize(
+    ("values", "label", "expected"),
+    [
+        ({"b"}, "x", ["a", "x", None, "a", "c"]),
+        ({"b", "c"}, None, ["a", None, None, "a", None]),
+        ({"b", None}, "x", ["a", "x", "x", "a", "c"]),  # the missing value is a value like any other
+        ({"z"}, "x", ["a", "b", None, "a", "c"]),
+        (set(), "x", ["a", "b", None, "a", "c"]),
+    ],
+)
+def test_merged_values_are_published_as_one(
+    kind: pa.DataType, values: set[str | None], label: str | None, expected: list[str | None]
+) -> None:
+    column = pa.array(["a", "b", None, "a", "c"]).cast(kind)
+    assert merged(column, values, label).to_pylist() == expected
+
+
+def test_numbers_can_be_left_blank() -> None:
+    assert merged(pa.array([1, 2, None, 3]), {2, 3}, None).to_pylist() == [1, None, None, None]

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from sfumato.errors import SchemaError
+from sfumato.publish import Request
 from sfumato.schema import Bins, NullPolicy, Role, Schema, read_domain
+from sfumato.spec import BreachBound, DecoyGroups
 
 COLUMNS = ["name", "age", "sex", "disease"]
 
@@ -42,10 +44,22 @@ def test_schema_without_a_person_has_none() -> None:
     assert Schema.of("disease").person is None
 
 
-@pytest.mark.parametrize("sensitive", [[], ["age", "disease"]])
-def test_sensitive_column_is_exactly_one(sensitive: list[str]) -> None:
-    with pytest.raises(SchemaError, match=f"name exactly one sensitive column; {len(sensitive)} were named"):
-        _ = Schema.of(sensitive).sensitive
+def test_sensitive_column_is_named() -> None:
+    with pytest.raises(SchemaError, match="name the sensitive column"):
+        _ = Schema.of([]).sensitive
+
+
+def test_several_sensitive_columns_are_protected_each_for_itself_unless_they_are_a_compound() -> None:
+    several, compound, one = Schema.of(["age", "disease"]), Schema.of(compound=["age", "disease"]), Schema.of("age")
+    assert [schema.is_independent for schema in (several, compound, one)] == [True, False, False]
+    assert [schema.together for schema in (several, compound, one)] == [("age", "disease"), ("age", "disease"), ()]
+    assert several.sensitive == compound.sensitive == "age + disease"
+
+
+def test_only_decoys_protect_several_columns_each_for_itself() -> None:
+    with pytest.raises(SchemaError, match=r"^name exactly one sensitive column; 2 were named\..*--group-size"):
+        Request("people.csv", Schema.of(["age", "disease"]), BreachBound("1/10", "1/2"))
+    assert Request("people.csv", Schema.of(["age", "disease"]), DecoyGroups(3)).schema.is_independent
 
 
 @pytest.mark.parametrize(
