@@ -156,11 +156,11 @@ def test_info_tells_what_is_promised_and_how_to_count(made: Made, way: str) -> N
     assert told["mechanism"] == "decoys"
     assert f"believes the published value to be the person's own with a chance of at most 1/{size}" in told["promise"]
     assert ("for each sensitive column alone" in told["promise"]) == (way == "two columns")
-    estimators = "inverse, closed" if "ties" in way else "closed, inverse"
+    estimators = "inverse, fitted, closed" if "ties" in way else "fitted, closed, inverse"
     assert f"estimators: {estimators}, shrunk, paper" in succeed("info", made.folder).words
 
 
-@pytest.mark.parametrize("method", ["closed", "inverse", "shrunk", "paper"])
+@pytest.mark.parametrize("method", ["fitted", "closed", "inverse", "shrunk", "paper"])
 @pytest.mark.parametrize("way", ["mixed", "random ties"])
 def test_every_method_answers_in_groups_as_under_conditions(made: Made, method: str) -> None:
     sql = "SELECT sex, disease, COUNT(*) AS n FROM release WHERE age < 50 GROUP BY sex, disease"
@@ -187,7 +187,7 @@ def test_the_closed_form_is_that_of_its_definition(made: Made, way: str) -> None
 
 def test_the_default_is_what_the_groups_need(releases: Callable[[str], Made]) -> None:
     sql = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND sex = 'F'"
-    for way, method in {"mixed": "closed", "random ties": "inverse", "ties by place": "inverse"}.items():
+    for way, method in {"mixed": "fitted", "random ties": "inverse", "ties by place": "inverse"}.items():
         default = succeed("query", releases(way).folder, sql, "--json").json
         assert default == succeed("query", releases(way).folder, sql, "--method", method, "--json").json
 
@@ -245,7 +245,7 @@ def test_each_of_two_columns_is_counted_as_if_it_were_alone(releases: Callable[[
     release, slow = Release.open(made.folder), made.slow
     assert slow.names == ["disease", "age"]
     for value in ("flu", "HIV"):
-        found = release.count(where=f"disease = '{value}' AND sex = 'F'")
+        found = release.count(where=f"disease = '{value}' AND sex = 'F'", method="closed")
         rows = [row for row in slow.rows if row["sex"] == "F"]
         assert found.value == pytest.approx(float(sum(slow._added(row, 0, value) for row in rows)))
     for age in (30, 50):
@@ -264,7 +264,7 @@ def test_methods_for_one_column_are_refused_for_two(releases: Callable[[str], Ma
     sql = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu'"
     for method in ("shrunk", "paper"):
         sentence = refused(desk, "query", releases("two columns").folder, sql, "--method", method)
-        assert sentence == f"the method '{method}' is for one sensitive column; use closed or inverse."
+        assert sentence == f"the method '{method}' is for one sensitive column; use fitted, closed or inverse."
 
 
 def test_two_columns_can_have_domains_of_their_own(desk: Path) -> None:

@@ -361,7 +361,8 @@ def test_the_options_have_defaults(name: str) -> None:
 def test_the_unbiased_count_is_the_default_method(name: str) -> None:
     for case in CASES[name]:
         default = REGISTRY[name].default_method(case.design)
-        assert default == ("inverse" if case.is_dealt or case.options in BY_INVERSE else "closed")
+        usual = "fitted" if name == "decoys" else "closed"
+        assert default == ("inverse" if case.is_dealt or case.options in BY_INVERSE else usual)
         assert REGISTRY[name].METHODS[default].assumption.startswith("none: ") or name == "decoys"
 
 

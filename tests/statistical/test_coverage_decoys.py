@@ -149,9 +149,9 @@ def coverage(
     return float(np.mean([holds(claimed(trial.moments), LEVEL, trial.truth) for trial in trials(setting)[wanted]]))
 
 
-CLOSED = [Setting(6000, 30, 5, MIXED, "closed"), Setting(10_000, 40, 3, MIXED, "closed")]
+CLOSED = [Setting(6000, 30, 5, MIXED, "closed"), Setting(10_000, 40, 3, MIXED, "fitted")]
 INVERSE = [Setting(6000, 30, 5, RANDOM_TIES, "inverse"), Setting(6000, 12, 3, RANDOM_TIES, "inverse")]
-FREQUENT = Setting(6000, 20, 2, MIXED, "inverse", STRONG, 0.8)
+FREQUENT = Setting(6000, 20, 2, MIXED, "fitted", STRONG, 0.8)
 """A value that is in eight of ten groups: its own leaks are not those of the others."""
 
 SETTINGS = [

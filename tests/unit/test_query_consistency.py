@@ -16,17 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hospitals import Published
-from releases import WAYS, Way, known_key, people, published
+from releases import people, published, published_by
 from sfumato.consistency import CALIBRATED, CONSISTENT
 from sfumato.errors import QueryError
-from sfumato.mechanisms import REGISTRY, decoys
-from sfumato.publish import Request, publish
+from sfumato.mechanisms import REGISTRY
 from sfumato.query import Answer
 from sfumato.release import Release
-from sfumato.schema import Schema
-from sfumato.spec import DecoyGroups
 
-EVERY_WAY = {"decoys": Way(DecoyGroups(2), decoys.Options()), **WAYS}
 TABLE = people(240, age=[30, 40, 50, 60, 70, 30, 40], town=["Aix", "Birr", "Lich"])
 BY_AGE = "SELECT age, disease, COUNT(*) FROM release GROUP BY age, disease"
 RECORDS = Counter(TABLE.column("age").to_pylist())
@@ -38,8 +34,7 @@ NO_COUNT = (
 @pytest.fixture(scope="module", params=sorted(REGISTRY))
 def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Release:
     """A release by each mechanism."""
-    asked = Request(TABLE, Schema.of("disease"), **EVERY_WAY[request.param].request(request.param))
-    return publish(asked, tmp_path_factory.mktemp("release") / "r", unsafe_test_key=known_key(3)).release
+    return published_by(request.param, TABLE, tmp_path_factory.mktemp("release") / "r")
 
 
 @pytest.fixture(scope="module")
@@ -300,12 +295,7 @@ def test_nothing_selected_is_zero(plain: Release) -> None:
 
 
 def test_number_stands_before_the_note_in_every_table(tmp_path: Path) -> None:
-    noted = publish(
-        Request(TABLE, Schema.of("disease"), **EVERY_WAY["buckets"].request("buckets")),
-        tmp_path / "r",
-        unsafe_test_key=known_key(3),
-    ).release
-    answer = noted.sql(BY_AGE, consistent=True)
+    answer = published_by("buckets", TABLE, tmp_path / "r").sql(BY_AGE, consistent=True)
     columns = ["age", "disease", "n", "n_se", "n_low", "n_high", "n_consistent"]
     shown = answer.table()[0]
     assert [name for name in shown if name != "n_note"] == columns

@@ -354,6 +354,21 @@ def test_sets_of_another_length_are_refused(made: dict[str, Path], desk: Path, k
     refused(folder, r"^the release holds sets that are not of its domain")
 
 
+def test_value_outside_the_domain_is_refused_in_every_way(folder: Path) -> None:
+    table = pq.read_table(folder / DATA)
+    values = ["plague", *table.column("disease").to_pylist()[1:]]
+    rewrite(folder / DATA, table.set_column(table.column_names.index("disease"), "disease", pa.array(values)))
+    edit_manifest(folder)
+    release = Release.open(folder)
+    for ask in (
+        lambda: release.count("flu"),
+        lambda: release.weights("flu"),
+        lambda: release.count_many([CountQuery({}, ["flu"])]),
+    ):
+        with pytest.raises(ReleaseFormatError, match="holds a value outside its domain"):
+            ask()
+
+
 @pytest.mark.parametrize("mechanism", sorted(WAYS))
 def test_no_release_of_ours_is_refused(made: dict[str, Path], mechanism: str) -> None:
     assert Release.open(made[mechanism]).rows == ROWS

@@ -121,7 +121,7 @@ def test_the_error_of_everything_is_not_understated(method: str) -> None:
 def test_all_values_are_the_selected_records_and_certain(method: str, creation: Creation) -> None:
     design = design_of(len(COUNTS), creation=creation)
     every, none = counted(design, SELECTED, COUNTS, [range(len(COUNTS)), ()], method)
-    if method in ("closed", "inverse"):
+    if method in ("fitted", "closed", "inverse"):
         assert (every.value, every.least, every.most, every.variance_at(0)) == (2340, 2340, 2340, 0)
         assert (none.value, none.least, none.most, none.variance_at(0)) == (0, 0, 0, 0)
     else:
@@ -365,7 +365,9 @@ def test_a_value_in_every_group_of_one_column_tells_nothing_of_its_combinations(
 
 @pytest.mark.parametrize("method", ["shrunk", "paper"])
 def test_methods_for_one_column_refuse_several(table: Numbers, method: str) -> None:
-    with pytest.raises(QueryError, match=f"^the method '{method}' is for one sensitive column; use closed or inverse"):
+    with pytest.raises(
+        QueryError, match=f"^the method '{method}' is for one sensitive column; use fitted, closed or inverse"
+    ):
         counted(design_of(*SIZES), table // 5, table, [(0,)], method)
 
 

@@ -17,7 +17,7 @@ from sfumato.draws import Stream
 from sfumato.mechanisms.decoys import creation
 from sfumato.mechanisms.decoys.creation import fullest_first, mixed, shuffled_orders, tranches_of
 from sfumato.mechanisms.decoys.groups import Groups, transition
-from sfumato.mechanisms.decoys.law import Creation, EvenLaw, capped_counts, created, group_law
+from sfumato.mechanisms.decoys.law import Creation, EvenLaw, FittedLaw, capped_counts, created, group_law
 from statistical.support import keyed_draws
 
 Run = tuple[tuple[int, ...], int]
@@ -214,14 +214,6 @@ def test_each_run_gets_its_length_of_records_of_each_of_its_values(
     check_runs(make(counts, group_size, seed), counts)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 7, 64])
-def test_runs_are_found_whatever_the_steps_of_the_table(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.mechanisms.decoys.groups.MOST_STEPS", steps)
-    counts = [900, 1, 700, 0, 300, 41, 800, 3]
-    check_runs(in_tranches(counts, 3, 5), counts)
-    check_runs(fullest_first(counts, 3, ties(5)), counts)
-
-
 def test_runs_of_a_large_table_are_found() -> None:
     counts = [120_000, 90_000, 0, 70_001, 50_000, 9, 1]
     groups = in_tranches(counts, 2, 3)
@@ -390,7 +382,7 @@ def test_the_recomputed_law_is_that_of_groups(kind: Creation, table: tuple[list[
     assert chances[present][:, ~present].sum() == 0
     assert (np.diagonal(chances)[present] <= 1 / group_size + 1e-12).all()
     numbers = np.arange(len(counts)) ** 2.0
-    if law.is_told.all():
+    if all(law.tells(each) for each in np.eye(len(counts))):
         scale = float(np.abs(law.solve(np.eye(len(counts)))).max())
         assert law.mean(law.solve(numbers)) == pytest.approx(numbers, abs=1e-9 * scale * numbers.max())
 
@@ -411,6 +403,35 @@ def test_the_even_law_undoes_itself_where_all_shares_are_alike() -> None:
     assert law.mean(law.solve(numbers)) == pytest.approx(numbers)
     assert law.shown(np.full(10, 7.0)) == pytest.approx(np.full(10, 7.0))
     assert law.is_told.all()
+
+
+@given(table=tables(300))
+def test_the_fitted_law_is_one_of_groups_in_which_values_meet_by_their_frequencies(
+    table: tuple[list[int], int],
+) -> None:
+    counts, group_size = table
+    held = np.array(counts, dtype=np.float64)
+    law, every = FittedLaw(held / held.sum(), group_size), np.eye(len(counts))
+    assert law.tells(every) == (group_size * max(counts) < sum(counts))
+    if not law.tells(every):
+        return
+    chances = law.mean(every).T
+    assert chances.sum(axis=1) == pytest.approx(np.ones(len(counts)))
+    assert np.diagonal(chances) == pytest.approx(np.full(len(counts), 1 / group_size))
+    assert law.shown(held) == pytest.approx(held, abs=1e-6)
+    meeting = held[:, None] * chances
+    assert meeting == pytest.approx(meeting.T, abs=1e-6)  # reversible
+    numbers = np.arange(len(counts)) ** 2.0
+    scale = float(np.abs(law.solve(every)).max())
+    assert law.mean(law.solve(numbers)) == pytest.approx(numbers, abs=1e-9 * scale * numbers.max())
+    assert law.solve(np.ones(len(counts))) == pytest.approx(np.ones(len(counts)), abs=1e-9 * scale)
+
+
+def test_the_fitted_law_is_the_even_one_where_all_others_are_alike() -> None:
+    shares = np.array([0.2, *[0.8 / 16] * 16])
+    fitted, even = FittedLaw(shares, 3), EvenLaw(shares, 3)
+    wanted = np.eye(17)[0]
+    assert fitted.solve(wanted) == pytest.approx(even.solve(wanted))
 
 
 @given(table=tables(300))

@@ -338,5 +338,5 @@ def test_methods_that_know_no_error_give_no_totals() -> None:
     assert has_total == {
         *((name, "closed") for name in ("uniform", "subset", "small-domain", "fine-grain")),
         *((name, key) for name in ("buckets", "anatomy") for key in ("inverse", "uniform")),
-        *(("decoys", key) for key in ("closed", "inverse")),
+        *(("decoys", key) for key in ("fitted", "closed", "inverse")),
     }

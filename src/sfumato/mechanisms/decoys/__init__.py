@@ -89,8 +89,8 @@ class Options:
 
 
 def default_method(design: Design, /) -> str:
-    """Mixed groups need no more than the closed form."""
-    return "closed" if design.creation is Creation.MIXED else "inverse"
+    """Mixed groups need no more than their size to be known."""
+    return "fitted" if design.creation is Creation.MIXED else "inverse"
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from sfumato.errors import InternalError, QueryError
 from sfumato.mechanisms.decoys.creation import tranches_of
 from sfumato.mechanisms.decoys.iteration import iterated
 from sfumato.mechanisms.decoys.joint import Joint
-from sfumato.mechanisms.decoys.law import Creation, EvenLaw, Law, group_law
+from sfumato.mechanisms.decoys.law import Creation, EvenLaw, FittedLaw, Law, group_law
 from sfumato.mechanisms.methods import BIASED, Method
 from sfumato.mechanisms.operators import Floats, Places
 from sfumato.tally import Counts, Mask, Moments, Piece, Tally
@@ -75,6 +75,10 @@ def _even(design: DecoyDesign, counts: Floats) -> Law:
     return EvenLaw(counts / max(float(counts.sum()), 1.0), design.group_size)
 
 
+def _fitted(design: DecoyDesign, counts: Floats) -> Law:
+    return FittedLaw(counts / max(float(counts.sum()), 1.0), design.group_size)
+
+
 def _by_groups(design: DecoyDesign, counts: Floats) -> Law:
     return group_law(counts.astype(np.int64), design.group_size, design.creation)
 
@@ -109,7 +113,7 @@ class _Reading:
         margins = [self.margins[axis] for axis in axes]
         if all((margin > 0).all() for margin in margins):
             return None
-        return Joint(tuple(_even(self.design, np.maximum(margin, 1.0)) for margin in margins))
+        return Joint(tuple(_fitted(self.design, np.maximum(margin, 1.0)) for margin in margins))
 
 
 # ------------------------------------------------------------------------------------------------------------ one total
@@ -137,9 +141,10 @@ def _estimated(reading: _Reading, parts: Sequence[_Part]) -> Moments:
         # A value that nobody shows may still be there: its variance is that of a value shown once.
         once = _moments(reading, rare, reduced)
         found = replace(found, base=max(found.base, once.base), slope=max(found.slope, once.slope))
-    wanted = np.any([part.theta != _usual(part.theta, joint.shares) for part in reduced], axis=0)
-    if not joint.is_told[wanted].all():
+    thetas = [part.theta - _usual(part.theta, joint.shares) for part in reduced]
+    if not all(joint.tells(theta) for theta in thetas):
         return _untold(joint, reduced)
+    wanted = np.any(thetas, axis=0)
     least, most = _bounds(parts)
     likely = min(max(found.value, least), most)
     note = _regime(
@@ -320,6 +325,11 @@ def by_closed_form(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) 
     return _counted(design, tally, wanted, _even)
 
 
+def by_fit(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+    """Take values to meet as often as their frequencies allow."""
+    return _counted(design, tally, wanted, _fitted)
+
+
 def by_inverse(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
     """Make the groups again from the published histogram, and invert what they do."""
     return _counted(design, tally, wanted, _by_groups)
@@ -333,8 +343,8 @@ def shrunk(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[
     if len(design.sizes) > 1:
         raise _single("shrunk")
     whole, size = _whole(tally), design.sizes[0]
-    laws = _even if design.creation is Creation.MIXED else _by_groups
-    found = by_closed_form if design.creation is Creation.MIXED else by_inverse
+    laws = _fitted if design.creation is Creation.MIXED else _by_groups
+    found = by_fit if design.creation is Creation.MIXED else by_inverse
     singles = found(design, tally, [np.array([place]) for place in range(size)])
     values = np.array([each.value for each in singles])
     noise = np.array([each.variance_base for each in singles])
@@ -372,11 +382,15 @@ def by_paper(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> lis
 
 
 def _single(name: str) -> QueryError:
-    return QueryError(f"the method {name!r} is for one sensitive column; use closed or inverse.")
+    return QueryError(f"the method {name!r} is for one sensitive column; use fitted, closed or inverse.")
 
 
 SHUFFLED = "none beyond how groups are made: records of a value are dealt to groups at random"
 EVEN = (
+    "every other value leaks alike into a value; beside values in a third of the groups and more, and in groups that "
+    "take the fullest values first, the interval is too short"
+)
+MEETING = (
     "values meet as often as their frequencies allow, which mixed groups see to; in groups that take the fullest "
     "values first the interval is too short"
 )
@@ -387,6 +401,13 @@ CLOSED = Method(
     by_closed_form,
     needs_whole=True,
     total=partial(_totalled, laws=_even),
+)
+FITTED = Method(
+    "fit of evenly mixed decoy groups, normal interval",
+    MEETING,
+    by_fit,
+    needs_whole=True,
+    total=partial(_totalled, laws=_fitted),
 )
 INVERSE = Method(
     "inverse of recomputed decoy groups, normal interval",
@@ -401,5 +422,5 @@ SHRUNK = Method(
 PAPER = Method("iteration of the paper with its 1% rule, biased", EVEN, by_paper, needs_whole=True, note=BIASED)
 
 METHODS: Mapping[str, Method] = MappingProxyType(
-    {"closed": CLOSED, "inverse": INVERSE, "shrunk": SHRUNK, "paper": PAPER}
+    {"fitted": FITTED, "closed": CLOSED, "inverse": INVERSE, "shrunk": SHRUNK, "paper": PAPER}
 )

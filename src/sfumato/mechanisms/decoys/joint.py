@@ -10,7 +10,6 @@ import numpy as np
 
 from sfumato.mechanisms.decoys.law import Law
 from sfumato.mechanisms.operators import Floats
-from sfumato.tally import Mask
 
 COMPOSITION_STEPS = 30
 """Steps of iterative Bayes after which a composition is good enough to take a variance from."""
@@ -76,10 +75,6 @@ class Joint:
             found = np.multiply.outer(found, np.diagonal(law.solve(np.eye(len(law.shares)))))
         return np.abs(found)
 
-    @cached_property
-    def is_told(self) -> Mask:
-        """Of which combinations a condition tells anything."""
-        found = np.ones((), dtype=np.bool_)
-        for law in self.laws:
-            found = np.logical_and.outer(found, law.is_told)
-        return np.asarray(found)
+    def tells(self, wanted: Floats) -> bool:
+        """Whether what records show tells anything of the wanted numbers."""
+        return all(law.tells(np.moveaxis(wanted, axis, -1)) for axis, law in enumerate(self.laws))

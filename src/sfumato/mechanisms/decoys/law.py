@@ -60,9 +60,8 @@ class Law(Protocol):
         """The published shares of the values."""
         ...
 
-    @property
-    def is_told(self) -> Mask:
-        """Of which values a condition on public columns tells anything."""
+    def tells(self, wanted: Floats) -> bool:
+        """Whether what records show tells anything of their wanted numbers, under a condition on public columns."""
         ...
 
     def solve(self, wanted: Floats) -> Floats:
@@ -80,6 +79,65 @@ class Law(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class EvenLaw:
+    """Every other value leaks alike into a value: about right for mixed groups in which no value is frequent."""
+
+    given: Floats
+    """The published shares of the values."""
+    group_size: int
+
+    @property
+    def shares(self) -> Floats:
+        """The published shares of the values."""
+        return self.given
+
+    @cached_property
+    def leaks(self) -> Floats:
+        """A = phi (gamma - 1) / (gamma (1 - phi))."""
+        rest = np.maximum(1 - self.shares, SINGULAR)
+        return np.asarray(self.shares * (self.group_size - 1) / (self.group_size * rest))
+
+    @cached_property
+    def gains(self) -> Floats:
+        """d: how much likelier a record shows its own value than another record does."""
+        return np.asarray(1 / self.group_size - self.leaks)
+
+    @property
+    def is_told(self) -> Mask:
+        """A value in every group says nothing: its share is one over the group size."""
+        return self.gains > SINGULAR
+
+    def tells(self, wanted: Floats) -> bool:
+        """Whether no wanted value is in every group."""
+        return not bool(wanted[..., ~self.is_told].any())
+
+    @cached_property
+    def _inverse(self) -> Floats:
+        return np.divide(1.0, self.gains, out=np.zeros_like(self.gains), where=self.is_told)
+
+    @cached_property
+    def _scale(self) -> Floats:
+        """What makes the chances of a value's record add up to 1."""
+        others = np.maximum(self.leaks.sum() - self.leaks, SINGULAR)
+        return np.asarray((1 - 1 / self.group_size) / others)
+
+    def solve(self, wanted: Floats) -> Floats:
+        """Independence, and the excess over it divided by the gain: phi R + (y - phi R) / d for a single value."""
+        constant = (wanted * self.shares * (1 - self._inverse)).sum(axis=-1, keepdims=True)
+        return np.asarray(wanted * self._inverse + constant)
+
+    def mean(self, numbers: Floats) -> Floats:
+        """Its own number with a chance of one over the group size, else that of another value as they leak."""
+        leaked = (numbers * self.leaks).sum(axis=-1, keepdims=True) - numbers * self.leaks
+        return np.asarray(leaked * self._scale + numbers / self.group_size)
+
+    def shown(self, held: Floats) -> Floats:
+        """How many records are expected to show each value if so many hold it."""
+        moved = held * self._scale
+        return np.asarray((moved.sum(axis=-1, keepdims=True) - moved) * self.leaks + held / self.group_size)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedLaw:
     """Values meet as often as their frequencies allow: what mixed groups see to, and needs their size alone.
 
     Two values u and v meet in s_u s_v groups, weighted by one over the size, and a value meets itself in f_u / gamma.
@@ -96,21 +154,9 @@ class EvenLaw:
         """The published shares of the values."""
         return self.given
 
-    @cached_property
-    def leaks(self) -> Floats:
-        """A = phi (gamma - 1) / (gamma (1 - phi)): the mean over the records without the value."""
-        rest = np.maximum(1 - self.shares, SINGULAR)
-        return np.asarray(self.shares * (self.group_size - 1) / (self.group_size * rest))
-
-    @cached_property
-    def gains(self) -> Floats:
-        """d: how much likelier a record shows its own value than another record does."""
-        return np.asarray(1 / self.group_size - self.leaks)
-
-    @cached_property
-    def is_told(self) -> Mask:
+    def tells(self, wanted: Floats) -> bool:
         """A value in every group says nothing, and leaves open what the others say."""
-        return np.full(len(self.shares), self.group_size * float(self.shares.max(initial=0.0)) < 1 - NEAR)
+        return self.group_size * float(self.shares.max(initial=0.0)) < 1 - NEAR
 
     @cached_property
     def _fitted(self) -> tuple[Floats, Floats, Floats]:
@@ -203,12 +249,12 @@ class GroupLaw:
         inverse = np.divide(1.0, kept, out=np.zeros_like(kept), where=np.abs(kept) > SINGULAR)
         return np.asarray((directions * inverse) @ directions.T * roots / roots[:, None])
 
-    @cached_property
-    def is_told(self) -> Mask:
-        """A value is told if no direction that was lost has part in it."""
-        kept, directions, _ = self._directions
-        lost = directions[:, np.abs(kept) <= SINGULAR]
-        return np.asarray((np.abs(lost) < np.sqrt(SINGULAR)).all(axis=1))
+    def tells(self, wanted: Floats) -> bool:
+        """Whether no direction that was lost has part in what is wanted."""
+        kept, directions, roots = self._directions
+        scaled = wanted * roots
+        lost = scaled @ directions[:, np.abs(kept) <= SINGULAR]
+        return float(np.abs(lost).max(initial=0.0)) <= math.sqrt(SINGULAR) * float(np.abs(scaled).max(initial=0.0))
 
     def solve(self, wanted: Floats) -> Floats:
         """By the inverse of the matrix."""
