@@ -93,6 +93,8 @@ class Session:
             raise QueryError(
                 f"the query does not fit the columns of the release ({said}); info shows their types."
             ) from error
+        except UnicodeDecodeError as error:  # DuckDB quotes the bytes of a text that is none
+            raise ReleaseFormatError("the release holds a text that is none; get it again from its publisher.") from error
 
 
 @contextmanager

@@ -48,8 +48,8 @@ def _by_symbols(session: Session, weights: Floats) -> list[Floats]:
     found = []
     for batch in session.batches(f"SELECT {', '.join(columns)} FROM {RECORDS}"):
         rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
-        symbols = [known.get(row) for row in rows]
-        if None in symbols:
+        symbols = np.array([known.get(row, -1) for row in rows], dtype=np.int64)
+        if symbols.min(initial=0) < 0:
             raise ReleaseFormatError("the release holds a value outside its domain; get it again from its publisher.")
         found.append(weights[symbols])
     return found
