@@ -45,7 +45,7 @@ def schema_of(path: Path, manifest: Manifest) -> pa.Schema:
     """The columns of the records, if all are there that the release speaks of."""
     try:
         schema = pq.read_schema(path)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable(path) from error
     if not {*manifest.public, *manifest.shown} <= set(schema.names):
         raise _unreadable(path)
@@ -76,7 +76,7 @@ def batches(path: Path, schema: pa.Schema, names: Sequence[str]) -> Iterator[pa.
     try:
         with pq.ParquetFile(path, read_dictionary=texts) as file:
             yield from file.iter_batches(BLOCK_ROWS, columns=list(dict.fromkeys(names)))
-    except (pa.ArrowException, OSError, KeyError) as error:
+    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
         raise _unreadable(path) from error
 
 

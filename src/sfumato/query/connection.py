@@ -94,7 +94,8 @@ class Session:
                 f"the query does not fit the columns of the release ({said}); info shows their types."
             ) from error
         except UnicodeDecodeError as error:  # DuckDB quotes the bytes of a text that is none
-            raise ReleaseFormatError("the release holds a text that is none; get it again from its publisher.") from error
+            said = "the release holds a text that is none; get it again from its publisher."
+            raise ReleaseFormatError(said) from error
 
 
 @contextmanager

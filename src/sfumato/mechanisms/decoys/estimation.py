@@ -282,7 +282,7 @@ def _regime(joint: Joint, wanted: Mask, value: float, error: float, size: int) -
     """Whether an answer is one to rely on: a small sum is protected by being unreliable."""
     if error <= UNRELIABLE * value:
         return f"relative error about {error / value if value else 0.0:.1%}"
-    amplified = float(joint.amplification[wanted].max(initial=1.0))
+    amplified = joint.amplification(wanted)
     why = "the count is too small"
     if len(joint.laws) > 1:
         why = "next to no joint information is published"

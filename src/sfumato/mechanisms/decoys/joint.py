@@ -10,6 +10,10 @@ import numpy as np
 
 from sfumato.mechanisms.decoys.law import Law
 from sfumato.mechanisms.operators import Floats
+from sfumato.tally import Mask
+
+MOST_AMPLIFIED = 64
+"""Of so many values of a column it is looked at how much noise is amplified."""
 
 COMPOSITION_STEPS = 30
 """Steps of iterative Bayes after which a composition is good enough to take a variance from."""
@@ -67,13 +71,16 @@ class Joint:
             held = held * self.mean(ratio)
         return np.asarray(held)
 
-    @cached_property
-    def amplification(self) -> Floats:
-        """How much noise is amplified for each combination: the product over the columns."""
-        found = np.ones(())
-        for law in self.laws:
-            found = np.multiply.outer(found, np.diagonal(law.solve(np.eye(len(law.shares)))))
-        return np.abs(found)
+    def amplification(self, wanted: Mask) -> float:
+        """How much noise is amplified for the wanted combinations at most: the product over the columns."""
+        found = 1.0
+        for law, places in zip(self.laws, np.nonzero(wanted), strict=True):
+            chosen = np.unique(places)[:MOST_AMPLIFIED]
+            single = np.zeros((len(chosen), len(law.shares)))
+            single[np.arange(len(chosen)), chosen] = 1.0
+            undone = law.solve(single)[np.arange(len(chosen)), chosen]
+            found *= float(np.abs(undone).max(initial=0.0))
+        return found
 
     def tells(self, wanted: Floats) -> bool:
         """Whether what records show tells anything of the wanted numbers."""
