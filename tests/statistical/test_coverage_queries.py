@@ -38,7 +38,7 @@ LEVEL = 0.95
 HALF = 2 * NormalDist().cdf(NormalDist().inv_cdf((1 + LEVEL) / 2) / 2) - 1
 """The level whose intervals have half the width, whatever their kind."""
 LIMITS = (0.92, 0.99)
-RELEASES, REGIONS, ROWS = 30, 10, 4000
+RELEASES, REGIONS, ROWS = 24, 10, 4000
 
 WAYS: Mapping[str, Way] = {
     "uniform": Way(BreachBound("1/5", "3/5"), uniform.Options()),

@@ -24,7 +24,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from command_line import fail, run
+from command_line import fail, run, run_apart
 from releases import WAYS, edit_manifest, people, published_by, read_json
 from sfumato import sizes
 from sfumato.errors import ReleaseFormatError, SfumatoError
@@ -403,6 +403,20 @@ def test_damaged_tables_are_read_or_refused(made: dict[str, Path], tmp_path: Pat
         path.write_bytes(content[: int(chance.integers(0, len(content)))] if number % 6 == 0 else content)
         edit_manifest(folder)
         _use(folder)
+
+
+def test_footer_that_makes_no_sense_does_not_end_the_process(folder: Path) -> None:
+    """Texts that claim to be numbers, with the statistics of texts: looking at that column, pyarrow aborts."""
+    content = (folder / DATA).read_bytes()
+    as_text, as_number = (b"\x15" + kind + b"%\x00\x18\x03sex" for kind in (b"\x0c", b"\x08"))
+    assert as_text in content
+    (folder / DATA).write_bytes(content.replace(as_text, as_number))
+    edit_manifest(folder)
+    for command in (["query", folder, QUESTION], ["verify", folder]):
+        outcome = run_apart(*command)
+        assert outcome.code == 2
+        assert outcome.err.startswith("error: ")
+        assert len(outcome.err.splitlines()) == 1
 
 
 def _use(folder: Path) -> None:

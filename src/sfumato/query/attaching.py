@@ -35,7 +35,8 @@ def attached(name: str, table: Any) -> pa.Table:
         if len({each.lower() for each in names}) != len(names):
             raise QueryError(f"two columns of the table {name!r} have the same name; rename one.")
         # What is mapped from the folder is copied, because the folder goes.
-        return read if isinstance(table, str | Path) else pa.Table.from_batches(read.to_batches(), read.schema).combine_chunks()
+        copied = pa.Table.from_batches(read.to_batches(), read.schema).combine_chunks()
+        return read if isinstance(table, str | Path) else copied
 
 
 def parse_attachments(texts: Sequence[str]) -> dict[str, Path]:
