@@ -470,7 +470,9 @@ def query(
 ) -> None:
     """Ask a release a question in SQL; every number comes with a standard error and an interval."""
     if (sql is None) == (batch is None):
-        raise QueryError("ask one question in SQL, or many with --batch FILE; one of the two.")
+        raise QueryError(
+            "ask one question in SQL, or many with --batch FILE, one of the two; see sfumato query --help."
+        )
     if batch is not None and (consistent or totals):
         raise QueryError("--consistent and --totals are for one question; ask it alone, without --batch.")
     tables, opened = parse_attachments(attach), Release.open(release)

@@ -184,9 +184,7 @@ def test_each_column_can_be_grouped_by(made: Path, groups: list[str]) -> None:
             if disease != "flu":
                 key = tuple({"sex": sex, "disease": disease, "drug": drug}[name] for name in groups)
                 expected[key] = expected.get(key, 0.0) + float(count)
-    assert {tuple(values[name] for name in groups): each.value for values, each in rows} == pytest.approx(
-        expected, abs=1e-6
-    )
+    assert {tuple(row[name] for name in groups): row["n"].value for row in rows} == pytest.approx(expected, abs=1e-6)
 
 
 @every_way
@@ -259,9 +257,8 @@ def test_compound_of_three_columns_of_other_types(desk: Path, way: str, options:
     assert all(None not in value for value in slow.domain) is ("drop" in options)
     rows = Release.open("release").sql("SELECT sick, age, day, COUNT(*) FROM release GROUP BY age, day, sick").rows
     expected = {value: float(count) for value, count in slow.counts().items()}
-    assert {(each["age"], each["day"], each["sick"]): found.value for each, found in rows} == pytest.approx(
-        expected, abs=1e-6
-    )
+    found = {(row["age"], row["day"], row["sick"]): row["n"].value for row in rows}
+    assert found == pytest.approx(expected, abs=1e-6)
     assert sum(expected.values()) == pytest.approx(len(slow.rows))
 
 

@@ -34,9 +34,10 @@ def attached(name: str, table: Any) -> pa.Table:
             raise QueryError(f"the table {name!r} cannot be attached: {error}") from error
         if len({each.lower() for each in names}) != len(names):
             raise QueryError(f"two columns of the table {name!r} have the same name; rename one.")
+        if isinstance(table, str | Path):
+            return read
         # What is mapped from the folder is copied, because the folder goes.
-        copied = pa.Table.from_batches(read.to_batches(), read.schema).combine_chunks()
-        return read if isinstance(table, str | Path) else copied
+        return pa.Table.from_batches(read.to_batches(), read.schema).combine_chunks()
 
 
 def parse_attachments(texts: Sequence[str]) -> dict[str, Path]:
