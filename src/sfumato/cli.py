@@ -451,7 +451,7 @@ def query(
     level: Level = DEFAULT_LEVEL,
     method: Annotated[
         str | None,
-        typer.Option("--method", help="The estimator: closed (default), or what info lists for this release."),
+        typer.Option("--method", help="The estimator: one of those that info lists, the first by default."),
     ] = None,
     simultaneous: Annotated[
         bool, typer.Option("--simultaneous", help="Widen the intervals so that all of them hold together.")

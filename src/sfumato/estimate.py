@@ -117,7 +117,8 @@ class Estimate:
         variance = None if error is None else error**2
         least, most = sorted(factor * end + shift for end in (self.moments.least, self.moments.most))
         moments = Moments(value, variance, 0.0, most, least)
-        return Estimate(value, error, self.method, self.assumption, moments, self.note, Scaled(self, factor, shift))
+        note = None if self.moments.is_own_note else self.note
+        return Estimate(value, error, self.method, self.assumption, moments, note, Scaled(self, factor, shift))
 
     def interval(self, level: float = DEFAULT_LEVEL) -> Interval:
         """The score interval: all counts that a test at this level would not reject."""

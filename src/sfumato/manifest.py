@@ -172,6 +172,12 @@ class Manifest:
                 f"The list of {what} of {self.sensitive_name!r} was taken from the table: that one is in it tells "
                 "that at least one person has it, and this is not covered."
             )
+        for name, merged in self.merged.items():
+            label = "as missing" if merged.label is None else f"as {merged.label!r}"
+            said.append(
+                f"{len(merged.values)} values of {name!r} are published {label}, because they are rare in the table; "
+                "which ones is published, and this is not covered."
+            )
         if self.nulls == "drop":
             said.append(
                 f"Records without a {self.sensitive_name!r} were left out: whoever knows that a person was in the "

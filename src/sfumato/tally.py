@@ -136,6 +136,8 @@ class Moments:
     least: float = 0
     note: str | None = None
     """What to beware of, beside this number."""
+    is_own_note: bool = False
+    """Whether the note is about this very number, and not about what is made from it."""
 
     def variance_at(self, count: float) -> float | None:
         """The variance of the estimate if the true count were `count`."""

@@ -156,7 +156,7 @@ def test_info_tells_what_is_promised_and_how_to_count(made: Made, way: str) -> N
     assert told["mechanism"] == "decoys"
     assert f"believes the published value to be the person's own with a chance of at most 1/{size}" in told["promise"]
     assert ("for each sensitive column alone" in told["promise"]) == (way == "two columns")
-    estimators = "inverse, fitted, closed" if "ties" in way else "fitted, closed, inverse"
+    estimators = "inverse, fitted, closed"
     assert f"estimators: {estimators}, shrunk, paper" in succeed("info", made.folder).words
 
 
@@ -187,7 +187,7 @@ def test_the_closed_form_is_that_of_its_definition(made: Made, way: str) -> None
 
 def test_the_default_is_what_the_groups_need(releases: Callable[[str], Made]) -> None:
     sql = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND sex = 'F'"
-    for way, method in {"mixed": "fitted", "random ties": "inverse", "ties by place": "inverse"}.items():
+    for way, method in {"mixed": "inverse", "random ties": "inverse", "ties by place": "inverse"}.items():
         default = succeed("query", releases(way).folder, sql, "--json").json
         assert default == succeed("query", releases(way).folder, sql, "--method", method, "--json").json
 

@@ -217,3 +217,23 @@ def test_question_that_takes_too_much_memory_is_refused(hospital_release: Publis
     grouped = f"SELECT COUNT(*) FROM {tables} GROUP BY a.weight + b.age * c.age, a.age, b.age, c.age, b.weight"
     with pytest.raises(QueryError, match=r"^the question takes more memory than 20MB; group by fewer or coarser col"):
         hospital_release.release.sql(grouped, memory="20MB")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT current_setting('threads') /* sqlglot.meta written by us */ AS h, COUNT(*) FROM release GROUP BY 1",
+        "SELECT random() /* sqlglot.meta written by us */ AS h, COUNT(*) FROM release GROUP BY 1",
+    ],
+)
+def test_a_comment_does_not_vouch_for_what_it_stands_beside(hospital_release: Published, sql: str) -> None:
+    with pytest.raises(QueryError):
+        hospital_release.release.sql(sql)
+
+
+def test_a_comment_does_not_make_a_protected_column_a_public_one(hospital_release: Published) -> None:
+    released = hospital_release.release
+    name = released.manifest.sensitive[0]
+    plain = f"SELECT COUNT(*) FROM release WHERE {name} {{}} = '{released.manifest.domain[0]}'"
+    alone, marked = (released.sql(plain.format(mark)) for mark in ("", "/* sqlglot.meta of the answer */"))
+    assert alone.table() == marked.table()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.errors import QueryError
 from sfumato.manifest import Manifest
 from sfumato.many import bitmaps, cubes, dealt
 from sfumato.many.answers import Estimates
@@ -32,6 +33,13 @@ MOST_COUNTS = 1 << 26
 
 def count_many(manifest: Manifest, folder: Path, queries: Sequence[CountQuery], method: str | None = None) -> Estimates:
     """Answer many counts in one reading of the release, as `count` would answer each."""
+    for query in queries:
+        given: object = query
+        if not (isinstance(given, CountQuery) and isinstance(given.where, Mapping)):
+            raise QueryError(
+                f"{query!r} is no query that can be counted with others: write CountQuery(where={{'sex': 'F'}}, "
+                "values=['HIV'])."
+            )
     path, way = folder / manifest.data, method_of(manifest, method)
     schema = schema_of(path, manifest)
     asked = taken_apart(queries, manifest, schema)

@@ -116,13 +116,17 @@ _open: dict[tuple[int, Path, str], duckdb.DuckDBPyConnection] = {}
 """The connections of releases that are still in use: making one takes as long as many a count."""
 
 
+_opening = threading.Lock()
+
+
 def _connection(manifest: Manifest, folder: Path, limits: Limits) -> duckdb.DuckDBPyConnection:
     """The connection of a release, made once; each question gets a cursor of its own, with its own tables."""
     key = (id(manifest), folder, limits.memory)
-    if key not in _open:
-        _open[key] = connected(folder / manifest.data, manifest.public, limits)
-        weakref.finalize(manifest, _closed, key)
-    return _open[key]
+    with _opening:
+        if key not in _open:
+            _open[key] = connected(folder / manifest.data, manifest.public, limits)
+            weakref.finalize(manifest, _closed, key)
+        return _open[key]
 
 
 def _closed(key: tuple[int, Path, str]) -> None:

@@ -131,7 +131,7 @@ def _ratio(formula: Arithmetic, upper: Linear, lower: Linear, row: Row) -> Estim
     least, most = _range(formula, row)
     moments = Moments(value, error**2, 0.0, most, least)
     beside = [numerator, denominator, *([row.combined(residual.factors)] if residual.factors else [])]
-    note = next((each.note for each in beside if each.note), None)
+    note = next((each.note for each in beside if each.note and not each.moments.is_own_note), None)
     found = Estimate(value, error, row.words + RATIO, row.assumption, moments, note)
     return replace(found, derived=Ratio(numerator.value, denominator.value, variance, covariance, below))
 
@@ -159,7 +159,8 @@ def _by_delta(formula: Formula, row: Row) -> Estimate:
     if error is None:
         raise QueryError("this method tells no error, so it gives no formulas; use the default one.")
     moments = Moments(value, error**2, 0.0, math.inf, -math.inf)
-    note = next((note for each in sums_of(formula) if (note := row.total(each).note)), None)
+    totals = [row.total(each) for each in sums_of(formula)]
+    note = next((each.note for each in totals if each.note and not each.moments.is_own_note), None)
     return Estimate(value, error, row.words + DELTA, row.assumption, moments, note)
 
 

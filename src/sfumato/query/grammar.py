@@ -7,6 +7,7 @@ the list reads a file, a setting, a clock or a random number.
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterable
 from typing import Any
 
@@ -63,7 +64,8 @@ CLAUSES = _classes(
 EXPRESSIONS = OPERATORS + FUNCTIONS
 PUBLIC = EXPRESSIONS + AGGREGATES + PUBLIC_AGGREGATES + CLAUSES
 
-READY = "written by us"
+READY = f"written by us {secrets.token_hex()}"
+"""The mark of what needs no check. The parser takes marks from comments too, so nobody must be able to guess it."""
 
 _WORD = re.compile(r"[A-Za-z][A-Za-z _]*")
 
@@ -76,6 +78,9 @@ def parse(sql: str) -> exp.Select:
         raise QueryError(f"this is not SQL that can be read: {str(error).splitlines()[0]}") from error
     if len(trees) != 1 or not isinstance(trees[0], exp.Select) or "\0" in sql:
         raise QueryError("ask one SELECT, such as SELECT COUNT(*) FROM release WHERE age > 30.")
+    for node in trees[0].walk():  # a comment could say anything about what it stands beside
+        node.comments = None
+        node.meta.clear()
     return trees[0]
 
 

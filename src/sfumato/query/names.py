@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -14,7 +15,8 @@ from sfumato.query.grammar import Tree
 from sfumato.sql import TABLE
 
 Key = tuple[str, str]
-ANSWER = "of the answer"
+ANSWER = f"of the answer {secrets.token_hex()}"
+"""The mark of a column of the answer; as for the marks of the grammar, nobody must be able to guess it."""
 
 
 def column(table: str, name: str) -> exp.Column:

@@ -256,7 +256,8 @@ def test_groups_of_the_literature_are_advised_against() -> None:
 
 
 def test_the_methods_begin_with_what_the_groups_need() -> None:
-    domains = (("a", "b", "c"),)
-    defaults = [decoys.default_method(Design(domains, 2, creation)) for creation in Creation]
-    assert defaults == ["fitted", "inverse", "inverse"]
+    few, many = (("a", "b", "c"),), (tuple(map(str, range(101))),)
+    for domains, mixed in ((few, "inverse"), (many, "fitted")):
+        defaults = [decoys.default_method(Design(domains, 2, creation)) for creation in Creation]
+        assert defaults == [mixed, "inverse", "inverse"]
     assert list(decoys.METHODS) == ["fitted", "closed", "inverse", "shrunk", "paper"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 
 from sfumato.errors import InternalError, QueryError
 from sfumato.estimate import Estimate, Interval
+from sfumato.mechanisms import decoys
 from sfumato.mechanisms.decoys import METHODS, Creation, Design
 from sfumato.mechanisms.decoys.law import group_law
-from sfumato.tally import Moments, Tally
+from sfumato.tally import Moments, Piece, Tally
 
 Numbers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -377,3 +379,21 @@ def test_all_combinations_are_the_selected_records(table: Numbers, method: str) 
     rows = (table // 5).sum()
     assert (every.value, every.most, every.least, every.variance_at(rows)) == (rows, rows, rows, 0)
     assert (none.value, none.most) == (0, 0)
+
+
+@unbiased
+def test_a_combination_in_all_records_is_as_uncertain_as_in_nearly_all(table: Numbers, method: str) -> None:
+    """Of one column the published count is the estimate, and exact in its error; of two it is not."""
+    nearly = table - (table > 50)
+    (every,), (most,) = (counted(design_of(*SIZES), shown, table, [(0,)], method) for shown in (table, nearly))
+    assert every.variance_at(every.value) == pytest.approx(most.variance_at(most.value), rel=0.05)
+
+
+def test_a_sum_says_nothing_about_the_size_of_a_count(table: Numbers) -> None:
+    single = table.reshape(SIZES).sum(axis=1)
+    design, whole = design_of(SIZES[0]), Tally(single, int(single.sum()))
+    ninth = (single // 9).astype(np.float64)
+    piece = Piece(np.eye(SIZES[0])[0], *(Tally(by * ninth, by * float(ninth.sum()), whole) for by in (-3.0, 9.0)))
+    found = decoys.METHODS["fitted"].total(design, [piece])  # type: ignore[misc]
+    assert found.note is None
+    assert (found.least, found.most) == (-math.inf, math.inf)

@@ -5,7 +5,8 @@ person's own with at most 1/group_size. Other knowledge is not covered: a publis
 value by its likelihood ratio, which has no limit for rare values.
 Source: Fu, Wang, Wong, Wang and Jiang 2014 (SPLU-Gen), corrected. The mixed groups, the closed form and the errors are
 ours.
-Published: the domain, the group size and how groups are made. Not published: groups, or any count of the original.
+Published: the domain, the group size and how groups are made, and which values were merged because they are rare. Not
+published: groups, or any count of the original.
 Notation: gamma = group_size, f = count of a value, N = total.
 """
 
@@ -27,8 +28,8 @@ from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, S
 from sfumato.histogram import Histogram
 from sfumato.mechanisms.decoys import bounds, estimation
 from sfumato.mechanisms.decoys.groups import Groups
+from sfumato.mechanisms.decoys.law import FEW_VALUES, EvenLaw, created
 from sfumato.mechanisms.decoys.law import Creation as Creation
-from sfumato.mechanisms.decoys.law import EvenLaw, created
 from sfumato.mechanisms.operators import Floats
 from sfumato.schema import Merged
 from sfumato.spec import DecoyGroups, Exact, exact
@@ -89,8 +90,8 @@ class Options:
 
 
 def default_method(design: Design, /) -> str:
-    """Mixed groups need no more than their size to be known."""
-    return "fitted" if design.creation is Creation.MIXED else "inverse"
+    """Of many values that are mixed no more need be known than the group size; few do not meet as evenly."""
+    return "fitted" if design.creation is Creation.MIXED and max(design.sizes) > FEW_VALUES else "inverse"
 
 
 @dataclass(frozen=True, eq=False)

@@ -23,7 +23,7 @@ from sfumato.errors import InternalError, QueryError
 from sfumato.mechanisms.decoys.creation import tranches_of
 from sfumato.mechanisms.decoys.iteration import iterated
 from sfumato.mechanisms.decoys.joint import Joint
-from sfumato.mechanisms.decoys.law import Creation, EvenLaw, FittedLaw, Law, group_law
+from sfumato.mechanisms.decoys.law import Creation, EvenLaw, FittedLaw, GroupLaw, Law, group_law
 from sfumato.mechanisms.methods import BIASED, Method
 from sfumato.mechanisms.operators import Floats, Places
 from sfumato.tally import Counts, Mask, Moments, Piece, Tally
@@ -150,12 +150,12 @@ def _estimated(reading: _Reading, parts: Sequence[_Part]) -> Moments:
     note = _regime(
         joint, wanted, abs(likely), math.sqrt(max(found.base + found.slope * likely, 0.0)), reading.design.group_size
     )
-    return Moments(found.value, found.base, found.slope, most, least, note)
+    return Moments(found.value, found.base, found.slope, most, least, note, is_own_note=True)
 
 
 def _bounds(parts: Sequence[_Part]) -> tuple[float, float]:
     """Between what the total lies, whoever holds what, if no z is negative."""
-    ends = [(float(part.theta.min() * part.first.sum()), float(part.theta.max() * part.first.sum())) for part in parts]
+    ends = [sorted(float(end * part.first.sum()) for end in (part.theta.min(), part.theta.max())) for part in parts]
     return sum(least for least, _ in ends), sum(most for _, most in ends)
 
 
@@ -201,7 +201,8 @@ def _moments(reading: _Reading, joint: Joint, parts: Sequence[_Part]) -> _Found:
         undone.append(weights)
         if len(joint.laws) == 1:  # the noise of combinations has next to nothing in common with that of the columns
             common = common + rows / total * (weights - part.theta)
-    if len(parts) == 1 and parts[0].first is parts[0].second and float(parts[0].first.sum()) == total:
+    is_whole = len(parts) == 1 and parts[0].first is parts[0].second and float(parts[0].first.sum()) == total
+    if is_whole and len(joint.laws) == 1:  # then the estimate is the published count; of several columns it is not
         return _Found(value, _whole_variance(joint, parts[0].theta, total), 0.0)
     base, slope = total * float((joint.shares * joint.covariance(common, common)).sum()), 0.0
     for part, weights in zip(parts, undone, strict=True):
@@ -244,14 +245,18 @@ def _unevenness(design: DecoyDesign, joint: Joint, part: _Part, weights: Floats,
     overlap has the variance a²(b - a/3) - a²b². It matters as far as the condition selects a value's records more often
     than others.
     """
-    if len(joint.laws) > 1 or design.creation is not Creation.MIXED:
+    if len(joint.laws) > 1:
         return 0.0
-    shares, size = joint.shares, design.group_size
+    law, shares, size = joint.laws[0], joint.shares, design.group_size
     rows, square = float(part.first.sum()), max(float(part.second.sum()), 1e-300)
     held = joint.composition(part.second) * (rows / square)
     excess = held / np.maximum(shares * total, 1.0) - rows / total
-    groups = total / size / math.sqrt(tranches_of(round(total), len(shares), size))
     wanted = np.flatnonzero(part.theta != _usual(part.theta, shares))
+    if isinstance(law, GroupLaw):
+        return float(excess**2 @ law.spread @ (weights - weights.mean()) ** 2)
+    if design.creation is not Creation.MIXED:
+        return 0.0
+    groups = total / size / math.sqrt(tranches_of(round(total), len(shares), size))
     seats = (weights[wanted] - weights.mean()) * groups / size
     arcs = np.minimum(shares * size, 1.0)
     arcs = np.minimum(arcs, 1 - arcs)  # what an arc leaves free overlaps as unevenly as the arc itself
@@ -315,6 +320,8 @@ def _totalled(design: DecoyDesign, pieces: Sequence[Piece], laws: Laws) -> Momen
         second = first if piece.second is piece.first else np.asarray(piece.second.counts, dtype=np.float64)
         parts.append(_Part(piece.theta, first, second))
     found = _estimated(_Reading(design, _whole(pieces[0].first), laws), parts)
+    if found.is_own_note:
+        found = replace(found, note=None)  # what is said of a count says nothing of a sum
     if found.variance_base == 0 or all(piece.has_bounds for piece in pieces):
         return found
     return replace(found, least=-math.inf, most=math.inf)

@@ -32,6 +32,8 @@ SINGULAR = 1e-9
 """A direction of which the groups keep less than this part is lost."""
 
 RECOMPUTATIONS = 4
+FEW_VALUES, MORE_RECOMPUTATIONS = 100, 16
+"""How often few values meet varies more, and mixed groups of them are quickly made again."""
 RECOMPUTED_RUNS = 1 << 13
 
 
@@ -222,6 +224,8 @@ class GroupLaw:
 
     meeting: Floats
     counts: Floats
+    spread: Floats
+    """The variance of how often values meet."""
 
     @property
     def shares(self) -> Floats:
@@ -280,10 +284,16 @@ def _group_law(counts: bytes, group_size: int, creation: Creation) -> GroupLaw:
     # Everybody who holds the release comes to the same groups: what is random in them follows from its histogram.
     draws = Draws(hashlib.sha256(counts).digest(), is_test=True)
     times = 1 if creation is Creation.ANATOMY else RECOMPUTATIONS
-    meeting = np.zeros((len(capped), len(capped)))
+    if creation is Creation.MIXED and len(capped) <= FEW_VALUES:
+        times = MORE_RECOMPUTATIONS
+    mean, squares = np.zeros((2, len(capped), len(capped)))
     for number in range(times):
-        meeting += created(capped.tolist(), group_size, creation, draws, f"recomputed/{number}").meeting() / times
-    return GroupLaw(meeting, capped.astype(np.float64))
+        met = created(capped.tolist(), group_size, creation, draws, f"recomputed/{number}").meeting()
+        mean += met / times
+        squares += met**2 / times
+    # The true groups differ from the mean of others as one does, and as that mean does.
+    spread = np.maximum(squares - mean**2, 0.0) * (times + 1) / max(times - 1, 1) if times > 1 else np.zeros_like(mean)
+    return GroupLaw(mean, capped.astype(np.float64), spread)
 
 
 def capped_counts(counts: Places, group_size: int) -> Places:
