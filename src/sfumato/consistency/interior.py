@@ -20,6 +20,7 @@ MOST_STEPS = 200
 CLOSE = 1e-9
 """The product of a cell and its pull, in units of its variance, at which one of them is taken to be zero."""
 STAY_INSIDE = 0.995
+LEAST_REACH = 1e-3
 REFINEMENTS = 4
 
 
@@ -80,7 +81,16 @@ def _stepped(program: _Program, at: _Point) -> _Point:
     reach = _reach(at, first)
     aim = at.gap * (at.moved(first, reach).gap / at.gap) ** 3
     second = program.direction(at, aim - first.cells * first.pulls)
-    return at.moved(second, STAY_INSIDE * _reach(at, second))
+    found = at.moved(second, STAY_INSIDE * _reach(at, second))
+    if found.gap < at.gap:
+        return found
+    # The correction led astray, and could do so for ever: go towards the middle, as far as that closes the gap. A short
+    # way does, because cells and pulls that add up change in the same direction.
+    careful = program.direction(at, np.full(len(at.cells), at.gap / 3))
+    reach = STAY_INSIDE * _reach(at, careful)
+    while reach > LEAST_REACH and at.moved(careful, reach).gap >= at.gap:
+        reach /= 2
+    return at.moved(careful, reach)
 
 
 def _reach(at: _Point, by: _Point) -> float:
