@@ -103,6 +103,12 @@ class Estimate:
         nothing = Moments(math.nan, None, 0.0, math.inf, -math.inf)
         return cls(math.nan, None, EXACT_METHOD, EXACT_ASSUMPTION, nothing, note)
 
+    def __str__(self) -> str:
+        if math.isnan(self.value) or self.standard_error is None:
+            return f"{self.value:,.6g} ({self.note or self.method})"
+        low, high = self.interval()
+        return f"{self.value:,.6g} ± {self.standard_error:,.3g} ({DEFAULT_LEVEL:.0%}: {low:,.6g} to {high:,.6g})"
+
     @property
     def is_exact(self) -> bool:
         """Whether there is no error at all."""

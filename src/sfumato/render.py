@@ -66,6 +66,9 @@ def progress_of(console: Console, *, quiet: bool) -> Iterator[Callable[[int, int
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
+ROUNDING = 1e-8
+
+
 def number(value: Any, digits: int = 0) -> str:
     """A number for people: thousands grouped, no more digits than an error bar deserves."""
     if not isinstance(value, float):
@@ -78,6 +81,8 @@ def number(value: Any, digits: int = 0) -> str:
 def _digits(row: Mapping[str, Any], name: str) -> int:
     """How many digits a number and its interval need behind the point: two of a standard error below 1."""
     value, error = row[name], row[number_columns(name)[1]]
+    if value is not None and error and error < ROUNDING * max(abs(value), 1.0):
+        return 0  # the error is that of floating-point numbers
     if error:
         return max(1 - math.floor(math.log10(error)), 0) if error < 1 else 0
     return 0 if value is None or value == round(value) else EXACT_DIGITS

@@ -177,3 +177,10 @@ def test_estimate_does_not_show_its_moments_but_keeps_them() -> None:
     estimate = estimate_of(Moments(1.0, 4.0, 0.0, 10))
     assert "moments" not in repr(estimate)
     assert estimate.moments.most == 10
+
+
+def test_an_estimate_is_printed_with_its_error() -> None:
+    assert str(Estimate.exact(1234)) == "1,234 ± 0 (95%: 1,234 to 1,234)"
+    assert str(Estimate.of(Moments(120.0, 100.0, 0.0, 1000), "m", "a")) == "120 ± 10 (95%: 100.4 to 139.6)"
+    assert str(Estimate.of(Moments(120.0, None, 0.0, 1000), "m", "a", "biased")) == "120 (biased)"
+    assert str(Estimate.missing("nobody")) == "nan (nobody)"
