@@ -487,7 +487,7 @@ def test_a_method_without_error_is_refused() -> None:
     [
         ("diagnosis,total\nflu,33\n,12\nmeasles,3\n", "the total of diagnosis = 'measles' has no row in the answer"),
         ("age,total\n3,33\n", "has the column 'age', which is no group of the answer; there are 'sex', 'diagnosis'."),
-        ("diagnosis,total\nflu,95\n", "is said to be 95, and the answer is about 90 records"),
+        ("diagnosis,total\nflu,95\n", "the numbers of records add up to 90"),
         ("sex,diagnosis,total\nF,flu,51\n", "the number of records with sex = 'F' is 50"),
     ],
     ids=["unknown value", "unknown column", "above all", "above group"],
@@ -536,3 +536,8 @@ def test_adjustments_name_their_column_and_what_they_do() -> None:
     assert CALIBRATED.column("n") == "n_calibrated"
     assert "biased where it clips" in CONSISTENT.words
     assert "unbiased if the known totals are right" in CALIBRATED.words
+
+
+def test_a_total_above_all_records_is_refused_where_other_cells_are_free(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match="is said to be 95, and the answer is about 90 records"):
+        cells(*PLAIN).adjusted(CALIBRATED, [read_totals(written(tmp_path, "diagnosis,total\nflu,95\n"))])

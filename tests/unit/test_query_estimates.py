@@ -205,7 +205,7 @@ def test_every_mechanism_estimates_every_aggregate(release: Release, aggregate: 
     estimate = answer.only()
     assert estimate.standard_error
     assert math.isfinite(estimate.value)
-    method = next(iter(release.manifest.mechanism.METHODS.values()))
+    method = next(iter(release.manifest.methods.values()))
     assert answer.method.startswith(method.words)
     assert answer.assumption == method.assumption
 

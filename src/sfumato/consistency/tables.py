@@ -65,15 +65,20 @@ class Cells:
     def adjusted(self, adjustment: Adjustment, totals: Sequence[KnownTotals] = ()) -> Floats:
         """A number for each cell, so that every public group adds up to its records, and known totals hold."""
         families = [self._records(), *(each.family(self.columns, self.keys) for each in totals)]
+        values = np.array([each.value for each in self.estimates], dtype=np.float64)
+        found = adjustment.find(values, self._variances(), families)
+        self._check(families[1:])  # after conflicts, which are explained better
+        return found
+
+    def _check(self, known: Sequence[Family]) -> None:
+        """Refuse totals that no table of so many records has."""
         most = sum(map(float, self.records.values()))
-        for family in families[1:]:
+        for family in known:
             for number in np.flatnonzero((family.totals < 0) | (family.totals > most)).tolist():
                 raise QueryError(
                     f"{family.name(number)} is said to be {family.totals[number]:g}, and the answer is about {most:g} "
                     "records; correct it."
                 )
-        values = np.array([each.value for each in self.estimates], dtype=np.float64)
-        return adjustment.find(values, self._variances(), families)
 
     def _records(self) -> Family:
         numbers = {group: number for number, group in enumerate(self.records)}
