@@ -30,7 +30,7 @@ from sfumato.draws import Draws, Numbers
 from sfumato.mechanisms import AnyMechanism
 from sfumato.schema import NullPolicy, Schema
 from sfumato.slots import Slots
-from sfumato.tally import Buckets, Codes, Counts, Members, Observation, Symbols
+from sfumato.tally import Buckets, Codes, Counts, Members, Observation, Symbols, margins
 
 Rows = dict[str, Any]
 """Rewritten rows: for each column its codes (numpy), or its values (Arrow) where they are not coded."""
@@ -148,14 +148,8 @@ class Rewrite:
     def _slots(self) -> list[Slots]:
         if not self.sensitive.is_independent:
             return [Slots(self._draws, self.mechanism.NAME, self.counts)]
-        table = np.array(self.counts, dtype=np.int64).reshape(self.sensitive.sizes)
-        axes = range(table.ndim)
-        margins = [table.sum(axis=tuple(other for other in axes if other != axis)).tolist() for axis in axes]
-        names = [part.name for part in self.sensitive.parts]
-        return [
-            Slots(self.draws.for_column(name), self.mechanism.NAME, counts)
-            for name, counts in zip(names, margins, strict=True)
-        ]
+        pairs = zip(self.sensitive.parts, margins(self.counts, self.sensitive.sizes), strict=True)
+        return [Slots(self.draws.for_column(part.name), self.mechanism.NAME, counts.tolist()) for part, counts in pairs]
 
     @property
     def observation(self) -> Observation:

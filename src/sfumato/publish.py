@@ -68,7 +68,7 @@ from sfumato.spec import (
     ShareCap,
     Tolerance,
 )
-from sfumato.tally import Buckets, Counts, Members
+from sfumato.tally import Buckets, Counts, Members, margins
 from sfumato.values import Value, display, field_type, parts, to_json
 from sfumato.workshop import check_plan_file, check_target, move_into_place, workshop
 
@@ -226,15 +226,11 @@ def surveyed(request: Request, source: Source, engine: Engine, folder: Path) -> 
 
 def _columns_of(found: Survey) -> dict[str, tuple[tuple[Value, ...], tuple[int, ...]]]:
     """The values of each sensitive column, and how many records hold them."""
-    sizes = found.sensitive.sizes
-    table = np.array(found.histogram.counts, dtype=np.int64)
-    if not found.sensitive.is_independent:
-        return {found.sensitive.name: (found.histogram.values, tuple(table.tolist()))}
-    table, axes = table.reshape(sizes), range(len(sizes))
-    return {
-        part.name: (part.domain, tuple(table.sum(axis=tuple(other for other in axes if other != axis)).tolist()))
-        for axis, part in enumerate(found.sensitive.parts)
-    }
+    histogram, sensitive = found.histogram, found.sensitive
+    if not sensitive.is_independent:
+        return {sensitive.name: (histogram.values, histogram.counts)}
+    pairs = zip(sensitive.parts, margins(histogram.counts, sensitive.sizes), strict=True)
+    return {part.name: (part.domain, tuple(counts.tolist())) for part, counts in pairs}
 
 
 def _places(profile: Profile, sensitive: Sensitive) -> Counts:

@@ -21,6 +21,13 @@ Numbers = Counts | Floats
 Mask = npt.NDArray[np.bool_]
 
 
+def margins(counts: npt.ArrayLike, sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
+    """The counts of each column alone, from those of all combinations of the columns' values, the last one fastest."""
+    table = np.asarray(counts).reshape(tuple(sizes))
+    axes = range(table.ndim)
+    return [table.sum(axis=tuple(other for other in axes if other != axis)) for axis in axes]
+
+
 @dataclass(frozen=True, slots=True)
 class Replaced:
     """What is published of a batch: the codes of the values, or the bits of a set for each record; and their cells.

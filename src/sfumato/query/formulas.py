@@ -20,7 +20,6 @@ Gradient = Mapping[int, float]
 
 RATIO = "; ratios with Fieller's interval"
 DELTA = "; formulas by the delta method, normal interval"
-NO_RECORD = "no record satisfies the condition"
 NO_DENOMINATOR = "the denominator is zero"
 
 

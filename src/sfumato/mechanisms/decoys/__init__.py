@@ -33,7 +33,7 @@ from sfumato.mechanisms.decoys.law import Creation as Creation
 from sfumato.mechanisms.operators import Floats
 from sfumato.schema import Merged
 from sfumato.spec import DecoyGroups, Exact, exact
-from sfumato.tally import Codes, Counts, Replaced, Risk, Symbols
+from sfumato.tally import Codes, Counts, Replaced, Risk, Symbols, margins
 from sfumato.values import Value, display, parts, values_from_json, values_to_json
 
 NAME = "decoys"
@@ -155,10 +155,9 @@ def plan(histogram: Histogram, spec: DecoyGroups, options: Options, draws: Draws
     sizes = spec.sizes or (histogram.domain_size,)
     if math.prod(sizes) != histogram.domain_size:
         raise InternalError("the columns do not have the combinations of the domain.")
-    table = np.array(histogram.counts, dtype=np.int64).reshape(sizes)
     columns = []
-    for number in range(len(sizes)):
-        counts = table.sum(axis=tuple(other for other in range(len(sizes)) if other != number)).tolist()
+    for number, held in enumerate(margins(histogram.counts, sizes)):
+        counts = held.tolist()
         values = _values(histogram.values, sizes, number)
         _check_eligible(values, counts, spec.group_size)
         groups = created(counts, spec.group_size, options.groups, draws, f"{NAME}/{number}")

@@ -26,7 +26,7 @@ from sfumato.mechanisms.decoys.joint import Joint
 from sfumato.mechanisms.decoys.law import Creation, EvenLaw, FittedLaw, GroupLaw, Law, group_law
 from sfumato.mechanisms.methods import BIASED, Method
 from sfumato.mechanisms.operators import Floats, Places
-from sfumato.tally import Counts, Mask, Moments, Piece, Tally
+from sfumato.tally import Counts, Mask, Moments, Piece, Tally, margins
 
 MOST_PAIRS = 1 << 22
 FAR_AMPLIFIED = 3
@@ -61,13 +61,6 @@ def _whole(tally: Tally) -> Counts:
     return tally.whole.counts.astype(np.int64)
 
 
-def _margins(counts: Floats, sizes: tuple[int, ...]) -> list[Floats]:
-    """The counts of each column alone."""
-    table = counts.reshape(sizes)
-    axes = range(len(sizes))
-    return [table.sum(axis=tuple(other for other in axes if other != axis)) for axis in axes]
-
-
 Laws = Callable[[DecoyDesign, Floats], Law]
 
 
@@ -100,7 +93,7 @@ class _Reading:
     @cached_property
     def margins(self) -> list[Floats]:
         """The published counts of each column alone."""
-        return _margins(self.whole.astype(np.float64), self.design.sizes)
+        return margins(self.whole.astype(np.float64), self.design.sizes)
 
     def joint(self, axes: tuple[int, ...]) -> Joint:
         """The law of some columns."""

@@ -34,7 +34,6 @@ SINGULAR = 1e-9
 RECOMPUTATIONS = 4
 FEW_VALUES, MORE_RECOMPUTATIONS = 100, 16
 """How often few values meet varies more, and mixed groups of them are quickly made again."""
-RECOMPUTED_RUNS = 1 << 13
 
 
 class Creation(StrEnum):
