@@ -26,13 +26,13 @@ from typing import Any, TypeVar
 
 from sfumato.evaluate.assignment_program import solve
 from sfumato.evaluate.two_size_programs import fully_pruned, loss_pruned
-from sfumato.histogram import Histogram
 from sfumato.mechanisms.buckets.caps import least_size
 from sfumato.mechanisms.buckets.optimal import Optimum, optimal
 from sfumato.mechanisms.buckets.problem import Problem, pose
 from sfumato.mechanisms.buckets.top_down import top_down
 from sfumato.mechanisms.buckets.two_sizes import two_sizes
-from sfumato.spec import ShareCap
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import ShareCap
 
 Result = TypeVar("Result")
 

@@ -21,14 +21,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from sfumato.apply.slots import Slots
 from sfumato.draws import Draws
-from sfumato.estimate import Estimate
+from sfumato.estimate.estimate import Estimate
 from sfumato.evaluate import laplace, redrawn
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import anatomy, decoys
-from sfumato.slots import Slots
-from sfumato.spec import DecoyGroups, Diversity
-from sfumato.tally import Holdings, Tally
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import DecoyGroups, Diversity
+from sfumato.shown.tally import Holdings, Tally
 
 LEAST, MOST = 0.005, 0.05
 QUERIES = 5000

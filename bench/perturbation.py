@@ -21,14 +21,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from sfumato.apply.slots import Slots
 from sfumato.draws import Draws
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import REGISTRY, small_domain
-from sfumato.mechanisms.reconstruction import flat_variance
+from sfumato.mechanisms.coins.inverse import flat_variance
 from sfumato.mechanisms.small_domain import Merge
-from sfumato.slots import Slots
-from sfumato.spec import BreachBound
-from sfumato.tally import Members, Symbols, Tally
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
+from sfumato.shown.tally import Members, Symbols, Tally
 
 SELECTIVITIES = (0.001, 0.005, 0.01)
 NEAR = 1.25

@@ -27,10 +27,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato import BreachBound, DecoyGroups, Diversity, LinearCap, LocalEngine, Request, Schema, choose, publish
-from sfumato.apply import Rewrite, decode
+from sfumato.apply.rewrite import Rewrite, decode
 from sfumato.draws import Draws
 from sfumato.publish import open_table, survey
-from sfumato.tally import Counts
+from sfumato.shown.tally import Counts
 
 DOMAIN_SIZES = (77, 2, 14, 6, 9, 10, 83, 50)
 ROW_GROUP = 1 << 20

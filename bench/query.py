@@ -31,8 +31,9 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from sfumato import Release, publish
-from sfumato.many import CountQuery, count_many
-from sfumato.tally import Symbols
+from sfumato.estimate.count.many import count_many
+from sfumato.estimate.count.queries import CountQuery
+from sfumato.shown.tally import Symbols
 
 sys.path.insert(0, str(Path(__file__).parent))
 tables = importlib.import_module("publish")

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.histogram import Histogram
-from sfumato.spec import ShareCap
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import ShareCap
 
 
 def linear_caps(counts: Sequence[int], factor: Fraction, offset: Fraction) -> tuple[Fraction, ...]:

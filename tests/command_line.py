@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer.main
 
-from sfumato.cli import main
+from sfumato.cli.app import main
 
 BOUND = ("--prior", "1/10", "--posterior", "1/2")
 OPEN_BOUND = ("--prior", "1/1000000000", "--posterior", "999999999/1000000000")

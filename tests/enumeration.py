@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.draws import Draws, Words
 from sfumato.mechanisms import AnyMechanism
-from sfumato.tally import Replaced
+from sfumato.shown.tally import Replaced
 
 Outcome = TypeVar("Outcome")
 Shown = int | tuple[int, int] | frozenset[int]

@@ -16,8 +16,8 @@ import pytest
 
 from conditions import Condition, Row
 from releases import published
-from sfumato.manifest import DATA, WEIGHTS
-from sfumato.release import Release
+from sfumato.estimate.release import Release
+from sfumato.release.manifest import DATA, WEIGHTS
 
 DISEASES = ["flu", "HIV", "cold", "crohn's", None, "asthma", "flu"]
 TOWNS = ["Aix", "Birr", "Lich", "Virum"]

@@ -10,14 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.digest import file_digest
-from sfumato.engines.local import LocalEngine
-from sfumato.manifest import MANIFEST, manifest_digest
+from sfumato.apply.local import LocalEngine
+from sfumato.estimate.release import Release
 from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, small_domain, subset, uniform
 from sfumato.publish import Request, publish
-from sfumato.release import Release
-from sfumato.schema import Schema
-from sfumato.spec import BreachBound, DecoyGroups, Diversity, LinearCap, PrivacySpec, Tolerance
+from sfumato.release.manifest import MANIFEST, manifest_digest
+from sfumato.request.digest import file_digest
+from sfumato.request.schema import Schema
+from sfumato.request.spec import BreachBound, DecoyGroups, Diversity, LinearCap, PrivacySpec, Tolerance
 
 SENSITIVE = "disease"
 BOUND = BreachBound("1/10", "1/2")

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from releases import edit_manifest
+from sfumato.apply.local import open_parquet
 from sfumato.audit.original import verify
 from sfumato.audit.verify import verify_folder
-from sfumato.engines.local import open_parquet
 
 Design = dict[str, Any]
 

@@ -13,10 +13,10 @@ The analyst:
 
 from __future__ import annotations
 
+from sfumato.apply.local import LocalEngine
 from sfumato.audit.exposure import Exposure
 from sfumato.audit.original import verify
 from sfumato.audit.written import Verification
-from sfumato.engines.local import LocalEngine
 from sfumato.errors import (
     InfeasibleError,
     InternalError,
@@ -29,15 +29,24 @@ from sfumato.errors import (
     SpecError,
     TargetError,
 )
-from sfumato.estimate import Estimate, Interval
-from sfumato.histogram import Histogram
-from sfumato.many import CountQuery, Estimates, Range
-from sfumato.plan import Chosen, choose
+from sfumato.estimate.answer import Answer
+from sfumato.estimate.count.queries import CountQuery, Range
+from sfumato.estimate.estimate import Estimate, Interval
+from sfumato.estimate.estimates import Estimates
+from sfumato.estimate.release import Release
+from sfumato.plan.choose import Chosen, choose
 from sfumato.publish import Outlook, Publication, Request, plan_table, publish
-from sfumato.query import Answer
-from sfumato.release import Release
-from sfumato.schema import Bins, NullPolicy, Role, Schema
-from sfumato.spec import BreachBound, BreachBoundPerValue, DecoyGroups, Diversity, LinearCap, ShareCap, Tolerance
+from sfumato.request.histogram import Histogram
+from sfumato.request.schema import Bins, NullPolicy, Role, Schema
+from sfumato.request.spec import (
+    BreachBound,
+    BreachBoundPerValue,
+    DecoyGroups,
+    Diversity,
+    LinearCap,
+    ShareCap,
+    Tolerance,
+)
 
 __all__ = [
     "Answer",

@@ -17,12 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.apply import Preparation, Rewrite, SideTable
-from sfumato.audit.compound import check_parts
-from sfumato.audit.exposure import BREACH_LIMIT, Exposure, check_exposure, exposures
-from sfumato.audit.planned import check_cells
-from sfumato.audit.verify import FIT, verify_folder
-from sfumato.checks import (
+from sfumato.apply.checks import (
     check_lines,
     check_rows,
     check_types,
@@ -32,12 +27,17 @@ from sfumato.checks import (
     table_columns,
     with_merged,
 )
-from sfumato.columns import Sensitive, TableColumn
-from sfumato.csv_source import CsvSource
-from sfumato.digest import json_digest
+from sfumato.apply.csv import CsvSource
+from sfumato.apply.engine import Engine
+from sfumato.apply.local import LocalEngine, no_work, open_parquet
+from sfumato.apply.profile import Association, Profile
+from sfumato.apply.rewrite import Preparation, Rewrite, SideTable
+from sfumato.apply.source import Source, open_source
+from sfumato.audit.compound import check_parts
+from sfumato.audit.exposure import BREACH_LIMIT, Exposure, check_exposure, exposures
+from sfumato.audit.planned import check_cells
+from sfumato.audit.verify import FIT, verify_folder
 from sfumato.draws import Draws
-from sfumato.engines import Engine
-from sfumato.engines.local import LocalEngine, no_work, open_parquet
 from sfumato.errors import (
     InfeasibleError,
     InternalError,
@@ -48,17 +48,17 @@ from sfumato.errors import (
     TargetError,
     reason,
 )
-from sfumato.histogram import Histogram
-from sfumato.manifest import BUCKETS, MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Field, Manifest
+from sfumato.estimate.release import Release, pack
 from sfumato.mechanisms import REGISTRY, buckets, decoys
-from sfumato.plan import ANY_PRIOR, AUTO, MARGINAL_PRIOR, NO_OPTIONS, Chosen, choose
-from sfumato.plan_file import PlanFile
-from sfumato.profile import Association, Profile
-from sfumato.readme import release_readme
-from sfumato.release import Release, pack
-from sfumato.schema import Schema
-from sfumato.source import Source, open_source
-from sfumato.spec import (
+from sfumato.plan.choose import ANY_PRIOR, AUTO, MARGINAL_PRIOR, NO_OPTIONS, Chosen, choose
+from sfumato.plan.plan_file import PlanFile
+from sfumato.release.manifest import BUCKETS, MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Field, Manifest
+from sfumato.release.readme import release_readme
+from sfumato.release.staging import check_plan_file, check_target, move_into_place, workshop
+from sfumato.request.digest import json_digest
+from sfumato.request.histogram import Histogram
+from sfumato.request.schema import Schema
+from sfumato.request.spec import (
     BreachBound,
     BreachBoundPerValue,
     DecoyGroups,
@@ -68,9 +68,9 @@ from sfumato.spec import (
     ShareCap,
     Tolerance,
 )
-from sfumato.tally import Buckets, Counts, Members, margins
-from sfumato.values import Value, display, field_type, parts, to_json
-from sfumato.workshop import check_plan_file, check_target, move_into_place, workshop
+from sfumato.request.values import Value, display, field_type, parts, to_json
+from sfumato.shown.columns import Sensitive, TableColumn
+from sfumato.shown.tally import Buckets, Counts, Members, margins
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from releases import known_key
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import fine_grain, small_domain, subset
 from sfumato.publish import Request, publish
-from sfumato.schema import Schema
-from sfumato.spec import BreachBound, BreachBoundPerValue, Tolerance
+from sfumato.request.schema import Schema
+from sfumato.request.spec import BreachBound, BreachBoundPerValue, Tolerance
 from slow_counts import SlowRelease
 
 KINDS: dict[str, st.SearchStrategy[Any]] = {

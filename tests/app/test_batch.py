@@ -24,12 +24,12 @@ import pytest
 
 from command_line import Outcome, complaint, run, succeed
 from releases import SENSITIVE, WAYS, published_by
+from sfumato.cli.render import answer_json
 from sfumato.errors import SfumatoError
-from sfumato.estimate import DEFAULT_LEVEL
-from sfumato.many import CountQuery, Range
-from sfumato.release import Release
-from sfumato.render import answer_json
-from sfumato.values import Value
+from sfumato.estimate.count.queries import CountQuery, Range
+from sfumato.estimate.estimate import DEFAULT_LEVEL
+from sfumato.estimate.release import Release
+from sfumato.request.values import Value
 
 ROWS = 300
 DAY = datetime.date(2020, 2, 29)

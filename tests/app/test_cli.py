@@ -28,8 +28,8 @@ from command_line import (
     write_csv,
     write_parquet,
 )
-from sfumato.cli import app
-from sfumato.engines.local import LocalEngine
+from sfumato.apply.local import LocalEngine
+from sfumato.cli.app import app
 
 FILES = {"README.md", "data.parquet", "datapackage.json", "weights.parquet"}
 DISEASES = ["HIV", "asthma", "cold", "flu"]
@@ -390,7 +390,7 @@ def test_release_of_a_secret_key_is_not_called_unfit(release: Path) -> None:
 
 
 def test_demo_shows_truth_estimate_and_interval_and_leaves_nothing(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.cli.out", Console(width=200))
+    monkeypatch.setattr("sfumato.cli.app.out", Console(width=200))
     outcome = succeed("demo", "--rows", "2000")
     assert "2,000 patients" in outcome.words
     for word in ("truth", "estimate", "95% interval", "women with migraine", "depression by region"):

@@ -18,14 +18,15 @@ from hypothesis import strategies as st
 from command_line import TEST_KEY, run, succeed, write_csv_rows, write_parquet
 from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, bounds_file, readme_count, refused, spread
 from sfumato import Release
-from sfumato.audit.compound import Entry, check_parts, part_posteriors
+from sfumato.audit.compound import check_parts, part_posteriors
 from sfumato.audit.original import verify
+from sfumato.audit.planned import Entry
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, QueryError
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import small_domain
-from sfumato.plan import choose
-from sfumato.spec import BreachBound
+from sfumato.plan.choose import choose
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
 from slow_counts import SlowRelease, Test, everything
 
 ROLES = ("--compound", "disease,drug")

@@ -15,7 +15,7 @@ import typer.main
 
 from command_line import complaint, run, succeed
 from sfumato import Release, errors
-from sfumato.cli import app
+from sfumato.cli.app import app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -19,8 +19,8 @@ from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, WAYS, patients, refus
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import small_domain
 from sfumato.publish import Request, plan_table
-from sfumato.schema import Schema
-from sfumato.spec import BreachBound, Tolerance
+from sfumato.request.schema import Schema
+from sfumato.request.spec import BreachBound, Tolerance
 
 Cells = Sequence[Mapping[Any, tuple[int, Fraction]]]
 """For each value of each cell, how many records of it are there, and their retention."""
@@ -297,7 +297,7 @@ def test_subset_exposure_is_that_of_the_worst_set(table: Path) -> None:
 def test_publishing_stops_at_a_column_that_is_too_wide_to_be_checked(
     desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.profile.MOST_PAIRS", 10)
+    monkeypatch.setattr("sfumato.apply.profile.MOST_PAIRS", 10)
     table = write_parquet(desk / "table.parquet", telling())
     options = ("--sensitive", "disease", "--mechanism", "small-domain", *BOUND)
     sentence = refused(desk, "publish", table, "--out", "release", *options)

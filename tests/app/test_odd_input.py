@@ -16,7 +16,7 @@ from command_line import OPEN_BOUND, people, succeed, write_csv, write_parquet
 from releases import WAYS, published_by
 from sfumato.audit.original import verify
 from sfumato.audit.verify import FIT
-from sfumato.values import to_json
+from sfumato.request.values import to_json
 
 DAY = datetime.date(2024, 2, 29)
 NOON = datetime.datetime(2024, 2, 29, 12, 0, 0, 250_000)

@@ -24,18 +24,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from releases import WAYS, known_key, people, published, published_by
-from sfumato.apply import Rewrite, SideTable, decode
+from sfumato.apply import local
+from sfumato.apply.local import LocalEngine, positions_in_order
+from sfumato.apply.rewrite import Rewrite, SideTable, decode
+from sfumato.apply.source import MemorySource, Source, open_source
 from sfumato.draws import Draws
-from sfumato.engines import local
-from sfumato.engines.local import LocalEngine, positions_in_order
 from sfumato.errors import SourceError
-from sfumato.manifest import BUCKETS, DATA, RECORDS
 from sfumato.mechanisms import REGISTRY, subset
-from sfumato.plan import choose
+from sfumato.plan.choose import choose
 from sfumato.publish import Request, Survey, publish, survey
-from sfumato.schema import Schema
-from sfumato.source import MemorySource, Source, open_source
-from sfumato.spec import DecoyGroups
+from sfumato.release.manifest import BUCKETS, DATA, RECORDS
+from sfumato.request.schema import Schema
+from sfumato.request.spec import DecoyGroups
 
 DRAWS = Draws.unsafe_test_key(known_key(1))
 ROWS = 101
@@ -152,7 +152,7 @@ def given_input(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """A table to publish; where it says so, even short columns count as wide."""
     found = INPUTS[request.param]
     if found.most_values is not None:
-        monkeypatch.setattr("sfumato.profile.MOST_VALUES", found.most_values)
+        monkeypatch.setattr("sfumato.apply.profile.MOST_VALUES", found.most_values)
     return found
 
 
@@ -548,7 +548,7 @@ def test_wide_column_that_changes_between_the_passes_is_refused(
     names: list[str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its values are not remembered from the first pass, so only the digest of the table can tell."""
-    monkeypatch.setattr("sfumato.profile.MOST_VALUES", 20)
+    monkeypatch.setattr("sfumato.apply.profile.MOST_VALUES", 20)
     path = tmp_path / "people.parquet"
     pq.write_table(people(ROWS, name=[f"name {row}" for row in range(ROWS)]), path)
     meddler = Meddler(path, "counting", lambda path: pq.write_table(people(ROWS, name=names), path))

@@ -23,10 +23,10 @@ import numpy as np
 import pytest
 
 from enumeration import Law, Shown, shown_by, transition_law
+from sfumato.apply.slots import Slots
 from sfumato.audit.verify import _GUARANTEES as WRITTEN_GUARANTEES
 from sfumato.draws import Draws, Words
 from sfumato.errors import InternalError, ReleaseFormatError, SfumatoError
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import (
     REGISTRY,
     AnyMechanism,
@@ -38,10 +38,10 @@ from sfumato.mechanisms import (
     subset,
     uniform,
 )
-from sfumato.plan import ANY_PRIOR, GUARANTEES
-from sfumato.slots import Slots
-from sfumato.spec import BreachBound, BreachBoundPerValue, DecoyGroups, Diversity, ShareCap
-from sfumato.tally import Buckets, Holdings, Members, Moments, Symbols, Tally
+from sfumato.plan.choose import ANY_PRIOR, GUARANTEES
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound, BreachBoundPerValue, DecoyGroups, Diversity, ShareCap
+from sfumato.shown.tally import Buckets, Holdings, Members, Moments, Symbols, Tally
 
 DRAWS = Draws.unsafe_test_key("c0" * 32)
 FEW_VALUES = 7

@@ -18,7 +18,7 @@ import pytest
 from sfumato import BreachBound, Release, Request, Schema, publish
 from sfumato.audit.verify import FIT, verify_folder
 from sfumato.mechanisms import decoys, fine_grain, small_domain
-from sfumato.spec import DecoyGroups, LinearCap, PrivacySpec, Tolerance
+from sfumato.request.spec import DecoyGroups, LinearCap, PrivacySpec, Tolerance
 
 HERE = Path(__file__).parent
 KEY = "5f" * 32

@@ -9,7 +9,7 @@ from itertools import permutations
 import pytest
 
 from sfumato.mechanisms.fine_grain.solver import Direction, record_utility, solve
-from sfumato.spec import BreachBound
+from sfumato.request.spec import BreachBound
 
 VALUES = ["SARS", "HIV", "H1N1", "cancer"]
 SHARES = [Fraction(1, 4)] * 4  # Fig. 1(a): two records of each

@@ -18,16 +18,17 @@ from hypothesis import strategies as st
 
 from sfumato.audit.promise import CellLaw, SetLaw, cell_posteriors, fallen, reached
 from sfumato.draws import Draws
-from sfumato.estimate import Estimate, score_interval
-from sfumato.histogram import Histogram
-from sfumato.mechanisms import exposure, fine_grain, small_domain, subset, uniform
-from sfumato.mechanisms.operators import Cell, Operator
-from sfumato.mechanisms.reconstruction import iterated
+from sfumato.estimate.estimate import Estimate, score_interval
+from sfumato.mechanisms import fine_grain, small_domain, subset, uniform
+from sfumato.mechanisms.coins import risk as exposure
+from sfumato.mechanisms.coins.inverse import iterated
+from sfumato.mechanisms.coins.operators import Cell, Operator
 from sfumato.mechanisms.small_domain import Merge
 from sfumato.mechanisms.small_domain.balancing import balance
 from sfumato.mechanisms.small_domain.rearranging import rearranged
-from sfumato.spec import BreachBound, BreachBoundPerValue
-from sfumato.tally import Moments, Tally
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound, BreachBoundPerValue
+from sfumato.shown.tally import Moments, Tally
 
 DRAWS = Draws.unsafe_test_key("ca" * 32)
 Law = list[list[Fraction]]

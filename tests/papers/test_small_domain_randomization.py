@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 
 from sfumato.draws import Draws
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import uniform
-from sfumato.spec import BreachBound, Exact
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound, Exact
 
 AMPLIFICATION_FIVE = BreachBound("1/10", "5/14")
 

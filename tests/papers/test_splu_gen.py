@@ -15,18 +15,19 @@ import numpy.typing as npt
 import pytest
 
 from sfumato.errors import InfeasibleError
-from sfumato.estimate import Estimate
-from sfumato.histogram import Histogram
+from sfumato.estimate.estimate import Estimate
 from sfumato.mechanisms import decoys
-from sfumato.mechanisms.decoys import Creation, Design
+from sfumato.mechanisms.decoys import Design
 from sfumato.mechanisms.decoys.bounds import largest_group_size, tail
 from sfumato.mechanisms.decoys.creation import fullest_first, mixed
-from sfumato.mechanisms.decoys.estimation import Joint, by_closed_form
+from sfumato.mechanisms.decoys.estimation import by_closed_form
 from sfumato.mechanisms.decoys.groups import Groups, transition
 from sfumato.mechanisms.decoys.iteration import iterated
-from sfumato.mechanisms.decoys.law import EvenLaw, capped_counts, group_law
-from sfumato.spec import DecoyGroups
-from sfumato.tally import Moments, Tally
+from sfumato.mechanisms.decoys.joint import Joint
+from sfumato.mechanisms.decoys.law import Creation, EvenLaw, capped_counts, group_law
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import DecoyGroups
+from sfumato.shown.tally import Moments, Tally
 from statistical.support import keyed_draws
 
 Floats = npt.NDArray[np.float64]

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from sfumato.estimate import Estimate
-from sfumato.tally import Moments
+from sfumato.estimate.estimate import Estimate
+from sfumato.shown.tally import Moments
 from statistical.support import ALPHA
 
 Floats = npt.NDArray[np.float64]

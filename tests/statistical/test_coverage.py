@@ -19,11 +19,11 @@ import pytest
 from scipy import stats
 
 from releases import people, published
-from sfumato.estimate import Estimate
-from sfumato.histogram import Histogram
+from sfumato.estimate.estimate import Estimate
 from sfumato.mechanisms import uniform
-from sfumato.spec import BreachBound
-from sfumato.tally import Moments, Tally
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
+from sfumato.shown.tally import Moments, Tally
 from statistical.support import ALPHA, assert_mean, assert_other_mean, keyed_draws
 
 pytestmark = pytest.mark.statistical

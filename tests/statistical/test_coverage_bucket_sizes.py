@@ -19,12 +19,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.histogram import Histogram
+from sfumato.apply.slots import Slots
 from sfumato.mechanisms import buckets
 from sfumato.mechanisms.buckets import Deal, Options, Plan, Sizes
-from sfumato.slots import Slots
-from sfumato.spec import ShareCap
-from sfumato.tally import Holdings, Moments, Tally
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import ShareCap
+from sfumato.shown.tally import Holdings, Moments, Tally
 from statistical.covering import assert_covers, assert_covers_too_rarely, halved, holds
 from statistical.support import keyed_draws
 

@@ -20,13 +20,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.estimate import Estimate
-from sfumato.histogram import Histogram
+from sfumato.apply.slots import Slots
+from sfumato.estimate.estimate import Estimate
 from sfumato.mechanisms import decoys
-from sfumato.mechanisms.decoys import Creation, Options, Plan
-from sfumato.slots import Slots
-from sfumato.spec import DecoyGroups
-from sfumato.tally import Moments, Tally
+from sfumato.mechanisms.decoys import Options, Plan
+from sfumato.mechanisms.decoys.law import Creation
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import DecoyGroups
+from sfumato.shown.tally import Moments, Tally
 from statistical.covering import Range, assert_covers, assert_covers_too_rarely, halved, holds
 from statistical.support import assert_mean, assert_other_mean, keyed_draws
 

@@ -15,13 +15,14 @@ import numpy.typing as npt
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.estimate import Estimate
-from sfumato.histogram import Histogram
+from sfumato.estimate.estimate import Estimate
 from sfumato.mechanisms import fine_grain
-from sfumato.mechanisms.fine_grain import Direction, Objective, Options
-from sfumato.mechanisms.operators import Places
-from sfumato.spec import BreachBound, BreachBoundPerValue
-from sfumato.tally import Moments, Tally
+from sfumato.mechanisms.coins.operators import Places
+from sfumato.mechanisms.fine_grain import Objective, Options
+from sfumato.mechanisms.fine_grain.solver import Direction
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound, BreachBoundPerValue
+from sfumato.shown.tally import Moments, Tally
 from statistical.covering import (
     LEVELS,
     MEANS,

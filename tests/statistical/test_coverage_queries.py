@@ -24,12 +24,12 @@ import pyarrow as pa
 import pytest
 
 from releases import Way, known_key
-from sfumato.estimate import Estimate
+from sfumato.estimate.estimate import Estimate
+from sfumato.estimate.release import Release
 from sfumato.mechanisms import buckets, decoys, fine_grain, small_domain, subset, uniform
 from sfumato.publish import Request, publish
-from sfumato.release import Release
-from sfumato.schema import Schema
-from sfumato.spec import BreachBound, DecoyGroups, LinearCap, Tolerance
+from sfumato.request.schema import Schema
+from sfumato.request.spec import BreachBound, DecoyGroups, LinearCap, Tolerance
 from statistical.covering import assert_covers, assert_covers_too_rarely
 
 pytestmark = pytest.mark.statistical

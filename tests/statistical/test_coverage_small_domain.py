@@ -15,13 +15,13 @@ import numpy.typing as npt
 import pytest
 
 from sfumato.errors import QueryError
-from sfumato.estimate import Estimate
-from sfumato.histogram import Histogram
+from sfumato.estimate.estimate import Estimate
 from sfumato.mechanisms import small_domain
-from sfumato.mechanisms.methods import BIASED, PLUG_IN
-from sfumato.mechanisms.operators import Operator, Places
-from sfumato.spec import BreachBound
-from sfumato.tally import Moments, Tally
+from sfumato.mechanisms.coins.methods import BIASED, PLUG_IN
+from sfumato.mechanisms.coins.operators import Operator, Places
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
+from sfumato.shown.tally import Moments, Tally
 from statistical.covering import (
     LEVELS,
     MEANS,

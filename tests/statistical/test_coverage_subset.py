@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import subset
-from sfumato.mechanisms.methods import DEFAULT
-from sfumato.spec import BreachBound
-from sfumato.tally import Moments, Tally
+from sfumato.mechanisms.coins.methods import DEFAULT
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
+from sfumato.shown.tally import Moments, Tally
 from statistical.covering import LEVELS, MEANS, RANGES, Floats, halved, holds
 from statistical.support import keyed_draws
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.estimate import Estimate
-from sfumato.tally import Moments
+from sfumato.estimate.estimate import Estimate
+from sfumato.shown.tally import Moments
 from statistical.covering import (
     LEVELS,
     MEANS,

@@ -18,18 +18,19 @@ import pytest
 from scipy import stats
 
 from releases import known_key
-from sfumato.apply import Rewrite
+from sfumato.apply.local import LocalEngine
+from sfumato.apply.rewrite import Rewrite
+from sfumato.apply.slots import Slots
+from sfumato.apply.source import MemorySource
 from sfumato.draws import Draws
-from sfumato.engines.local import LocalEngine
-from sfumato.histogram import Histogram
-from sfumato.manifest import DATA
 from sfumato.mechanisms import REGISTRY, decoys
-from sfumato.mechanisms.decoys import Creation, Options
+from sfumato.mechanisms.decoys import Options
+from sfumato.mechanisms.decoys.law import Creation
 from sfumato.publish import Request, publish, survey
-from sfumato.schema import Schema
-from sfumato.slots import Slots
-from sfumato.source import MemorySource
-from sfumato.spec import DecoyGroups
+from sfumato.release.manifest import DATA
+from sfumato.request.histogram import Histogram
+from sfumato.request.schema import Schema
+from sfumato.request.spec import DecoyGroups
 from statistical.support import (
     ALPHA,
     assert_different,

@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
+from sfumato.apply.slots import Slots
 from sfumato.draws import LARGEST_TABLE
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import small_domain
-from sfumato.slots import Slots
-from sfumato.spec import BreachBound
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
 from statistical.support import (
     ALPHA,
     Counts,

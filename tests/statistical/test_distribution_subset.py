@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import subset, uniform
-from sfumato.spec import BreachBound
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
 from statistical.support import (
     ALPHA,
     LARGEST_SCORE,

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pytest
 
 from sfumato.draws import Draws
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import uniform
-from sfumato.spec import BreachBound
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
 from statistical.support import (
     assert_different,
     assert_same_distribution,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import uniform
-from sfumato.spec import BreachBound
-from sfumato.tally import Moments, Tally
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
+from sfumato.shown.tally import Moments, Tally
 from statistical.support import ALPHA, assert_mean, assert_other_mean, counts_of, keyed_draws
 
 pytestmark = pytest.mark.statistical

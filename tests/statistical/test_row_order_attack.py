@@ -19,8 +19,8 @@ from scipy import stats
 
 from releases import known_key
 from sfumato.publish import Request, publish
-from sfumato.schema import Schema
-from sfumato.spec import Diversity, LinearCap, PrivacySpec
+from sfumato.request.schema import Schema
+from sfumato.request.spec import Diversity, LinearCap, PrivacySpec
 from statistical.support import ALPHA
 
 pytestmark = pytest.mark.statistical

@@ -14,16 +14,16 @@ import pytest
 from scipy import stats
 
 from releases import BOUND, published
-from sfumato.apply import Rewrite
+from sfumato.apply.local import LocalEngine
+from sfumato.apply.rewrite import Rewrite
+from sfumato.apply.source import MemorySource
 from sfumato.draws import Draws
-from sfumato.engines.local import LocalEngine
-from sfumato.histogram import Histogram
-from sfumato.manifest import DATA
 from sfumato.mechanisms import uniform
-from sfumato.plan import choose
+from sfumato.plan.choose import choose
 from sfumato.publish import Request, survey
-from sfumato.schema import Schema
-from sfumato.source import MemorySource
+from sfumato.release.manifest import DATA
+from sfumato.request.histogram import Histogram
+from sfumato.request.schema import Schema
 from statistical.support import (
     ALPHA,
     assert_different,

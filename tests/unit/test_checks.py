@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.checks import (
+from sfumato.apply.checks import (
     check_lines,
     check_rows,
     check_types,
@@ -21,13 +21,13 @@ from sfumato.checks import (
     table_columns,
     typed_domain,
 )
-from sfumato.columns import CodedColumn, RawColumn
-from sfumato.csv_source import OVERSIZED
+from sfumato.apply.csv import OVERSIZED
+from sfumato.apply.profile import Association, ColumnProfile, Profile, Profiler
 from sfumato.errors import SchemaError
-from sfumato.histogram import Histogram
-from sfumato.profile import Association, ColumnProfile, Profile, Profiler
-from sfumato.schema import Bins, Schema
-from sfumato.spec import BreachBound
+from sfumato.request.histogram import Histogram
+from sfumato.request.schema import Bins, Schema
+from sfumato.request.spec import BreachBound
+from sfumato.shown.columns import CodedColumn, RawColumn
 
 BOUND = BreachBound("1/10", "1/2")
 
@@ -129,7 +129,7 @@ def test_declared_domain_keeps_its_order_and_its_unused_values() -> None:
 
 
 def test_column_of_too_many_values_is_carried_along_if_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.profile.MOST_VALUES", 3)
+    monkeypatch.setattr("sfumato.apply.profile.MOST_VALUES", 3)
     given = {"x": pa.array([1, 2, 3, 4, None], type=pa.int16()), "s": ["a", "b", "a", "b", "a"]}
     with pytest.raises(SchemaError, match=r"has more than 1,048,576 different values, so it points at persons"):
         columns(Schema.of("s"), **given)
@@ -137,7 +137,7 @@ def test_column_of_too_many_values_is_carried_along_if_confirmed(monkeypatch: py
 
 
 def test_sensitive_column_of_too_many_values_is_refused_even_if_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.profile.MOST_VALUES", 3)
+    monkeypatch.setattr("sfumato.apply.profile.MOST_VALUES", 3)
     profile, schema = profiled(x=[1, 1, 1, 1], s=["a", "b", "c", "d"]), Schema.of("s", keep=["s"])
     with pytest.raises(SchemaError, match="the sensitive column 's' has too many values to be protected; group them"):
         sensitive_domain(profile, schema, table_columns(profile, schema))

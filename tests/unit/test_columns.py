@@ -14,9 +14,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sfumato.columns import CodedColumn, RawColumn, binned, dense, local_codes, merged, smallest_type
 from sfumato.errors import SchemaError, SourceError
-from sfumato.schema import Bins
+from sfumato.request.schema import Bins
+from sfumato.shown.columns import CodedColumn, RawColumn, binned, dense, local_codes, merged, smallest_type
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "text": (pa.string(), st.text("abé☕", max_size=2)),

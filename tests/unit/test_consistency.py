@@ -14,21 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from sfumato.consistency import (
-    CALIBRATED,
-    CONSISTENT,
-    Cells,
-    Family,
-    KnownTotals,
-    calibrated,
-    consistent,
-    interior,
-    read_totals,
-)
-from sfumato.consistency.sums import Sums
 from sfumato.errors import QueryError
-from sfumato.estimate import Estimate
-from sfumato.tally import Counts, Floats, Moments
+from sfumato.estimate.consistent import interior
+from sfumato.estimate.consistent.calibration import calibrated
+from sfumato.estimate.consistent.projection import consistent
+from sfumato.estimate.consistent.sums import Family, Sums
+from sfumato.estimate.consistent.tables import CALIBRATED, CONSISTENT, Cells
+from sfumato.estimate.consistent.totals import KnownTotals, read_totals
+from sfumato.estimate.estimate import Estimate
+from sfumato.shown.tally import Counts, Floats, Moments
 
 # ----------------------------------------------------------------------------------------------------------- strategies
 

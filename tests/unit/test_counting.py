@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.columns import packed
-from sfumato.counting import member_counts, membership
 from sfumato.errors import ReleaseFormatError
-from sfumato.tally import Members
+from sfumato.shown.columns import packed
+from sfumato.shown.members import member_counts, membership
+from sfumato.shown.tally import Members
 
 Sets = list[frozenset[int]]
 """The places of the members of each set."""

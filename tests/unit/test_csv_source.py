@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from command_line import write_csv_rows
-from sfumato import csv_source
-from sfumato.csv_source import OVERSIZED, CsvSource
+from sfumato.apply import csv as csv_source
+from sfumato.apply.csv import OVERSIZED, CsvSource
 from sfumato.errors import SchemaError, SourceError
 
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from sfumato.draws import Draws
 from sfumato.errors import QueryError
-from sfumato.estimate import DEFAULT_LEVEL, Estimate, score_interval
-from sfumato.histogram import Histogram
+from sfumato.estimate.estimate import DEFAULT_LEVEL, Estimate, score_interval
 from sfumato.mechanisms import uniform
-from sfumato.spec import BreachBound
-from sfumato.tally import Moments, Tally
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
+from sfumato.shown.tally import Moments, Tally
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from sfumato.errors import SchemaError
-from sfumato.histogram import Histogram
+from sfumato.request.histogram import Histogram
 from strategies import histograms, shares
 
 

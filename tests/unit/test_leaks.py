@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from releases import people, published, read_json
-from sfumato.engines.local import open_parquet
-from sfumato.manifest import DATA, FILES, MANIFEST, README, WEIGHTS
-from sfumato.release import Release
-from sfumato.schema import Schema
-from sfumato.spec import BreachBound
+from sfumato.apply.local import open_parquet
+from sfumato.estimate.release import Release
+from sfumato.release.manifest import DATA, FILES, MANIFEST, README, WEIGHTS
+from sfumato.request.schema import Schema
+from sfumato.request.spec import BreachBound
 
 ZSTD = b"\x28\xb5\x2f\xfd"
 """Every compressed block starts so."""
@@ -113,7 +113,7 @@ def test_dictionaries_are_in_the_order_of_the_domain_whatever_comes_first(block:
 def test_dictionaries_of_all_row_groups_are_in_the_order_of_the_domain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.engines.local.ROW_GROUP_ROWS", 7)
+    monkeypatch.setattr("sfumato.apply.local.ROW_GROUP_ROWS", 7)
     release = published(people(60), tmp_path / "release")
     values = pq.read_table(release.folder / DATA).column("disease").to_pylist()
     expected = [used(DISEASES, values[first : first + 7]) for first in range(0, 60, 7)]

@@ -16,11 +16,20 @@ from hypothesis import strategies as st
 
 from releases import WAYS, edit_manifest, people, published, published_by, read_json, write_json
 from sfumato.audit.verify import verify_folder
-from sfumato.digest import file_digest
 from sfumato.errors import ReleaseFormatError
-from sfumato.manifest import FILES, FORMAT, MANIFEST, Field, Manifest, load_json, manifest_digest, read_manifest
 from sfumato.mechanisms import uniform
-from sfumato.schema import NullPolicy
+from sfumato.release.manifest import (
+    FILES,
+    FORMAT,
+    MANIFEST,
+    Field,
+    Manifest,
+    load_json,
+    manifest_digest,
+    read_manifest,
+)
+from sfumato.request.digest import file_digest
+from sfumato.request.schema import NullPolicy
 from strategies import breach_bounds, domains, field_types, shares
 
 NAMES = st.text("abXY 09_é'\"{}.", min_size=1, max_size=8)
@@ -274,7 +283,7 @@ def test_directory_without_a_manifest_is_refused(tmp_path: Path) -> None:
 
 def test_huge_manifest_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / MANIFEST).write_bytes(b" " * (2 << 20))
-    monkeypatch.setattr("sfumato.manifest.LARGEST_MANIFEST", 1 << 20)
+    monkeypatch.setattr("sfumato.release.manifest.LARGEST_MANIFEST", 1 << 20)
     with pytest.raises(ReleaseFormatError, match=r"^datapackage\.json is larger than 1 MiB, which no release needs\.$"):
         load_json(tmp_path)
 

@@ -21,13 +21,16 @@ from hypothesis import strategies as st
 
 from releases import SENSITIVE, WAYS, published, published_by
 from sfumato.errors import QueryError, ReleaseFormatError
-from sfumato.estimate import Estimate
-from sfumato.manifest import Manifest
-from sfumato.many import CountQuery, Range, bitmaps, blocks, count_many, cubes, simple_count
-from sfumato.many.asked import COLUMN_SHIFT, Asked, Atom, Column
-from sfumato.release import Release
-from sfumato.schema import Schema
-from sfumato.values import Value
+from sfumato.estimate.count import bitmaps, blocks, cubes
+from sfumato.estimate.count.many import count_many
+from sfumato.estimate.count.queries import CountQuery, Range
+from sfumato.estimate.count.simple import simple_count
+from sfumato.estimate.count.workload import COLUMN_SHIFT, Asked, Atom, Column
+from sfumato.estimate.estimate import Estimate
+from sfumato.estimate.release import Release
+from sfumato.release.manifest import Manifest
+from sfumato.request.schema import Schema
+from sfumato.request.values import Value
 
 DISEASES = ["flu", "HIV", "cold", "crohn's", "asthma", "gout", None, "flu"]
 DAYS = [datetime.date(2019, 12, 31), datetime.date(2020, 2, 29), datetime.date(2021, 7, 1)]
@@ -195,11 +198,11 @@ def test_blocks_add_up(releases: dict[str, Release], monkeypatch: pytest.MonkeyP
         whole = many(release, queries)
         with monkeypatch.context() as patch:
             patch.setattr(blocks, "BLOCK_ROWS", 500)
-            patch.setattr("sfumato.many.counting.BLOCK_ROWS", 500)
+            patch.setattr("sfumato.estimate.count.many.BLOCK_ROWS", 500)
             patch.setattr(bitmaps, "MEMORY", 1 << 10)
             assert many(release, queries).value.tolist() == whole.value.tolist(), name
         with monkeypatch.context() as patch:
-            patch.setattr("sfumato.many.counting.MOST_COUNTS", 20)
+            patch.setattr("sfumato.estimate.count.many.MOST_COUNTS", 20)
             assert many(release, queries).value.tolist() == whole.value.tolist(), name
 
 

@@ -13,8 +13,8 @@ from command_line import people
 from sfumato import BreachBound, Request, Schema
 from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError, TargetError
-from sfumato.plan_file import FORMAT, PlanFile
-from sfumato.schema import Bins
+from sfumato.plan.plan_file import FORMAT, PlanFile
+from sfumato.request.schema import Bins
 
 PLAN = PlanFile(Draws.unsafe_test_key("ab" * 32), "fingerprint", {"prior": "1/10"}, "subset")
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato import profile
-from sfumato.profile import Profile, Profiler
+from sfumato.apply import profile
+from sfumato.apply.profile import Profile, Profiler
 from strategies import batch_splits
 
 PUBLIC = {

@@ -18,9 +18,9 @@ from conditions import Condition, Row, arithmetic, both, comparisons, known, pat
 from hospitals import DAYS, DISEASES, ROWS, TOWNS, Published, close, counted
 from releases import people, published
 from sfumato.errors import QueryError, ReleaseFormatError
-from sfumato.manifest import DATA, WEIGHTS
-from sfumato.release import Release
-from sfumato.schema import Schema
+from sfumato.estimate.release import Release
+from sfumato.release.manifest import DATA, WEIGHTS
+from sfumato.request.schema import Schema
 
 NO_VALUE = r"^no value of 'disease' satisfies the condition; its values are 'HIV', 'asthma', 'cold', "
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from hospitals import Published
 from releases import people, published, published_by
-from sfumato.consistency import CALIBRATED, CONSISTENT
 from sfumato.errors import QueryError
+from sfumato.estimate.answer import Answer
+from sfumato.estimate.consistent.tables import CALIBRATED, CONSISTENT
+from sfumato.estimate.release import Release
 from sfumato.mechanisms import REGISTRY
-from sfumato.query import Answer
-from sfumato.release import Release
 
 TABLE = people(240, age=[30, 40, 50, 60, 70, 30, 40], town=["Aix", "Birr", "Lich"])
 BY_AGE = "SELECT age, disease, COUNT(*) FROM release GROUP BY age, disease"

@@ -26,12 +26,12 @@ from hypothesis import strategies as st
 from conditions import Condition, comparisons, patterns, trees
 from releases import known_key
 from sfumato.errors import QueryError
-from sfumato.many import CountQuery
+from sfumato.estimate.count.queries import CountQuery
+from sfumato.estimate.release import Release
 from sfumato.mechanisms import decoys
 from sfumato.publish import Request, publish
-from sfumato.release import Release
-from sfumato.schema import Schema
-from sfumato.spec import DecoyGroups
+from sfumato.request.schema import Schema
+from sfumato.request.spec import DecoyGroups
 
 DISEASES = {"flu": 30, "HIV": 12, "cold": 25, "asthma": 18, "gout": 15}
 DRUGS = {"pill": 35, "tea": 25, "none": 40}

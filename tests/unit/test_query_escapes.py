@@ -12,8 +12,8 @@ import pytest
 
 from hospitals import ROWS, Published
 from sfumato.errors import QueryError
-from sfumato.manifest import DATA, WEIGHTS
-from sfumato.query.connection import Limits, connected
+from sfumato.estimate.connection import Limits, connected
+from sfumato.release.manifest import DATA, WEIGHTS
 
 # ------------------------------------------------------------------------------------------------------ escape attempts
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from conditions import Condition, arithmetic, comparisons, known, patterns, trees
 from releases import WAYS, published_by
 from sfumato.errors import QueryError
-from sfumato.release import Release
+from sfumato.estimate.release import Release
 from weighed import AGES, CELLS, LINEAR, WEIGHTS, Asked, Weighed, patients
 
 NUMBERS = [age for age in AGES if age is not None]

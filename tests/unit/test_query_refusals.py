@@ -11,7 +11,7 @@ import pytest
 from hospitals import Published
 from releases import people, published
 from sfumato.errors import QueryError
-from sfumato.query import tallying
+from sfumato.estimate.count import scan as tallying
 
 ONE_SELECT = r"^ask one SELECT, such as SELECT COUNT\(\*\) FROM release WHERE age > 30\.$"
 TABLES = r"^the tables to ask are release: SELECT \.\.\. FROM release \.\.\.$"
@@ -222,7 +222,7 @@ def test_too_many_groups_are_refused(hospital_release: Published, monkeypatch: p
 def test_rows_of_public_columns_without_a_limit_are_refused_if_they_are_too_many(
     hospital_release: Published, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.query.exact.MOST_ROWS", 100)
+    monkeypatch.setattr("sfumato.estimate.exact.MOST_ROWS", 100)
     with pytest.raises(QueryError, match=r"^the answer has more than 100 rows; add LIMIT, or group by coarser columns"):
         hospital_release.release.sql("SELECT age FROM release")
     assert len(hospital_release.release.sql("SELECT age FROM release LIMIT 100").rows) == 100

@@ -15,9 +15,9 @@ from conditions import Condition
 from hospitals import Published, close, counted
 from releases import people, published, published_by
 from sfumato.errors import QueryError, ReleaseFormatError
-from sfumato.estimate import Estimate
-from sfumato.release import Release
-from sfumato.schema import Schema
+from sfumato.estimate.estimate import Estimate
+from sfumato.estimate.release import Release
+from sfumato.request.schema import Schema
 
 GROUPED = "SELECT Sex, age // 10 AS decade, COUNT(*) AS n FROM release WHERE disease = 'flu' GROUP BY Sex, age // 10"
 TOWNS = pa.table({"town": ["Aix", "Birr", "Lich"], "country": ["F", "IE", "AT"], "people": [1000, 2000, None]})
@@ -399,7 +399,7 @@ def test_quick_way_to_a_count_gives_the_same(
 ) -> None:
     release = published_by(mechanism, people(240), tmp_path / "release")
     quick = release.sql(sql)
-    monkeypatch.setattr("sfumato.query.hits.condition_of", lambda *given: None)
+    monkeypatch.setattr("sfumato.estimate.count.one.condition_of", lambda *given: None)
     assert release.sql(sql) == quick
 
 

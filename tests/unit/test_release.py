@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from releases import edit_manifest, people, published, read_json
 from sfumato.errors import ReleaseFormatError
-from sfumato.manifest import DATA, FILES, MANIFEST
-from sfumato.release import Release, pack, unpack
-from sfumato.schema import Schema
+from sfumato.estimate.release import Release, pack, unpack
+from sfumato.release.manifest import DATA, FILES, MANIFEST
+from sfumato.request.schema import Schema
 
 
 @pytest.fixture(scope="module")

@@ -26,11 +26,11 @@ from hypothesis import strategies as st
 
 from command_line import fail, run, run_apart
 from releases import WAYS, edit_manifest, people, published_by, read_json
-from sfumato import sizes
 from sfumato.errors import ReleaseFormatError, SfumatoError
-from sfumato.manifest import BUCKETS, DATA, MANIFEST, README, WEIGHTS
-from sfumato.many import CountQuery
-from sfumato.release import Release, pack, unpack
+from sfumato.estimate.count.queries import CountQuery
+from sfumato.estimate.release import Release, pack, unpack
+from sfumato.release import trust as sizes
+from sfumato.release.manifest import BUCKETS, DATA, MANIFEST, README, WEIGHTS
 
 ROWS = 120
 QUESTION = "SELECT COUNT(*) FROM release WHERE disease = 'flu'"

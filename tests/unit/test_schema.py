@@ -10,8 +10,8 @@ import pytest
 
 from sfumato.errors import SchemaError
 from sfumato.publish import Request
-from sfumato.schema import Bins, NullPolicy, Role, Schema, read_domain
-from sfumato.spec import BreachBound, DecoyGroups
+from sfumato.request.schema import Bins, NullPolicy, Role, Schema, read_domain
+from sfumato.request.spec import BreachBound, DecoyGroups
 
 COLUMNS = ["name", "age", "sex", "disease"]
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.apply.slots import Slots
 from sfumato.draws import LARGEST_TABLE, Draws
 from sfumato.errors import SourceError
-from sfumato.slots import Slots
 from strategies import batch_splits
 
 DRAWS = Draws.unsafe_test_key("51" * 32)

@@ -16,9 +16,10 @@ import pytest
 
 from command_line import TEST_KEY, people, write_csv
 from sfumato import BreachBound, Request, Schema, SourceError, publish
+from sfumato.apply.source import MemorySource, ParquetSource, Source, open_source
 from sfumato.errors import SchemaError
-from sfumato.manifest import DATA
-from sfumato.source import MemorySource, ParquetSource, Source, open_source, plain_type
+from sfumato.release.manifest import DATA
+from sfumato.request.values import plain_type
 
 TABLE = pa.table(
     people(

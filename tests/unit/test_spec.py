@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import SfumatoError, SpecError
-from sfumato.spec import BreachBound, Exact, exact
+from sfumato.request.spec import BreachBound, Exact, exact
 from strategies import breach_bounds, fine_breach_bounds, shares
 
 

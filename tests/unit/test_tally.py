@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.tally import Moments, Tally
+from sfumato.shown.tally import Moments, Tally
 
 
 def test_tally_of_symbols_counts_its_rows() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import ReleaseFormatError
-from sfumato.values import (
+from sfumato.request.values import (
     JsonValue,
     Value,
     display,

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from enumeration import transition_law
 from releases import BOUND, edit_manifest, people, published
+from sfumato.apply.local import open_parquet
 from sfumato.audit.draws import largest_deviation
 from sfumato.audit.original import verify
 from sfumato.audit.promise import (
@@ -34,16 +35,15 @@ from sfumato.audit.promise import (
 )
 from sfumato.audit.verify import FIT, verify_folder
 from sfumato.draws import Draws
-from sfumato.engines.local import open_parquet
 from sfumato.errors import InfeasibleError, ReleaseFormatError
-from sfumato.histogram import Histogram
-from sfumato.manifest import DATA, FILES, WEIGHTS
+from sfumato.estimate.release import pack
 from sfumato.mechanisms import uniform
 from sfumato.publish import Request, publish
-from sfumato.release import pack
-from sfumato.schema import Bins, Schema
-from sfumato.spec import BreachBound
-from sfumato.tally import Replaced
+from sfumato.release.manifest import DATA, FILES, WEIGHTS
+from sfumato.request.histogram import Histogram
+from sfumato.request.schema import Bins, Schema
+from sfumato.request.spec import BreachBound
+from sfumato.shown.tally import Replaced
 from strategies import breach_bounds, fine_breach_bounds, histograms, shares
 
 ALONE = ["files", "schema", "metadata", "domain", "promise", "weights", FIT]

@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 
 from bucket_tables import complaint
 from releases import edit_manifest, people, published_by, read_json
+from sfumato.apply.local import open_parquet
 from sfumato.audit.original import verify
 from sfumato.audit.verify import FIT
-from sfumato.engines.local import open_parquet
-from sfumato.manifest import BUCKETS, RECORDS
 from sfumato.publish import Request, publish
-from sfumato.schema import Schema
-from sfumato.spec import Diversity
+from sfumato.release.manifest import BUCKETS, RECORDS
+from sfumato.request.schema import Schema
+from sfumato.request.spec import Diversity
 from tampering import edit_design, failed_alone, rewrite, with_column
 
 Line = dict[str, Any]

@@ -20,12 +20,12 @@ from protected_tables import DISEASES, patients
 from releases import edit_manifest
 from sfumato.audit.original import verify
 from sfumato.errors import ReleaseFormatError
-from sfumato.manifest import DATA, WEIGHTS
 from sfumato.mechanisms import REGISTRY, fine_grain, small_domain, subset
 from sfumato.publish import Request, publish
-from sfumato.schema import Schema
-from sfumato.spec import BreachBound, PrivacySpec, Tolerance
-from sfumato.tally import Replaced
+from sfumato.release.manifest import DATA, WEIGHTS
+from sfumato.request.schema import Schema
+from sfumato.request.spec import BreachBound, PrivacySpec, Tolerance
+from sfumato.shown.tally import Replaced
 from slow_counts import SlowRelease
 from tampering import Design, edit_design, failed, failed_alone, rewrite, with_cell, with_column
 

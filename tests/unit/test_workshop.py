@@ -15,7 +15,15 @@ import pytest
 
 from command_line import BOUND, content, people, publishing, succeed, write_csv
 from sfumato import BreachBound, LocalEngine, Request, Schema, TargetError, publish
-from sfumato.workshop import LOCK, PREFIX, check_plan_file, check_target, move_into_place, remove_stale, workshop
+from sfumato.release.staging import (
+    LOCK,
+    PREFIX,
+    check_plan_file,
+    check_target,
+    move_into_place,
+    remove_stale,
+    workshop,
+)
 
 
 def test_workshop_is_private_beside_the_target_and_gone_afterwards(desk: Path) -> None:

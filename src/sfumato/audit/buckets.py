@@ -11,12 +11,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.apply.source import read_ahead
 from sfumato.audit.written import Check, resource_of, sensitive_domain, sensitive_names
-from sfumato.columns import local_codes
-from sfumato.manifest import BUCKETS, RECORDS
-from sfumato.source import read_ahead
-from sfumato.spec import exact
-from sfumato.values import Scalar, parts
+from sfumato.release.manifest import BUCKETS, RECORDS
+from sfumato.request.spec import exact
+from sfumato.request.values import Scalar, parts
+from sfumato.shown.columns import local_codes
 
 Numbers = npt.NDArray[Any]
 

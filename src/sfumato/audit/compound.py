@@ -8,9 +8,9 @@ from typing import Any
 
 from sfumato.audit.planned import Entry, held_values, plan_cells
 from sfumato.errors import InfeasibleError
-from sfumato.plan import Chosen
-from sfumato.spec import BreachBound, BreachBoundPerValue, DecoyGroups, PrivacySpec, Tolerance
-from sfumato.values import Scalar, display, parts
+from sfumato.plan.choose import Chosen
+from sfumato.request.spec import BreachBound, BreachBoundPerValue, DecoyGroups, PrivacySpec, Tolerance
+from sfumato.request.values import Scalar, display, parts
 
 
 def check_parts(chosen: Chosen, spec: PrivacySpec, names: Sequence[str]) -> None:

@@ -12,11 +12,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.audit.written import Check, data_of, resource_of, sensitive_domain, sensitive_names, shown_names
-from sfumato.counting import member_counts, membership
-from sfumato.schema import COMPOUND_MARK
-from sfumato.sql import quoted
-from sfumato.tally import Members
-from sfumato.values import domain_array, parts
+from sfumato.request.schema import COMPOUND_MARK
+from sfumato.request.values import domain_array, parts
+from sfumato.shown.members import member_counts, membership
+from sfumato.shown.quoting import quoted
+from sfumato.shown.tally import Members
 
 Numbers = npt.NDArray[np.float64]
 Connection = duckdb.DuckDBPyConnection

@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.audit.counted import WHOLE, Connection, Numbers, held_counts, matched_values, outside, shown_counts
+from sfumato.audit.counted import (
+    WHOLE,
+    Connection,
+    Numbers,
+    held_counts,
+    matched_values,
+    outside,
+    shown_counts,
+)
 from sfumato.audit.written import Check, by_column, sensitive_domain, sensitive_names
 
 SMALLEST_VARIANCE = 100

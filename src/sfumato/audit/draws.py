@@ -23,8 +23,8 @@ from sfumato.audit.counted import (
 )
 from sfumato.audit.promise import cell_laws, set_law
 from sfumato.audit.written import Check, is_bucketed, resource_of, sensitive_domain, sensitive_names
-from sfumato.manifest import BUCKETS
-from sfumato.sql import quoted
+from sfumato.release.manifest import BUCKETS
+from sfumato.shown.quoting import quoted
 
 MOST_GROUPS = 100
 ID_PARTS = 8

@@ -8,8 +8,8 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import InfeasibleError
-from sfumato.plan import Chosen
-from sfumato.tally import Counts
+from sfumato.plan.choose import Chosen
+from sfumato.shown.tally import Counts
 
 BREACH_LIMIT = Fraction(1, 100)
 """The usual limit on the share of records that a public column may breach."""

@@ -12,25 +12,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.apply import Preparation
+from sfumato.apply.rewrite import Preparation
+from sfumato.apply.source import Source, open_source
 from sfumato.audit.counted import Connection, public_columns, public_names
 from sfumato.audit.draws import check_draws
 from sfumato.audit.posteriors import check_posteriors
 from sfumato.audit.verify import verify_folder
-from sfumato.audit.written import (
-    Check,
-    Verification,
-    data_of,
-    resource_of,
-    sensitive_names,
-    tables_of,
-)
-from sfumato.columns import dense
+from sfumato.audit.written import Check, Verification, data_of, resource_of, sensitive_names, tables_of
 from sfumato.errors import ReleaseFormatError, SfumatoError
-from sfumato.manifest import BUCKETS, load_json, read_merged
-from sfumato.release import Release
-from sfumato.schema import Bins, NullPolicy, Role, Schema
-from sfumato.source import Source, open_source
+from sfumato.estimate.release import Release
+from sfumato.release.manifest import BUCKETS, load_json, read_merged
+from sfumato.request.schema import Bins, NullPolicy, Role, Schema
+from sfumato.shown.columns import dense
 
 Numbers = npt.NDArray[np.float64]
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from sfumato.audit.promise import CellLaw, cell_posteriors
 from sfumato.errors import InternalError
-from sfumato.plan import Chosen
-from sfumato.spec import BreachBound, PrivacySpec, exact
-from sfumato.values import Value, to_json
+from sfumato.plan.choose import Chosen
+from sfumato.request.spec import BreachBound, PrivacySpec, exact
+from sfumato.request.values import Value, to_json
 
 
 @dataclass(frozen=True)

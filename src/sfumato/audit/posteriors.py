@@ -13,7 +13,7 @@ from sfumato.audit import decoys
 from sfumato.audit.counted import WHOLE, Connection, held_counts, outside, shown_counts
 from sfumato.audit.promise import cell_laws, cell_posteriors, reached, set_law, set_posteriors
 from sfumato.audit.written import Check, sensitive_domain
-from sfumato.spec import BreachBound, exact
+from sfumato.request.spec import BreachBound, exact
 
 
 def check_posteriors(connection: Connection, written: Mapping[str, Any]) -> Check:

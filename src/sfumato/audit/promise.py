@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from sfumato.errors import ReleaseFormatError
-from sfumato.spec import exact
+from sfumato.request.spec import exact
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,8 @@ from sfumato.audit.written import (
     sensitive_names,
     tables_of,
 )
-from sfumato.columns import bytes_of
-from sfumato.counting import membership
-from sfumato.digest import file_digest
 from sfumato.errors import ReleaseFormatError, SfumatoError
-from sfumato.manifest import (
+from sfumato.release.manifest import (
     BUCKET_FILES,
     DATA,
     FILES,
@@ -40,10 +37,13 @@ from sfumato.manifest import (
     load_json,
     published_type,
 )
-from sfumato.schema import COMPOUND_MARK
-from sfumato.spec import exact
-from sfumato.tally import Members
-from sfumato.values import domain_array, parts
+from sfumato.request.digest import file_digest
+from sfumato.request.schema import COMPOUND_MARK
+from sfumato.request.spec import exact
+from sfumato.request.values import domain_array, parts
+from sfumato.shown.columns import bytes_of
+from sfumato.shown.members import membership
+from sfumato.shown.tally import Members
 
 FIT = "fitness"
 BATCH_ROWS = 1 << 18

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.errors import ReleaseFormatError
-from sfumato.manifest import BUCKETS, DATA, RECORDS, WEIGHTS
-from sfumato.schema import COMPOUND_MARK
-from sfumato.values import Value, values_from_json
+from sfumato.release.manifest import BUCKETS, DATA, RECORDS, WEIGHTS
+from sfumato.request.schema import COMPOUND_MARK
+from sfumato.request.values import Value, values_from_json
 
 MOST_COMBINATIONS = 1 << 18
 """Of the values of columns that are protected each for itself."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.draws import Draws
 from sfumato.errors import SchemaError
-from sfumato.tally import Codes, Mask
+from sfumato.shown.tally import Codes, Mask
 
 
 def redraw(counts: Sequence[int], rows: int, draws: Draws, first_row: int = 0) -> Codes:

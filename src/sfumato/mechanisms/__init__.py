@@ -10,12 +10,12 @@ from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from sfumato.draws import Draws, Numbers
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, small_domain, subset, uniform
-from sfumato.mechanisms.methods import Method
-from sfumato.mechanisms.operators import Floats
-from sfumato.spec import BreachBound, BreachBoundPerValue, DecoyGroups, Diversity, ShareCap
-from sfumato.tally import Codes, Counts, Observation, Replaced, Risk
+from sfumato.mechanisms.coins.methods import Method
+from sfumato.mechanisms.coins.operators import Floats
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound, BreachBoundPerValue, DecoyGroups, Diversity, ShareCap
+from sfumato.shown.tally import Codes, Counts, Observation, Replaced, Risk
 
 SpecT = TypeVar("SpecT", contravariant=True)
 OptionsT = TypeVar("OptionsT")

@@ -15,7 +15,6 @@ from fractions import Fraction
 
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import buckets
 from sfumato.mechanisms.buckets import (
     Deal,
@@ -37,8 +36,9 @@ from sfumato.mechanisms.buckets import (
 )
 from sfumato.mechanisms.buckets.anatomy import anatomy
 from sfumato.mechanisms.buckets.choose import Choice
-from sfumato.spec import Diversity
-from sfumato.values import display
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import Diversity
+from sfumato.request.values import display
 
 __all__ = [
     "COVERS_PREDICATES",

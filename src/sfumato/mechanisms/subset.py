@@ -24,16 +24,16 @@ import numpy as np
 
 from sfumato.draws import LARGEST_BOUND, Draws, Numbers
 from sfumato.errors import InfeasibleError, ReleaseFormatError
-from sfumato.histogram import Histogram
-from sfumato.mechanisms.cells import ratio
-from sfumato.mechanisms.exposure import ROUNDING
-from sfumato.mechanisms.linear import Linear, Sets, total
-from sfumato.mechanisms.methods import DEFAULT, NO_ASSUMPTION, Method, first_of
-from sfumato.mechanisms.operators import Floats, Places
-from sfumato.mechanisms.promises import any_prior
-from sfumato.spec import BreachBound, exact
-from sfumato.tally import Codes, Counts, Members, Moments, Piece, Replaced, Risk, Tally
-from sfumato.values import Value, values_from_json, values_to_json
+from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION, Method, first_of
+from sfumato.mechanisms.coins.operators import Floats, Places
+from sfumato.mechanisms.coins.promises import any_prior
+from sfumato.mechanisms.coins.risk import ROUNDING
+from sfumato.mechanisms.coins.weights import Linear, Sets, total
+from sfumato.mechanisms.coins.words import ratio
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound, exact
+from sfumato.request.values import Value, values_from_json, values_to_json
+from sfumato.shown.tally import Codes, Counts, Members, Moments, Piece, Replaced, Risk, Tally
 
 NAME = "subset"
 GUARANTEE = "any-prior"

@@ -20,16 +20,16 @@ import numpy as np
 
 from sfumato.draws import Draws, Numbers
 from sfumato.errors import InfeasibleError, ReleaseFormatError
-from sfumato.histogram import Histogram
-from sfumato.mechanisms import exposure
-from sfumato.mechanisms.cells import cell_json
-from sfumato.mechanisms.methods import ONE_CELL, first_of
-from sfumato.mechanisms.operators import Cell, Floats, Operator, amplified_words, retention_of
-from sfumato.mechanisms.promises import any_prior
-from sfumato.mechanisms.reconstruction import flat_variance
-from sfumato.spec import BreachBound, exact
-from sfumato.tally import Codes, Counts, Replaced, Risk, Symbols
-from sfumato.values import Value, values_from_json, values_to_json
+from sfumato.mechanisms.coins import risk as exposure
+from sfumato.mechanisms.coins.inverse import flat_variance
+from sfumato.mechanisms.coins.methods import ONE_CELL, first_of
+from sfumato.mechanisms.coins.operators import Cell, Floats, Operator, amplified_words, retention_of
+from sfumato.mechanisms.coins.promises import any_prior
+from sfumato.mechanisms.coins.words import cell_json
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound, exact
+from sfumato.request.values import Value, values_from_json, values_to_json
+from sfumato.shown.tally import Codes, Counts, Replaced, Risk, Symbols
 
 NAME = "uniform"
 GUARANTEE = "any-prior"

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pytest
 
 from sfumato.errors import InternalError
-from sfumato.estimate import Estimate
+from sfumato.estimate.estimate import Estimate
 from sfumato.mechanisms.buckets.estimation import METHODS, by_inverse, by_uniform, certain_bounds
-from sfumato.tally import Holdings, Moments, Tally
+from sfumato.shown.tally import Holdings, Moments, Tally
 
 Matrix = npt.NDArray[np.int64]
 """How many records of each value (column) each bucket (row) holds."""

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bucket_tables import complaint, tables
+from sfumato.apply.slots import Slots
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import anatomy, buckets
 from sfumato.mechanisms.buckets import Deal, Options, Plan, Sizes
-from sfumato.slots import Slots
-from sfumato.spec import Diversity, ShareCap
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import Diversity, ShareCap
 from strategies import batch_splits
 
 every_deal = pytest.mark.parametrize("deal", Deal)

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import InternalError
-from sfumato.estimate import Estimate
+from sfumato.estimate.estimate import Estimate
 from sfumato.mechanisms.buckets.estimation import METHODS, Deal, inverse_total, uniform_total
-from sfumato.tally import Holdings, Moments, Piece, Tally
+from sfumato.shown.tally import Holdings, Moments, Piece, Tally
 
 Floats = npt.NDArray[np.float64]
 Matrix = npt.NDArray[np.int64]

@@ -12,13 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.apply.slots import Slots
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import decoys
-from sfumato.mechanisms.decoys import Creation, Design, Options, Rare
+from sfumato.mechanisms.decoys import Design, Options, Rare
 from sfumato.mechanisms.decoys.bounds import likelihood_ratio
-from sfumato.slots import Slots
-from sfumato.spec import DecoyGroups
+from sfumato.mechanisms.decoys.law import Creation
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import DecoyGroups
 from statistical.support import keyed_draws
 
 DISEASES, DRUGS = ("cold", "flu", "gout", "HIV"), ("pill", "salve", "tea")

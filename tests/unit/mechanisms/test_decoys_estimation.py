@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import InternalError, QueryError
-from sfumato.estimate import Estimate, Interval
+from sfumato.estimate.estimate import Estimate, Interval
 from sfumato.mechanisms import decoys
-from sfumato.mechanisms.decoys import METHODS, Creation, Design
-from sfumato.mechanisms.decoys.law import group_law
-from sfumato.tally import Moments, Piece, Tally
+from sfumato.mechanisms.decoys import METHODS, Design
+from sfumato.mechanisms.decoys.law import Creation, group_law
+from sfumato.shown.tally import Moments, Piece, Tally
 
 Numbers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 from sfumato.audit.promise import CellLaw, fallen, reached
 from sfumato.draws import LARGEST_BOUND, Draws, Words
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SfumatoError, SpecError
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import fine_grain
-from sfumato.mechanisms.fine_grain import FINEST, Direction, Objective, Options
-from sfumato.spec import BreachBound, BreachBoundPerValue
-from sfumato.tally import Moments, Symbols, Tally
+from sfumato.mechanisms.fine_grain import FINEST, Objective, Options
+from sfumato.mechanisms.fine_grain.solver import Direction
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound, BreachBoundPerValue
+from sfumato.shown.tally import Moments, Symbols, Tally
 from strategies import batch_splits, breach_bounds, fine_breach_bounds
 
 DRAWS = Draws.unsafe_test_key("5f" * 32)

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from sfumato.mechanisms.operators import Cell, Operator
-from sfumato.mechanisms.reconstruction import (
+from sfumato.mechanisms.coins.inverse import (
     COMPOSITION_STEPS,
     closed,
     entry_counts,
@@ -25,7 +24,8 @@ from sfumato.mechanisms.reconstruction import (
     least_squares,
     shares_from,
 )
-from sfumato.tally import Tally
+from sfumato.mechanisms.coins.operators import Cell, Operator
+from sfumato.shown.tally import Tally
 
 Floats = npt.NDArray[np.float64]
 

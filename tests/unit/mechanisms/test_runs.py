@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.mechanisms import runs
-from sfumato.mechanisms.runs import Runs
+from sfumato.mechanisms import stretches as runs
+from sfumato.mechanisms.stretches import Runs
 
 lengths = st.lists(st.integers(0, 40), min_size=1, max_size=60).filter(any)
 

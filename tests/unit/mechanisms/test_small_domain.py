@@ -14,14 +14,14 @@ import pytest
 from hypothesis import given, reject
 from hypothesis import strategies as st
 
+from sfumato.apply.slots import Slots
 from sfumato.draws import LARGEST_BOUND, Draws, Words
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SfumatoError
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import small_domain
 from sfumato.mechanisms.small_domain import USUAL_MINIMUM, Layout, Merge, Options
-from sfumato.slots import Slots
-from sfumato.spec import BreachBound
-from sfumato.tally import Moments, Tally
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
+from sfumato.shown.tally import Moments, Tally
 from strategies import batch_splits, breach_bounds, fine_breach_bounds
 
 DRAWS = Draws.unsafe_test_key("5d" * 32)

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from enumeration import every_outcome
 from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SfumatoError
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import subset
 from sfumato.mechanisms.subset import Form, Options
-from sfumato.spec import BreachBound
-from sfumato.tally import Members, Moments, Tally
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
+from sfumato.shown.tally import Members, Moments, Tally
 from strategies import batch_splits, breach_bounds, fine_breach_bounds, histograms
 
 DRAWS = Draws.unsafe_test_key("5e" * 32)

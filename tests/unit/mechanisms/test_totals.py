@@ -18,16 +18,16 @@ from hypothesis import strategies as st
 
 from enumeration import Law, Shown, transition_law
 from sfumato.draws import Draws
-from sfumato.estimate import Estimate
-from sfumato.histogram import Histogram
+from sfumato.estimate.estimate import Estimate
 from sfumato.mechanisms import REGISTRY, AnyMechanism
+from sfumato.mechanisms.coins.weights import Linear, Weights
 from sfumato.mechanisms.fine_grain import Design as FineGrainDesign
-from sfumato.mechanisms.fine_grain import Direction
-from sfumato.mechanisms.linear import Linear, Weights
+from sfumato.mechanisms.fine_grain.solver import Direction
 from sfumato.mechanisms.small_domain import Merge
 from sfumato.mechanisms.small_domain import Options as SmallDomainOptions
-from sfumato.spec import BreachBound, BreachBoundPerValue
-from sfumato.tally import Moments, Piece, Symbols, Tally
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound, BreachBoundPerValue
+from sfumato.shown.tally import Moments, Piece, Symbols, Tally
 
 Floats = npt.NDArray[np.float64]
 

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from sfumato.draws import LARGEST_BOUND, Draws, Words
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SfumatoError
-from sfumato.histogram import Histogram
 from sfumato.mechanisms import uniform
-from sfumato.spec import BreachBound
-from sfumato.tally import Moments, Tally
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
+from sfumato.shown.tally import Moments, Tally
 from strategies import batch_splits, breach_bounds, domains, field_types, fine_breach_bounds, histograms
 
 DRAWS = Draws.unsafe_test_key("5f" * 32)

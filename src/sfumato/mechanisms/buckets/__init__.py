@@ -23,17 +23,17 @@ import numpy as np
 
 from sfumato.draws import Draws, Numbers, Permutation
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
-from sfumato.histogram import Histogram
 from sfumato.mechanisms.buckets import estimation
 from sfumato.mechanisms.buckets.choose import Choice, choose
 from sfumato.mechanisms.buckets.dealing import Dealing, mixed, round_robin, tranches_of
 from sfumato.mechanisms.buckets.problem import Blocked
-from sfumato.mechanisms.cells import ratio
-from sfumato.mechanisms.methods import first_of
-from sfumato.mechanisms.operators import Floats
-from sfumato.spec import ShareCap, exact
-from sfumato.tally import Buckets, Codes, Counts, Replaced, Risk
-from sfumato.values import Value, display, values_from_json, values_to_json
+from sfumato.mechanisms.coins.methods import first_of
+from sfumato.mechanisms.coins.operators import Floats
+from sfumato.mechanisms.coins.words import ratio
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import ShareCap, exact
+from sfumato.request.values import Value, display, values_from_json, values_to_json
+from sfumato.shown.tally import Buckets, Codes, Counts, Replaced, Risk
 
 NAME = "buckets"
 GUARANTEE = "bucket-only"

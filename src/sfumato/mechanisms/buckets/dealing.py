@@ -28,7 +28,7 @@ import numpy as np
 from sfumato.draws import Numbers
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.setting import Assignment, Setting
-from sfumato.mechanisms.runs import Runs
+from sfumato.mechanisms.stretches import Runs
 
 MOST_TRANCHES = 256  # of one size
 LEAST_BUCKETS = 4  # in a tranche, where there are several

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import InternalError
-from sfumato.mechanisms.methods import Method
-from sfumato.mechanisms.operators import Floats, Places
-from sfumato.tally import Counts, Holdings, Moments, Piece, Tally
+from sfumato.mechanisms.coins.methods import Method
+from sfumato.mechanisms.coins.operators import Floats, Places
+from sfumato.shown.tally import Counts, Holdings, Moments, Piece, Tally
 
 SINGULAR = 1e-9
 """A direction of which the buckets keep less than this part is lost."""

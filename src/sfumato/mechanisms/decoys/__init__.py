@@ -25,16 +25,16 @@ import numpy as np
 
 from sfumato.draws import Draws, Numbers
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
-from sfumato.histogram import Histogram
+from sfumato.mechanisms.coins.operators import Floats
 from sfumato.mechanisms.decoys import bounds, estimation
 from sfumato.mechanisms.decoys.groups import Groups
 from sfumato.mechanisms.decoys.law import FEW_VALUES, EvenLaw, created
 from sfumato.mechanisms.decoys.law import Creation as Creation
-from sfumato.mechanisms.operators import Floats
-from sfumato.schema import Merged
-from sfumato.spec import DecoyGroups, Exact, exact
-from sfumato.tally import Codes, Counts, Replaced, Risk, Symbols, margins
-from sfumato.values import Value, display, parts, values_from_json, values_to_json
+from sfumato.request.histogram import Histogram
+from sfumato.request.schema import Merged
+from sfumato.request.spec import DecoyGroups, Exact, exact
+from sfumato.request.values import Value, display, parts, values_from_json, values_to_json
+from sfumato.shown.tally import Codes, Counts, Replaced, Risk, Symbols, margins
 
 NAME = "decoys"
 GUARANTEE = "decoys-only"

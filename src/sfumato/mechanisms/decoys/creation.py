@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.draws import Stream
+from sfumato.mechanisms.coins.operators import Places
 from sfumato.mechanisms.decoys.groups import Groups
-from sfumato.mechanisms.operators import Places
 
 MOST_TRANCHES = 512
 LEAST_GROUPS = 8  # in a tranche, where there are several

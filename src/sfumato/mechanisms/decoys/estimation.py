@@ -20,13 +20,13 @@ from typing import Protocol
 import numpy as np
 
 from sfumato.errors import InternalError, QueryError
+from sfumato.mechanisms.coins.methods import BIASED, Method
+from sfumato.mechanisms.coins.operators import Floats, Places
 from sfumato.mechanisms.decoys.creation import tranches_of
 from sfumato.mechanisms.decoys.iteration import iterated
 from sfumato.mechanisms.decoys.joint import Joint
 from sfumato.mechanisms.decoys.law import Creation, EvenLaw, FittedLaw, GroupLaw, Law, group_law
-from sfumato.mechanisms.methods import BIASED, Method
-from sfumato.mechanisms.operators import Floats, Places
-from sfumato.tally import Counts, Mask, Moments, Piece, Tally, margins
+from sfumato.shown.tally import Counts, Mask, Moments, Piece, Tally, margins
 
 MOST_PAIRS = 1 << 22
 FAR_AMPLIFIED = 3

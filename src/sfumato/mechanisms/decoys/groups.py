@@ -14,9 +14,9 @@ from functools import cached_property
 import numpy as np
 
 from sfumato.draws import Numbers
-from sfumato.mechanisms.operators import Floats, Places
-from sfumato.mechanisms.runs import Runs
-from sfumato.tally import Codes
+from sfumato.mechanisms.coins.operators import Floats, Places
+from sfumato.mechanisms.stretches import Runs
+from sfumato.shown.tally import Codes
 
 
 @dataclass(frozen=True, eq=False)

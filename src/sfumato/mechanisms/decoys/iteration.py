@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.mechanisms.operators import Floats
+from sfumato.mechanisms.coins.operators import Floats
 
 STOP = 0.01
 MOST_ROUNDS = 4000

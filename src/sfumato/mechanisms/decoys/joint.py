@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from sfumato.mechanisms.coins.operators import Floats
 from sfumato.mechanisms.decoys.law import Law
-from sfumato.mechanisms.operators import Floats
-from sfumato.tally import Mask
+from sfumato.shown.tally import Mask
 
 MOST_AMPLIFIED = 64
 """Of so many values of a column it is looked at how much noise is amplified."""

@@ -19,10 +19,10 @@ from typing import Protocol
 import numpy as np
 
 from sfumato.draws import Draws
+from sfumato.mechanisms.coins.operators import Floats, Places
 from sfumato.mechanisms.decoys.creation import fullest_first, mixed, shuffled_orders, tranches_of
 from sfumato.mechanisms.decoys.groups import Groups
-from sfumato.mechanisms.operators import Floats, Places
-from sfumato.tally import Mask
+from sfumato.shown.tally import Mask
 
 NEAR = 1e-6
 """A value whose share is nearer than this to the largest possible one is taken to be in every group."""

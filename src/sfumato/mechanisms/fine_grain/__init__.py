@@ -27,17 +27,17 @@ import numpy as np
 
 from sfumato.draws import Draws, Numbers
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SpecError
-from sfumato.histogram import Histogram
-from sfumato.mechanisms import exposure
-from sfumato.mechanisms.cells import ratio
+from sfumato.mechanisms.coins import risk as exposure
+from sfumato.mechanisms.coins.inverse import inverse_rows, inverse_variances
+from sfumato.mechanisms.coins.methods import ONE_CELL, first_of
+from sfumato.mechanisms.coins.operators import Cell, Coins, Floats, Operator
+from sfumato.mechanisms.coins.words import ratio
 from sfumato.mechanisms.fine_grain import solver
 from sfumato.mechanisms.fine_grain.solver import Direction as Direction
-from sfumato.mechanisms.methods import ONE_CELL, first_of
-from sfumato.mechanisms.operators import Cell, Coins, Floats, Operator
-from sfumato.mechanisms.reconstruction import inverse_rows, inverse_variances
-from sfumato.spec import BreachBound, BreachBoundPerValue, coarse_steps, exact
-from sfumato.tally import Codes, Counts, Replaced, Risk, Symbols
-from sfumato.values import Value, display, labels, values_from_json, values_to_json
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound, BreachBoundPerValue, coarse_steps, exact
+from sfumato.request.values import Value, display, labels, values_from_json, values_to_json
+from sfumato.shown.tally import Codes, Counts, Replaced, Risk, Symbols
 
 NAME = "fine-grain"
 GUARANTEE = "any-prior"

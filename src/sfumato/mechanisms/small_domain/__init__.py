@@ -28,20 +28,28 @@ import numpy as np
 
 from sfumato.draws import Draws, Numbers
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
-from sfumato.histogram import Histogram
-from sfumato.mechanisms import exposure
-from sfumato.mechanisms.cells import cell_json
-from sfumato.mechanisms.methods import SEVERAL_CELLS, first_of
-from sfumato.mechanisms.operators import Cell, Coins, Floats, Operator, Places, amplified_words, retention_of
-from sfumato.mechanisms.reconstruction import flat_variance, shares_from
-from sfumato.mechanisms.runs import Runs
+from sfumato.mechanisms.coins import risk as exposure
+from sfumato.mechanisms.coins.inverse import flat_variance, shares_from
+from sfumato.mechanisms.coins.methods import SEVERAL_CELLS, first_of
+from sfumato.mechanisms.coins.operators import (
+    Cell,
+    Coins,
+    Floats,
+    Operator,
+    Places,
+    amplified_words,
+    retention_of,
+)
+from sfumato.mechanisms.coins.words import cell_json
 from sfumato.mechanisms.small_domain import merging
 from sfumato.mechanisms.small_domain.balancing import Group, balance, protected_places
 from sfumato.mechanisms.small_domain.merging import cell, error_bound, merged_by_bound, merged_by_variance
 from sfumato.mechanisms.small_domain.rearranging import rearranged
-from sfumato.spec import BreachBound, exact
-from sfumato.tally import Codes, Counts, Replaced, Risk, Symbols
-from sfumato.values import Value, display, values_from_json, values_to_json
+from sfumato.mechanisms.stretches import Runs
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound, exact
+from sfumato.request.values import Value, display, values_from_json, values_to_json
+from sfumato.shown.tally import Codes, Counts, Replaced, Risk, Symbols
 
 NAME = "small-domain"
 GUARANTEE = "marginal-prior"

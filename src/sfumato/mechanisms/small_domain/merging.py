@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from sfumato.errors import InfeasibleError, InternalError
-from sfumato.mechanisms.cells import BOUND_FACTOR
+from sfumato.mechanisms.coins.words import BOUND_FACTOR
 from sfumato.mechanisms.small_domain.balancing import Group
 
 Part = tuple[int, ...]

@@ -1,0 +1,1 @@
+"""From a table to the rows of a release: read, count, rewrite, shuffle, write."""

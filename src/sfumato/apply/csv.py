@@ -1,0 +1,184 @@
+"""CSV files: everything is read as text first, and a column becomes a number or a date only if nothing is lost.
+
+A column is a column of integers if every value is written the way an integer prints (so `007` stays text), of numbers
+if every value reads as one, of dates if every value is an ISO date. Empty fields are missing values.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+from sfumato.errors import SchemaError, SourceError, reason
+from sfumato.request.digest import files_digest
+
+BLOCK_BYTES = 1 << 23
+DELIMITERS = ",;\t|"
+LONGEST_LINE = 1 << 17
+TEXT = pa.dictionary(pa.int32(), pa.string())
+OVERSIZED = pa.decimal256(76, 0)
+"""Whole numbers beyond 64 bits: harmless in a column that is not published, refused in one that is."""
+
+_INTEGER = r"^(0|-?[1-9][0-9]*)$"
+_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]+)?$"
+_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+
+
+@dataclass(frozen=True)
+class CsvSource:
+    """One or several CSV files with the same header."""
+
+    paths: tuple[Path, ...]
+    schema: pa.Schema
+    delimiter: str
+    encoding: str
+    rows: int | None = None
+
+    @classmethod
+    def open(cls, paths: Sequence[Path], *, text: Sequence[str] = (), encoding: str = "utf-8") -> CsvSource:
+        """Read the files once to find the types of their columns."""
+        try:
+            "".encode(encoding)
+        except (LookupError, ValueError) as error:
+            raise SourceError(f"the encoding {encoding!r} is unknown; try utf-8, latin-1 or cp1252.") from error
+        header, delimiter = _header(paths[0], encoding)
+        for path in paths[1:]:
+            if _header(path, encoding) != (header, delimiter):
+                raise SourceError(f"{path.name!r} has another header than {paths[0].name!r}; they must agree.")
+        if repeated := sorted({name for name in header if header.count(name) > 1}):
+            raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
+        untyped = cls(tuple(paths), pa.schema([(name, pa.string()) for name in header]), delimiter, encoding)
+        guesses = {name: _Guess() for name in header if name not in text}
+        rows = 0
+        for batch in untyped.batches(header, 0):
+            rows += batch.num_rows
+            for name, guess in guesses.items():
+                guess.add(batch.column(name).dictionary)
+        types = {name: guess.type for name, guess in guesses.items()}
+        schema = pa.schema([(name, types.get(name, pa.string())) for name in header])
+        return cls(tuple(paths), schema, delimiter, encoding, rows)
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Stream the files in blocks; `batch_rows` of 0 keeps the blocks as they come."""
+        for path in self.paths:
+            for block in self._blocks(path, columns):
+                typed = self._typed(block)
+                for first in range(0, typed.num_rows, batch_rows or typed.num_rows or 1):
+                    yield typed.slice(first, batch_rows or typed.num_rows)
+
+    def fingerprint(self) -> str:
+        """The digest of the files' bytes."""
+        return files_digest(self.paths)
+
+    def _blocks(self, path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        try:
+            with pa_csv.open_csv(
+                path,
+                read_options=pa_csv.ReadOptions(block_size=BLOCK_BYTES, encoding=self.encoding),
+                parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                convert_options=pa_csv.ConvertOptions(
+                    column_types={name: TEXT for name in self.schema.names},
+                    include_columns=list(columns),
+                    strings_can_be_null=True,
+                    null_values=[""],
+                    auto_dict_encode=False,
+                ),
+            ) as reader:
+                yield from reader
+        except (pa.ArrowException, UnicodeError) as error:
+            raise SourceError(self._explain(path)) from error
+        except OSError as error:
+            raise SourceError(f"{path.name!r} cannot be read: {reason(error)}.") from error
+
+    def _explain(self, path: Path) -> str:
+        """Find what is wrong with a file that Arrow refused, without repeating any of its content."""
+        try:
+            with path.open(newline="", encoding=self.encoding) as file:
+                for row in (reader := csv.reader(file, delimiter=self.delimiter)):
+                    if len(row) not in (0, len(self.schema)):
+                        return (
+                            f"line {reader.line_num} of {path.name!r} has {len(row)} fields where the header has "
+                            f"{len(self.schema)}; correct that line (a field with the separator in it needs quotes)."
+                        )
+        except UnicodeError:
+            return f"{path.name!r} is not {self.encoding} text; say its encoding (--encoding latin-1, for example)."
+        except csv.Error:
+            pass
+        return f"{path.name!r} is not a CSV file that can be read: its quotes or separators do not fit together."
+
+    def _typed(self, block: pa.RecordBatch) -> pa.RecordBatch:
+        columns = []
+        for name, column in zip(block.schema.names, block.columns, strict=True):
+            try:
+                values = column.dictionary.cast(self.schema.field(name).type)
+            except pa.ArrowInvalid as error:
+                raise SourceError(
+                    f"the table changed while it was read: {name!r} holds values it did not hold before."
+                ) from error
+            columns.append(pa.DictionaryArray.from_arrays(column.indices, values))
+        return pa.RecordBatch.from_arrays(columns, names=block.schema.names)
+
+
+def _header(path: Path, encoding: str) -> tuple[list[str], str]:
+    """The column names and the separator, which is the candidate that splits the first line most often."""
+    try:
+        with path.open(newline="", encoding=encoding) as file:
+            line = file.readline(LONGEST_LINE).lstrip("\ufeff")
+            if len(line) == LONGEST_LINE:
+                raise csv.Error
+            # A separator inside quotes belongs to a name.
+            delimiter = max(DELIMITERS, key=re.sub('"[^"]*"?', "", line).count)
+            header = next(csv.reader(itertools.chain([line], file), delimiter=delimiter), [])
+    except csv.Error as error:
+        raise SourceError(f"the first line of {path.name!r} does not name columns that can be read.") from error
+    except UnicodeError as error:
+        raise SourceError(
+            f"{path.name!r} is not {encoding} text; say its encoding (--encoding latin-1, for example)."
+        ) from error
+    except OSError as error:
+        raise SourceError(f"{path.name!r} cannot be read: {error.strerror}.") from error
+    if not line.strip():
+        raise SourceError(f"{path.name!r} is empty: the first line must name the columns.")
+    return header, delimiter
+
+
+class _Guess:
+    """The types that the values of a column still allow, narrowest first."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        self.types = [
+            (pa.int64(), _INTEGER),
+            (OVERSIZED, _INTEGER),
+            (pa.float64(), _NUMBER),
+            (pa.date32(), _DATE),
+        ]
+
+    def add(self, values: pa.Array) -> None:
+        """Narrow the guess by the distinct values of one block."""
+        if len(values):
+            self.seen = True
+            self.types = [(kind, pattern) for kind, pattern in self.types if _reads_as(values, kind, pattern)]
+
+    @property
+    def type(self) -> pa.DataType:
+        """The narrowest type that all values had."""
+        return self.types[0][0] if self.seen and self.types else pa.string()
+
+
+def _reads_as(values: pa.Array, kind: pa.DataType, pattern: str) -> bool:
+    if not pc.all(pc.match_substring_regex(values, pattern)).as_py():
+        return False
+    try:
+        values.cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,42 @@
+"""Where the passes over a table run. An engine moves data and knows no mechanism."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from sfumato.apply.profile import Profile
+from sfumato.apply.rewrite import Preparation, Rewrite, SideTable
+from sfumato.apply.source import Source
+
+
+class Engine(Protocol):
+    """Two passes over a source that can be read twice in the same order."""
+
+    def check_persons(self, source: Source, person: str, folder: Path) -> None:
+        """Refuse a table in which a person has several rows; `folder` may hold temporary files."""
+        ...
+
+    def profile(self, source: Source, preparation: Preparation) -> tuple[Profile, int]:
+        """Count the prepared rows; returns their profile, and how many rows were left out."""
+        ...
+
+    def rewrite(  # noqa: PLR0913, PLR0917 - where rows come from, what becomes of them, where they go
+        self,
+        source: Source,
+        preparation: Preparation,
+        rewrite: Rewrite,
+        rows: int,
+        target: Path,
+        beside: Callable[[], None] = ...,
+    ) -> None:
+        """Rewrite every batch, and write all rows to the target in the order of the words they carry.
+
+        `beside` is other work, to be finished too, which may be done at the same time.
+        """
+        ...
+
+    def write_side(self, side: SideTable, rows: int, target: Path) -> None:
+        """Write the rows of a side table to the target in their order."""
+        ...

@@ -1,0 +1,48 @@
+"""From the rank of a record among those of its value to a random slot, so that file order tells nothing of its cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sfumato.draws import Draws, FeistelPermutation, FeistelPermutations, Numbers, TablePermutation
+from sfumato.errors import SourceError
+from sfumato.shown.tally import Codes, Counts
+
+EMPTY: Numbers = np.zeros(0, dtype=np.uint8)
+
+
+class Slots:
+    """A keyed permutation of the ranks of each value."""
+
+    def __init__(self, draws: Draws, purpose: str, counts: Sequence[int]) -> None:
+        self.counts = np.array(counts, dtype=np.int64)
+        permutations = [draws.permutation(f"{purpose}/slots", code, count) for code, count in enumerate(counts)]
+        networks = [each for each in permutations if isinstance(each, FeistelPermutation)]
+        tables = [each.table if isinstance(each, TablePermutation) else EMPTY for each in permutations]
+        self._is_computed = np.array([isinstance(each, FeistelPermutation) for each in permutations])
+        self._network = np.cumsum(self._is_computed) - 1
+        self._networks = FeistelPermutations.joined(networks)
+        self._tables = np.concatenate(tables)
+        self._first = np.cumsum([0, *map(len, tables[:-1])])
+
+    def __call__(self, codes: Codes, ranks_before: Counts) -> Numbers:
+        """The slot of each record of a batch, given how many records of each value there are before it."""
+        held = np.bincount(codes, minlength=len(self.counts))
+        if (ranks_before + held > self.counts).any():
+            raise SourceError("the table changed while it was read: a value is more frequent than before.")
+        by_value = np.repeat(np.arange(len(held), dtype=codes.dtype), held)
+        ranks = np.arange(len(codes)) + (ranks_before - np.cumsum(held) + held).take(by_value)
+        slots = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
+        slots[np.argsort(codes, kind="stable")] = self._permuted(by_value, ranks)
+        return slots
+
+    def _permuted(self, codes: Codes, ranks: Counts) -> Numbers:
+        """The slots of ranks, by value; values of few records have a table, those of many are computed."""
+        is_computed = self._is_computed.take(codes)
+        slots = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
+        slots[is_computed] = self._networks(self._network.take(codes[is_computed]), ranks[is_computed])
+        listed = ~is_computed
+        slots[listed] = self._tables.take(self._first.take(codes[listed]) + ranks[listed])
+        return slots

@@ -1,0 +1,242 @@
+"""Where a table comes from: Parquet, CSV, pandas, or anything that speaks the Arrow stream protocol.
+
+A source can be read twice, in the same order, in batches of any size. Columns arrive in a few plain types (see
+`sfumato.values.plain_type`), strings preferably as dictionaries.
+"""
+
+from __future__ import annotations
+
+import glob
+import hashlib
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.apply.csv import CsvSource
+from sfumato.errors import SchemaError, SourceError
+from sfumato.request.digest import files_digest
+from sfumato.request.values import plain_type
+
+SPOOL_ROWS = 65_536
+READ_BYTES = 1 << 20
+"""Column chunks are read in pieces, so that a file of one huge row group does not fill the memory."""
+
+
+Item = TypeVar("Item")
+
+
+class Source(Protocol):
+    """A table that can be read more than once."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, with plain types."""
+        ...
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, where it is known without reading them."""
+        ...
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows in order, as batches of some of the columns."""
+        ...
+
+    def fingerprint(self) -> str:
+        """A digest of the content; two equal digests mean the same table."""
+        ...
+
+
+def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items; a thread gets the next one while one is in use."""
+    with ThreadPoolExecutor(1) as reader:
+        waiting = reader.submit(next, items, None)
+        while (ready := waiting.result()) is not None:
+            waiting = reader.submit(next, items, None)
+            yield ready
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with plain types and without metadata."""
+    return pa.schema([pa.field(column.name, plain_type(column.type)) for column in schema])
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    """One or several Parquet files with the same columns, read in the order of their names."""
+
+    paths: tuple[Path, ...]
+    schema: pa.Schema
+    rows: int
+
+    @classmethod
+    def open(cls, paths: Sequence[Path]) -> ParquetSource:
+        """Read the footers, and refuse files whose columns differ."""
+        schemas, rows = [], 0
+        for path in paths:
+            with _parquet(path) as file:
+                schemas.append(plain_schema(file.schema_arrow))
+                rows += file.metadata.num_rows
+        for path, schema in zip(paths, schemas, strict=True):
+            if not schema.equals(schemas[0]):
+                raise SourceError(f"{path.name!r} has other columns or types than {paths[0].name!r}; they must agree.")
+        return cls(tuple(paths), schemas[0], rows)
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Stream the files; strings come as dictionaries, which is twice as fast."""
+        strings = [name for name in columns if pa.types.is_string(self.schema.field(name).type)]
+        for path in self.paths:
+            with _parquet(path, strings) as file:
+                try:
+                    # Group by group: a reader of all row groups holds on to the bytes of those it has passed.
+                    for group in range(file.num_row_groups):
+                        yield from file.iter_batches(batch_rows, row_groups=[group], columns=list(columns))
+                except (pa.ArrowException, OSError) as error:
+                    raise SourceError(f"{path.name!r} is damaged: it cannot be read to its end.") from error
+
+    def fingerprint(self) -> str:
+        """The digest of the files' bytes."""
+        return files_digest(self.paths)
+
+
+def _parquet(path: Path, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path, read_dictionary=list(dictionaries), buffer_size=READ_BYTES)
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"{path.name!r} is not a whole Parquet file; check that it was copied completely.") from error
+
+
+@dataclass(frozen=True)
+class MemorySource:
+    """An Arrow table in memory, or mapped from a spool file."""
+
+    table: pa.Table
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, with plain types."""
+        return plain_schema(self.table.schema)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return int(self.table.num_rows)
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Slices of the table."""
+        yield from self.table.select(list(columns)).to_batches(batch_rows)
+
+    def fingerprint(self) -> str:
+        """The digest of the table's Arrow stream, cut in equal batches whatever its own chunks are."""
+        sink = _HashSink()
+        with pa.ipc.new_stream(pa.PythonFile(sink, "w"), self.table.schema) as writer:
+            for first in range(0, self.rows, SPOOL_ROWS):
+                writer.write_table(self.table.slice(first, SPOOL_ROWS).unify_dictionaries().combine_chunks())
+        return sink.digest.hexdigest()
+
+
+class _HashSink:
+    """A file that keeps only the digest of what is written to it."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing waits to be written."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def open_source(table: Any, spool: Path, *, text: Sequence[str] = (), encoding: str = "utf-8") -> Source:
+    """Open a path, a glob, a directory, a pandas frame, an Arrow table or an Arrow stream.
+
+    A stream that can be read only once is written to `spool`, a private file, for the second pass.
+    """
+    if isinstance(table, str | Path):
+        return _open_path(str(table), text, encoding)
+    if isinstance(table, pa.Table):
+        return MemorySource(table)
+    # Before the stream protocol, which pandas speaks too: its index is no column of the table.
+    if type(table).__module__.split(".")[0] == "pandas":
+        return MemorySource(_from_pandas(table))
+    if hasattr(table, "__arrow_c_stream__"):
+        return _spooled(table, spool)
+    raise SourceError(
+        f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas frame, or an object with an "
+        "Arrow stream (pyarrow, polars, DuckDB)."
+    )
+
+
+def _from_pandas(frame: Any) -> pa.Table:
+    names = [str(name) for name in frame.columns]
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
+    try:
+        return pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False).replace_schema_metadata(None)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        raise SourceError(
+            f"the pandas frame holds a column of mixed or oversized values ({_first_line(error)}); convert it to text "
+            "first."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    # Arrow names the column in its last argument; the offending value in the first must not be repeated.
+    named = [str(part) for part in error.args if "column" in str(part)]
+    return named[0].splitlines()[0] if named else type(error).__name__
+
+
+def _spooled(stream: Any, spool: Path) -> Source:
+    try:
+        reader = pa.RecordBatchReader.from_stream(stream)
+        spool.touch(mode=0o600)
+        with pa.OSFile(str(spool), "wb") as file, pa.ipc.new_stream(file, reader.schema) as writer:
+            for batch in reader:
+                writer.write_batch(batch)
+    except pa.ArrowException as error:
+        raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from error
+    return MemorySource(pa.ipc.open_stream(pa.memory_map(str(spool))).read_all())
+
+
+def _open_path(path: str, text: Sequence[str], encoding: str) -> Source:
+    if not path:
+        raise SourceError("the name of the table is empty; name a file, a quoted glob or a directory.")
+    files = _files(path)
+    if files[0].suffix.lower() in (".csv", ".tsv", ".txt"):
+        return CsvSource.open(files, text=text, encoding=encoding)
+    if files[0].suffix.lower() in (".parquet", ".pq"):
+        return ParquetSource.open(files)
+    raise SourceError(f"{files[0].name!r} is neither Parquet (.parquet) nor CSV (.csv); convert it to one of them.")
+
+
+def _files(path: str) -> list[Path]:
+    given = Path(path)
+    if given.is_file():
+        return [given]
+    if given.is_dir():
+        found = sorted(
+            file for file in given.rglob("*") if file.suffix.lower() in (".parquet", ".pq") and file.is_file()
+        )
+        if any("=" in part for file in found for part in file.relative_to(given).parts[:-1]):
+            raise SourceError(
+                f"{path!r} keeps a column in folder names (name=value), which is not read; write it as a column."
+            )
+    else:
+        found = sorted(Path(name) for name in glob.glob(path) if Path(name).is_file())
+    if not found:
+        raise SourceError(f"{path!r} names no table: there is no such file, glob or directory of Parquet files.")
+    if len({file.suffix.lower() for file in found}) > 1:
+        raise SourceError(f"{path!r} matches files of several types; name one type.")
+    return found

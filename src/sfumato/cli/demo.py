@@ -1,0 +1,132 @@
+"""The demonstration: an invented hospital table, published, verified and questioned, with the truth beside."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.apply.engine import Engine
+from sfumato.audit.original import verify
+from sfumato.audit.written import Verification
+from sfumato.estimate.estimate import DEFAULT_LEVEL, Estimate
+from sfumato.publish import Publication, Request, publish
+from sfumato.request.schema import Schema
+from sfumato.request.spec import BreachBound
+from sfumato.request.values import Value
+
+ROWS = 50_000
+SEED = 20_260
+SENSITIVE = "diagnosis"
+BOUND = BreachBound("1/10", "1/2")
+
+DIAGNOSES = {
+    # name: (weight, typical age, spread of age, weight of women to men)
+    "hypertension": (22, 62, 14, 1.0),
+    "type 2 diabetes": (14, 60, 13, 0.8),
+    "back pain": (13, 48, 15, 1.0),
+    "depression": (10, 42, 15, 1.7),
+    "asthma": (8, 30, 18, 1.2),
+    "COPD": (6, 67, 10, 0.8),
+    "heart failure": (6, 74, 9, 0.8),
+    "migraine": (5, 37, 12, 2.6),
+    "pneumonia": (4, 58, 24, 0.8),
+    "breast cancer": (3, 61, 12, 60.0),
+    "prostate cancer": (3, 70, 8, 0.0),
+    "epilepsy": (2, 34, 20, 0.9),
+    "multiple sclerosis": (1.5, 41, 11, 2.4),
+    "HIV": (1, 42, 11, 0.3),
+    "hepatitis C": (0.8, 50, 12, 0.6),
+    "tuberculosis": (0.4, 45, 18, 0.6),
+}
+REGIONS = ("North", "East", "South", "West")
+QUESTIONS = (
+    ("women with migraine", "SELECT COUNT(*) FROM release WHERE sex = 'F' AND diagnosis = 'migraine'"),
+    (
+        "aged 60 to 79 with COPD or heart failure",
+        "SELECT COUNT(*) FROM release WHERE age BETWEEN 60 AND 79 AND diagnosis IN ('COPD', 'heart failure')",
+    ),
+    (
+        "depression by region",
+        "SELECT region, COUNT(*) FROM release WHERE diagnosis = 'depression' GROUP BY region",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One answer beside the truth."""
+
+    question: str
+    truth: int
+    estimate: Estimate
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether the interval holds the truth."""
+        low, high = self.estimate.interval(DEFAULT_LEVEL)
+        return low <= self.truth <= high
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """All that the demonstration did."""
+
+    table: Path
+    publication: Publication
+    verification: Verification
+    lines: tuple[Line, ...]
+
+
+def hospital(rows: int = ROWS, seed: int = SEED) -> pa.Table:
+    """Invent patients: skewed diagnoses, correlated with age and sex. No real person is in it.
+
+    The generator is an ordinary one, because these numbers protect nobody.
+    """
+    chance = np.random.default_rng(seed)
+    weights = np.array([weight for weight, *_ in DIAGNOSES.values()])
+    picked = chance.choice(len(weights), size=rows, p=weights / weights.sum())
+    _, middle, spread, women = (np.array(column)[picked] for column in zip(*DIAGNOSES.values(), strict=True))
+    age = np.clip(np.rint(chance.normal(middle, spread)), 0, 99).astype(np.int16)
+    sex = np.where(chance.random(rows) < women / (1 + women), "F", "M")
+    region = chance.choice(REGIONS, size=rows, p=[0.35, 0.15, 0.3, 0.2])
+    return pa.table(
+        {
+            "patient": [f"P{number:07d}" for number in chance.permutation(rows)],
+            "age": age,
+            "sex": sex,
+            "region": region,
+            "admission": np.where(chance.random(rows) < 0.2 + age / 250, "emergency", "planned"),
+            SENSITIVE: np.array(list(DIAGNOSES))[picked],
+        }
+    )
+
+
+def demonstrate(folder: Path, rows: int = ROWS, engine: Engine | None = None) -> Demonstration:
+    """Write the table and its release into a folder, verify the release, and ask it three questions."""
+    table = folder / "hospital.parquet"
+    pq.write_table(hospital(rows), table)
+    schema = Schema.of(SENSITIVE, person="patient", domains={SENSITIVE: tuple(DIAGNOSES)})
+    publication = publish(Request(table, schema, BOUND), folder / "release", engine=engine)
+    verification = verify(folder / "release", table)
+    lines = [line for title, sql in QUESTIONS for line in _ask(publication, table, title, sql)]
+    return Demonstration(table, publication, verification, tuple(lines))
+
+
+def _ask(publication: Publication, table: Path, title: str, sql: str) -> list[Line]:
+    with duckdb.connect() as connection:
+        connection.read_parquet(str(table)).create_view("release")
+        truths: dict[tuple[Value, ...], int] = {
+            tuple(groups): count for *groups, count in connection.execute(sql).fetchall()
+        }
+    lines = []
+    answer = publication.release.sql(sql)
+    for row in answer.rows:
+        key = tuple(value for name, value in row.items() if name not in answer.numbers)
+        (estimate,) = (row[name] for name in answer.numbers)
+        lines.append(Line(": ".join([title, *map(str, key)]), truths.get(key, 0), estimate))
+    return lines

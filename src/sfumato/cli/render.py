@@ -1,0 +1,298 @@
+"""How answers look in a terminal; `--json` bypasses all of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fractions import Fraction
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.padding import Padding
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from sfumato.apply.local import LocalEngine
+from sfumato.audit.exposure import Exposure
+from sfumato.audit.written import Verification
+from sfumato.cli.demo import Demonstration
+from sfumato.estimate.answer import Answer
+from sfumato.estimate.estimate import DEFAULT_LEVEL
+from sfumato.estimate.release import Release
+from sfumato.estimate.sql.question import number_columns
+from sfumato.plan.choose import Chosen
+from sfumato.request.schema import Bins
+from sfumato.request.values import display, to_json
+
+MOST_CELLS = 12
+LONGEST_RATIO = 12
+EXACT_DIGITS = 4
+
+
+@contextmanager
+def progress_engine(console: Console, *, quiet: bool) -> Iterator[LocalEngine]:
+    """An engine whose progress is shown while the terminal is interactive."""
+    if quiet or not console.is_terminal:
+        yield LocalEngine()
+        return
+    columns = (
+        TextColumn("{task.description:>10}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("rows"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bars:
+        tasks: dict[str, Any] = {}
+
+        def show(stage: str, done: int, total: int | None) -> None:
+            if stage not in tasks:
+                tasks[stage] = bars.add_task(stage, total=total)
+            bars.update(tasks[stage], completed=done, total=total)
+
+        yield LocalEngine(progress=show)
+
+
+@contextmanager
+def progress_of(console: Console, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+    """Shows how many questions are answered, while the terminal is interactive."""
+    if quiet or not console.is_terminal:
+        yield lambda done, total: None
+        return
+    with Progress(TextColumn("asking"), BarColumn(), MofNCompleteColumn(), console=console, transient=True) as bars:
+        task = bars.add_task("asking")
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+ROUNDING = 1e-8
+
+
+def number(value: Any, digits: int = 0) -> str:
+    """A number for people: thousands grouped, no more digits than an error bar deserves."""
+    if not isinstance(value, float):
+        return display(value)
+    if digits:
+        return f"{value:,.{digits}f}"
+    return f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:,.1f}"  # noqa: PLR2004
+
+
+def _digits(row: Mapping[str, Any], name: str) -> int:
+    """How many digits a number and its interval need behind the point: two of a standard error below 1."""
+    value, error = row[name], row[number_columns(name)[1]]
+    if value is not None and error and error < ROUNDING * max(abs(value), 1.0):
+        return 0  # the error is that of floating-point numbers
+    if error:
+        return max(1 - math.floor(math.log10(error)), 0) if error < 1 else 0
+    return 0 if value is None or value == round(value) else EXACT_DIGITS
+
+
+def show_answer(console: Console, answer: Answer, level: float) -> None:
+    """A table of estimates with their intervals."""
+    columns, rows = answer.table(level)
+    table = Table()
+    for name in columns:
+        table.add_column(escape(name), justify="right" if name.startswith(answer.numbers) else "left", overflow="fold")
+    for row in rows:
+        digits = {each: _digits(row, name) for name in answer.numbers for each in answer.columns_of(name)}
+        table.add_row(*(escape(number(row[name], digits.get(name, 0))) for name in columns))
+    console.print(table)
+    if answer.note:
+        show_notice(console, answer.note)
+    console.print(f"[dim]{answer.method}; intervals at {level:.0%}, for the numbers of the original table[/dim]")
+    if answer.adjustment:
+        console.print(f"[dim]{escape(', '.join(answer.adjusted.values()))}: {answer.adjustment}[/dim]")
+
+
+def answer_json(answer: Answer, level: float) -> dict[str, Any]:
+    """An answer for machines."""
+    columns, rows = answer.table(level)
+    return {
+        "columns": columns,
+        "rows": [{name: to_json(value) for name, value in row.items()} for row in rows],
+        "method": answer.method,
+        "assumption": answer.assumption,
+        "level": level,
+        **({"adjustment": answer.adjustment} if answer.adjustment else {}),
+        **({"note": answer.note} if answer.note else {}),
+    }
+
+
+def show_notice(console: Console, notice: str) -> None:
+    """Something the holder should know, on one line."""
+    console.print(f"[yellow]notice:[/yellow] {escape(notice)}", soft_wrap=not console.is_terminal, highlight=False)
+
+
+def show_plan(console: Console, chosen: Chosen) -> None:
+    """What would be published, at which error."""
+    histogram, plan = chosen.histogram, chosen.to_json()
+    console.print(f"mechanism [bold]{plan['mechanism']}[/bold], guarantee {plan['guarantee']}")
+    console.print(_summary(plan), highlight=False)
+    console.print("expected relative error of a count, by the share of all records that it finds:")
+    console.print(_comparison([chosen, *chosen.others]))
+    extra = [
+        name
+        for name in ("retention", "amplification", "likelihood_ratio", "shadow_price", "caps")
+        if isinstance(plan.get(name), dict)
+    ]
+    table = Table("value", "count", "share", *(name.replace("_", " ") for name in extra))
+    order = sorted(range(histogram.domain_size), key=lambda place: -histogram.counts[place])
+    for place in order[:MOST_CELLS]:
+        name, count = display(histogram.values[place]), histogram.counts[place]
+        row = [_cell_text(plan[key].get(name)) for key in extra]
+        table.add_row(escape(name), f"{count:,}", f"{count / histogram.total:.2%}", *row)
+    if len(order) > MOST_CELLS:
+        table.add_row(f"... {len(order) - MOST_CELLS} more", *[""] * (2 + len(extra)))
+    console.print(table)
+    show_text(console, plan["scope"])
+
+
+def _cell_text(value: Any) -> str:
+    """A number of a value's row; a rational that is too long to read is shown as a decimal."""
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return str(value) if len(str(value)) <= LONGEST_RATIO else f"{float(Fraction(value)):.4g}"
+
+
+def _summary(plan: Mapping[str, Any]) -> str:
+    """What the mechanism decided, in one line."""
+    if "subset_size" in plan:
+        return f"sets of {plan['subset_size']} values, amplification {plan['amplification']}"
+    if "buckets" in plan:
+        return _buckets_summary(plan)
+    if "group_size" in plan:
+        accurate = plan["accurate_count"]
+        groups = f"{plan['groups']:,} groups of {plan['group_size']} records or one more"
+        return f"{groups}; the number of people with a value is within 10% where at least {accurate:,} have it"
+    if "record_utility" in plan:
+        error = plan["aggregate_error"]
+        counted = "counts cannot be reconstructed" if error is None else f"mean error of a share {error:.3%}"
+        return f"a record keeps its value with probability {plan['record_utility']:.4f}; {counted}"
+    cells = plan["cells"]
+    if len(cells) == 1:
+        return f"retention {cells[0]['retention']}, amplification {cells[0]['amplification']}"
+    sizes = sorted({len(cell["values"]) for cell in cells})
+    width = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
+    return f"{len(cells)} cells of {width} values"
+
+
+def _buckets_summary(plan: Mapping[str, Any]) -> str:
+    sizes = ", ".join(str(each["size"]) for each in plan["buckets"])
+    total = sum(each["count"] for each in plan["buckets"])
+    loss, bound = plan["loss"], plan["lower_bound"]
+    proof = "the least possible" if loss == bound else f"at least {bound:,} is unavoidable"
+    return f"{total:,} buckets of {sizes} records; loss {loss:,} ({proof})"
+
+
+def _comparison(plans: Sequence[Chosen]) -> Table:
+    """The predicted errors of the plans that meet a request, the chosen one first."""
+    table = Table("mechanism", "guarantee", *(f"{float(share):.1%}" for share in plans[0].predicted))
+    for plan in plans:
+        errors = ["no count" if error is None else f"{error:.1%}" for error in plan.predicted.values()]
+        table.add_row(plan.mechanism.NAME, plan.mechanism.GUARANTEE, *errors)
+    return table
+
+
+def show_exposures(console: Console, exposures: Sequence[Exposure]) -> None:
+    """What knowing a public column adds, one line each."""
+    if not exposures:
+        return
+    console.print("if an attacker also knows a person's value of one public column (private, not published):")
+    table = Table("column", "worst belief in a protected value", "records breached")
+    for each in exposures:
+        worst = "not checked" if each.worst is None else f"{each.worst:.3f}"
+        breached = "not checked" if each.breached is None else f"{each.breached:.2%}"
+        table.add_row(escape(each.column), worst, breached)
+    console.print(table)
+
+
+def show_text(console: Console, text: str) -> None:
+    """A paragraph, indented."""
+    console.print(Padding(escape(text), (0, 2)), highlight=False)
+
+
+def show_verification(console: Console, verification: Verification) -> None:
+    """One line for each check."""
+    for check in verification.checks:
+        mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]"
+        console.print(
+            f"{mark} {check.name}: {escape(check.detail)}", soft_wrap=not console.is_terminal, highlight=False
+        )
+
+
+def verification_json(verification: Verification) -> dict[str, Any]:
+    """The checks for machines."""
+    checks = [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in verification.checks]
+    return {"passed": verification.passed, "checks": checks}
+
+
+def info_json(release: Release) -> dict[str, Any]:
+    """What a release is and promises, for machines."""
+    manifest = release.manifest
+    return {
+        "rows": release.rows,
+        "mechanism": manifest.mechanism_name,
+        "guarantee": manifest.mechanism.GUARANTEE,
+        "sensitive": manifest.sensitive_name,
+        "public": list(manifest.public),
+        "fit_to_publish": not manifest.is_test,
+        "methods": list(release.methods),
+        "design": manifest.design.to_json(),
+        "promise": release.promise,
+        "software": manifest.software,
+    }
+
+
+def show_info(console: Console, release: Release) -> None:
+    """What a release is and promises."""
+    manifest = release.manifest
+    console.print(f"{release.rows:,} records, mechanism [bold]{manifest.mechanism_name}[/bold]")
+    table = Table("column", "type", "role")
+    for field in manifest.fields:
+        role = "public" if field.name in manifest.public else "protected"
+        bins = manifest.bins.get(field.name)
+        table.add_row(escape(field.name), field.type, escape(f"{role}, in {_ranges(bins)}" if bins else role))
+    console.print(table)
+    show_text(console, release.promise)
+    if len(release.methods) > 1:
+        console.print(f"estimators: {', '.join(release.methods)} (query --method)", highlight=False)
+    if manifest.is_test:
+        console.print("[red]UNFIT TO PUBLISH: drawn with a test key.[/red]")
+
+
+def _ranges(edges: tuple[str, ...]) -> str:
+    labels = Bins(edges).labels
+    return ", ".join(labels) if len(labels) <= MOST_CELLS else f"{labels[0]}, {labels[1]}, ... {labels[-1]}"
+
+
+def show_demonstration(console: Console, shown: Demonstration, kept: bool) -> None:
+    """The demonstration as a story."""
+    release = shown.publication.release
+    console.print(f"An invented hospital table of {release.rows:,} patients was published.")
+    console.print("Its column [bold]diagnosis[/bold] is protected:\n")
+    show_text(console, release.promise)
+    console.print("\nThe release was verified against the original:")
+    show_verification(console, shown.verification)
+    console.print("\nWhat an analyst gets from the release alone, beside the truth:")
+    table = Table("question", "truth", "estimate", f"{DEFAULT_LEVEL:.0%} interval", "holds the truth")
+    for line in shown.lines:
+        low, high = line.estimate.interval(DEFAULT_LEVEL)
+        held = "yes" if line.is_covered else "no (1 in 20 does not)"
+        table.add_row(line.question, f"{line.truth:,}", number(line.estimate.value), f"{low:,.0f} to {high:,.0f}", held)
+    console.print(table)
+    if kept:
+        console.print(f"The table and the release are in {shown.table.parent}.", soft_wrap=True, highlight=False)
+
+
+def demonstration_json(shown: Demonstration) -> dict[str, Any]:
+    """The demonstration for machines."""
+    lines = []
+    for line in shown.lines:
+        low, high = line.estimate.interval(DEFAULT_LEVEL)
+        found = {"question": line.question, "truth": line.truth, "n": line.estimate.value}
+        lines.append({**found, "n_se": line.estimate.standard_error, "n_low": low, "n_high": high})
+    release = info_json(shown.publication.release)
+    return {"release": release, "verification": verification_json(shown.verification), "answers": lines}

@@ -1,0 +1,115 @@
+"""An answer: rows of groups and estimates, as a table for any tool."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.errors import MissingExtraError
+from sfumato.estimate.estimate import DEFAULT_LEVEL, Estimate, check_level
+from sfumato.estimate.sql.question import note_column, number_columns
+from sfumato.request.values import Value
+
+NO_INTERVAL = "the denominator may be zero at this level, so the ratio may be anything"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The rows of an answer: for each column a value of the groups, or an Estimate."""
+
+    names: tuple[str, ...]
+    numbers: tuple[str, ...]
+    """The columns that hold estimates."""
+    rows: tuple[Mapping[str, Any], ...]
+    method: str
+    assumption: str
+    note: str | None = None
+    estimated: int = 0
+    """How many numbers were estimated, before rows were chosen among."""
+    is_simultaneous: bool = False
+    """Whether the intervals shall hold together."""
+    adjusted: Mapping[str, str] = field(default_factory=dict)
+    """For each number that was also made consistent or calibrated, the column of the rows that holds the other one."""
+    adjustment: str | None = None
+    """How that was done."""
+
+    def level_of_each(self, level: float) -> float:
+        """The level of each interval so that all hold together at a level: Bonferroni's, however they depend."""
+        check_level(level)
+        return 1 - (1 - level) / max(self.estimated, 1) if self.is_simultaneous else level
+
+    def table(self, level: float = DEFAULT_LEVEL) -> tuple[list[str], list[dict[str, Any]]]:
+        """Column names and rows with `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say.
+
+        An adjusted number stands before the note: `n_consistent` or `n_calibrated`.
+        """
+        own = self.level_of_each(level)
+        filled = {name: [_filled(row[name], own) for row in self.rows] for name in self.numbers}
+        columns: list[str] = []
+        for name in self.names:
+            columns += self.columns_of(name) if name in filled else [name]
+            if name in filled and any(cells[-1] for cells in filled[name]):
+                columns.append(note_column(name))
+        return columns, [self._row(number, columns, filled) for number in range(len(self.rows))]
+
+    def columns_of(self, number: str) -> list[str]:
+        """The columns that hold numbers, for one of them: itself, its error and interval, and its adjusted one."""
+        return [*number_columns(number), *([self.adjusted[number]] if number in self.adjusted else [])]
+
+    def _row(self, number: int, columns: list[str], filled: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, Any]:
+        cells: dict[str, Any] = dict(self.rows[number])
+        for name, lines in filled.items():
+            cells.update(zip([*number_columns(name), note_column(name)], lines[number], strict=True))
+        return {name: cells[name] for name in columns}
+
+    def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
+        """The table of the answer for Arrow."""
+        columns, rows = self.table(level)
+        return pa.table({name: _array([row[name] for row in rows], self._is_number(name)) for name in columns})
+
+    def _is_number(self, name: str) -> bool:
+        return any(name in self.columns_of(number) for number in self.numbers)
+
+    def to_pandas(self, level: float = DEFAULT_LEVEL) -> Any:
+        """The table of the answer as a pandas frame."""
+        _needed("pandas")
+        return self.to_arrow(level).to_pandas()
+
+    def to_polars(self, level: float = DEFAULT_LEVEL) -> Any:
+        """The table of the answer as a polars frame."""
+        return _needed("polars").from_arrow(self.to_arrow(level))
+
+    def only(self) -> Estimate:
+        """The estimate of an answer that has one row and one number."""
+        ((name,), (row,)) = self.numbers, self.rows
+        found: Estimate = row[name]
+        return found
+
+
+def _array(values: list[Value], is_number: bool) -> pa.Array:
+    return pa.array(values, type=pa.float64()) if is_number else pa.array(values)
+
+
+def _filled(estimate: Estimate, level: float) -> tuple[Any, ...]:
+    """An estimate, its error, its interval and what to beware of; None where nothing is known."""
+    if math.isnan(estimate.value):
+        return (None, None, None, None, estimate.note)
+    if estimate.standard_error is None:
+        return (estimate.value, None, None, None, estimate.note)
+    ends = [end if math.isfinite(end) else None for end in estimate.interval(level)]
+    note = estimate.note if None not in ends else estimate.note or NO_INTERVAL
+    return (estimate.value, estimate.standard_error, *ends, note)
+
+
+def _needed(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{name} is not installed; install it (pip install {name}), or use to_arrow()."
+        ) from error

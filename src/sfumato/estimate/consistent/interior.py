@@ -1,0 +1,109 @@
+"""The nearest table from inside: all cells stay positive until the end. Slower than steps by multipliers, and sure.
+
+Source: Mehrotra 1992, for the sum of (x - value)² / variance over x >= 0 with given sums.
+Notation: y = multipliers of the sums, z = pulls that keep cells at zero; in the end (x - value) / variance = Aᵀy + z
+and xz = 0, where A has a row of zeros and ones for each sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.errors import InternalError
+from sfumato.estimate.consistent.calibration import added_up, solved
+from sfumato.estimate.consistent.sums import TOLERANCE, Sums, is_near
+from sfumato.shown.tally import Floats
+
+MOST_STEPS = 200
+CLOSE = 1e-9
+"""The product of a cell and its pull, in units of its variance, at which one of them is taken to be zero."""
+STAY_INSIDE = 0.995
+LEAST_REACH = 1e-3
+REFINEMENTS = 4
+
+
+@dataclass(frozen=True)
+class _Point:
+    cells: Floats
+    multipliers: Floats
+    pulls: Floats
+
+    @property
+    def gap(self) -> float:
+        return float(np.mean(self.cells * self.pulls))
+
+    def moved(self, by: _Point, reach: float) -> _Point:
+        return _Point(
+            self.cells + reach * by.cells,
+            self.multipliers + reach * by.multipliers,
+            self.pulls + reach * by.pulls,
+        )
+
+
+@dataclass(frozen=True)
+class _Program:
+    values: Floats
+    variances: Floats
+    sums: Sums
+
+    def direction(self, at: _Point, product: Floats) -> _Point:
+        """Where to go so that the sums hold and each cell times its pull is a given product."""
+        stiffness = 1 / self.variances + at.pulls / at.cells
+        slope = (at.cells - self.values) / self.variances - self.sums.spread(at.multipliers) - at.pulls
+        towards = product / at.cells - at.pulls - slope
+        lack = self.sums.totals - self.sums.added(at.cells) - self.sums.added(towards / stiffness)
+        multipliers, _ = solved(self.sums, 1 / stiffness, lack, REFINEMENTS)
+        cells = (self.sums.spread(multipliers) + towards) / stiffness
+        return _Point(cells, multipliers, (product - at.pulls * cells) / at.cells - at.pulls)
+
+    def is_solved(self, at: _Point) -> bool:
+        adds_up = is_near(self.sums.totals, self.sums.added(at.cells), np.sqrt(TOLERANCE)).all()
+        return bool(adds_up) and float((at.cells * at.pulls).max()) <= CLOSE
+
+
+def nearest(values: Floats, variances: Floats, sums: Sums) -> Floats:
+    """The table without negative numbers, with sums that some such table has, that is nearest to the estimates."""
+    program = _Program(values, variances, sums)
+    errors = np.sqrt(variances)
+    at = _Point(np.maximum(values, errors), np.zeros(len(sums.totals)), 1 / errors)
+    for _ in range(MOST_STEPS):
+        if program.is_solved(at):
+            return _without_rest(at, variances, sums)
+        at = _stepped(program, at)
+    raise InternalError("no consistent table was found though there is one.")
+
+
+def _stepped(program: _Program, at: _Point) -> _Point:
+    """Look how far one gets towards the edge, aim at the middle accordingly, and go."""
+    first = program.direction(at, np.zeros(len(at.cells)))
+    reach = _reach(at, first)
+    aim = at.gap * (at.moved(first, reach).gap / at.gap) ** 3
+    second = program.direction(at, aim - first.cells * first.pulls)
+    found = at.moved(second, STAY_INSIDE * _reach(at, second))
+    if found.gap < at.gap:
+        return found
+    # The correction led astray, and could do so for ever: go towards the middle, as far as that closes the gap. A short
+    # way does, because cells and pulls that add up change in the same direction.
+    careful = program.direction(at, np.full(len(at.cells), at.gap / 3))
+    reach = STAY_INSIDE * _reach(at, careful)
+    while reach > LEAST_REACH and at.moved(careful, reach).gap >= at.gap:
+        reach /= 2
+    return at.moved(careful, reach)
+
+
+def _reach(at: _Point, by: _Point) -> float:
+    """How far one can go until a cell or a pull is zero, at most 1."""
+    ends = [1.0]
+    for have, change in ((at.cells, by.cells), (at.pulls, by.pulls)):
+        falls = change < 0
+        ends.append(float((-have[falls] / change[falls]).min(initial=1.0)))
+    return min(ends)
+
+
+def _without_rest(at: _Point, variances: Floats, sums: Sums) -> Floats:
+    """Cells that the pull holds down become zero, and the others add up exactly."""
+    is_above = at.cells > at.pulls * variances
+    table, _ = added_up(np.where(is_above, at.cells, 0.0), is_above, sums)
+    return np.maximum(0.0, table)

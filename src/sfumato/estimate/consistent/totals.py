@@ -1,0 +1,122 @@
+"""Totals that the analyst knows from elsewhere: a CSV of columns of the answer, and `total`."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sfumato.errors import QueryError
+from sfumato.estimate.consistent.sums import Family
+from sfumato.request.values import Value, display
+from sfumato.shown.tally import Floats
+
+TOTAL = "total"
+LONGEST_VALUE = 1000
+"""A longer value in a file of totals is a mistake."""
+
+Key = tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class KnownTotals:
+    """Known totals of the cells that have given values in some columns of the answer."""
+
+    columns: tuple[str, ...]
+    lines: Mapping[tuple[str, ...], float]
+    """The total of the cells whose values are written so; a missing value is written as nothing."""
+    source: str
+    """What to call them, such as the name of their file."""
+
+    def family(self, columns: Sequence[str], keys: Sequence[Key | None]) -> Family:
+        """What the cells of an answer must add up to; a cell without a key counts in no total."""
+        if unknown := [name for name in self.columns if name not in columns]:
+            raise QueryError(
+                f"{self.source} has the column {unknown[0]!r}, which is no group of the answer; there "
+                f"{'are' if len(columns) > 1 else 'is'} {', '.join(map(repr, columns)) or 'none'}."
+            )
+        numbers = {line: number for number, line in enumerate(self.lines)}
+        places = [list(columns).index(name) for name in self.columns]
+        texts = [_texts(keys, place, {line[at] for line in self.lines}) for at, place in enumerate(places)]
+        labels = np.full(len(keys), -1, dtype=np.int64)
+        for cell, key in enumerate(keys):
+            if key is not None:
+                written = tuple(text[key[place]] for text, place in zip(texts, places, strict=True))
+                labels[cell] = numbers.get(written, -1)
+        totals: Floats = np.array(list(self.lines.values()), dtype=np.float64)
+        self._check_found(labels, totals)
+        return Family(labels, totals, self._words(), lambda number: self._name(list(self.lines)[number]))
+
+    def _check_found(self, labels: Sequence[int] | np.ndarray[tuple[int], np.dtype[np.int64]], totals: Floats) -> None:
+        has_cells = np.isin(np.arange(len(totals)), labels)
+        for number in np.flatnonzero(~has_cells & (totals != 0)).tolist():
+            raise QueryError(
+                f"{self._name(list(self.lines)[number])} has no row in the answer; check how its values are spelt, or "
+                "leave it out."
+            )
+
+    def _words(self) -> str:
+        return f"the totals in {self.source}"
+
+    def _name(self, line: tuple[str, ...]) -> str:
+        said = ", ".join(f"{name} = {text!r}" for name, text in zip(self.columns, line, strict=True))
+        return f"the total of {said}" if said else "the total of all rows"
+
+
+def _texts(keys: Sequence[Key | None], place: int, given: set[str]) -> dict[Value, str]:
+    """How each value of a column is written in the totals."""
+    values = {key[place] for key in keys if key is not None}
+    return {value: next((text for text in _spellings(value) if text in given), display(value)) for value in values}
+
+
+def _spellings(value: Value) -> list[str]:
+    """The ways in which a value may be written in a CSV."""
+    if value is None:
+        return [""]
+    if isinstance(value, bool):
+        return [str(value), str(value).lower(), str(value).upper()]
+    if isinstance(value, float) and value.is_integer():
+        return [display(value), str(int(value))]
+    return [display(value)]
+
+
+def read_totals(path: Path) -> KnownTotals:
+    """Read a CSV of totals."""
+    name = repr(str(path))
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            header, *rows = [row for row in csv.reader(file) if row] or [[]]
+    except OSError as error:
+        raise QueryError(f"{name} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise QueryError(f"{name} is not UTF-8 text; save it as UTF-8.") from error
+    except csv.Error as error:
+        raise QueryError(f"{name} is not a CSV file that can be read.") from error
+    if TOTAL not in header or len(set(header)) != len(header):
+        raise QueryError(f"{name} must have the column {TOTAL!r}, and columns of the answer, each once.")
+    lines: dict[tuple[str, ...], float] = {}
+    for number, row in enumerate(rows, 2):
+        key, total = _line(name, number, header, row)
+        if key in lines:
+            raise QueryError(f"line {number} of {name} repeats the values of another line; write one total for them.")
+        lines[key] = total
+    if not lines:
+        raise QueryError(f"{name} has no line; write one for each total that is known.")
+    return KnownTotals(tuple(each for each in header if each != TOTAL), lines, name)
+
+
+def _line(name: str, number: int, header: Sequence[str], row: Sequence[str]) -> tuple[tuple[str, ...], float]:
+    if len(row) != len(header) or any(len(text) > LONGEST_VALUE for text in row):
+        raise QueryError(f"line {number} of {name} has {len(row)} fields where the header has {len(header)}.")
+    place = header.index(TOTAL)
+    try:
+        total = float(row[place])
+    except ValueError:
+        total = math.nan
+    if not (math.isfinite(total) and total >= 0):
+        raise QueryError(f"line {number} of {name} has no total that is a number from 0, such as 1234 or 56.7.")
+    return tuple(text for at, text in enumerate(row) if at != place), total

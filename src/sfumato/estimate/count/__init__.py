@@ -1,0 +1,1 @@
+"""Counting what records show: by DuckDB for one question, by Arrow and bitmaps for thousands."""

@@ -1,0 +1,170 @@
+"""Counting by bitmaps: a bit for each record and condition, combined by AND, and counted symbol by symbol.
+
+The records of a block are sorted by their symbol, each symbol at the start of a machine word: then one count of bits
+tells how many of the selected records show each symbol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.estimate.count.blocks import Block
+from sfumato.estimate.count.workload import Asked, satisfied
+from sfumato.shown.tally import Codes, Counts, Mask
+
+Words = npt.NDArray[np.uint64]
+WORD = 64
+TOGETHER = 32
+"""Combinations whose bits are counted in one call."""
+MEMORY = 1 << 28
+"""The bytes that the bitmaps of a block may take."""
+
+
+class Layout:
+    """The records of a block in the order of their symbols, each symbol filled up to whole words."""
+
+    def __init__(self, symbols: Codes, size: int) -> None:
+        counts = np.bincount(symbols, minlength=size)
+        words = -(-counts // WORD)
+        starts, firsts = np.cumsum(words) - words, np.cumsum(counts) - counts
+        self.rows, self.size, self.counts = len(symbols), size, counts
+        self.words = int(words.sum())
+        self.present = np.flatnonzero(counts)
+        self.starts = starts[self.present]
+        self.index = np.full(self.words * WORD, len(symbols), dtype=np.int64)
+        targets = np.arange(len(symbols)) + np.repeat(starts * WORD - firsts, counts)
+        self.index[targets] = np.argsort(symbols, kind="stable")
+
+    def arranged(self, codes: Codes, filling: Any) -> Codes:
+        """Codes of the records in this order."""
+        return np.append(codes, codes.dtype.type(filling)).take(self.index)
+
+
+FEW = 6
+"""Combinations that are counted faster by looking at every record than by sorting them first."""
+
+
+def counts(asked: Asked, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
+    """Some combinations at a time: how many of their records show each symbol."""
+    is_wasteful = size * WORD > 2 * block.rows  # most of the bits would only fill words up
+    way = row_counts if is_wasteful or len(wheres) <= FEW else symbol_counts
+    return way(asked, block, wheres, size)
+
+
+class Bitmaps:
+    """The bitmaps of some conditions in one block."""
+
+    def __init__(self, asked: Asked, codes: Sequence[Codes], ranges: Mapping[int, Mask]) -> None:
+        self.asked, self.codes, self.ranges = asked, codes, ranges
+        self.known: dict[int, Words] = {}
+
+    def __getitem__(self, number: int) -> Words:
+        found = self.known.get(number)
+        if found is None:
+            found = self.known[number] = packed(mask_of(self.asked, number, self.codes, self.ranges))
+        return found
+
+    def combined(self, where: Sequence[int], buffer: Words) -> Words:
+        """The records that satisfy all of several conditions."""
+        first, *others = where
+        found = self[first]
+        for number in others:
+            found = np.bitwise_and(found, self[number], out=buffer)
+        return found
+
+
+def packed(mask: Mask) -> Words:
+    """A mask as words of bits, filled up with zeros."""
+    bits = np.packbits(mask)
+    short = -len(bits) % 8
+    return (np.append(bits, np.zeros(short, dtype=np.uint8)) if short else bits).view(np.uint64)
+
+
+def chunks(asked: Asked, wheres: Iterable[int], words: int) -> Iterator[list[int]]:
+    """Split combinations so that the bitmaps of each part fit into the memory; those alike stay together."""
+    most = max(MEMORY // (8 * max(words, 1)), 1)
+    part: list[int] = []
+    atoms: set[int] = set()
+    for number in sorted(wheres, key=lambda each: asked.wheres[each]):
+        atoms.update(asked.wheres[number])
+        if part and len(atoms) > most:
+            yield part
+            part, atoms = [], set(asked.wheres[number])
+        part.append(number)
+    if part:
+        yield part
+
+
+def symbol_counts(asked: Asked, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
+    """Count the bits of combined bitmaps."""
+    if not wheres:
+        return
+    layout = Layout(block.shown, size)
+    used = {asked.atoms[number].column for where in wheres for number in asked.wheres[where]}
+    codes = [
+        layout.arranged(each, column.size - 1) if number in used else each
+        for number, (each, column) in enumerate(zip(block.codes, asked.columns, strict=True))
+    ]
+    ranges = {number: layout.arranged(mask, False) for number, mask in block.ranges.items()}
+    narrow = np.uint16 if layout.counts.max(initial=0) < 1 << 16 else np.uint32
+    buffer = np.empty(layout.words, dtype=np.uint64)
+    bits = np.empty((TOGETHER, layout.words), dtype=np.uint8)
+    for part in chunks(asked, wheres, layout.words):
+        bitmaps = Bitmaps(asked, codes, ranges)
+        for first in range(0, len(part), TOGETHER):
+            some = part[first : first + TOGETHER]
+            for line, number in enumerate(some):
+                np.bitwise_count(bitmaps.combined(asked.wheres[number], buffer), out=bits[line])
+            counts = np.zeros((len(some), size), dtype=np.int64)
+            counts[:, layout.present] = np.add.reduceat(bits[: len(some)], layout.starts, axis=1, dtype=narrow)
+            yield some, counts
+
+
+def row_counts(asked: Asked, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
+    """Count the symbols of the selected records."""
+    for number in wheres:
+        yield [number], np.bincount(block.shown[selected(asked, block, number)], minlength=size)[np.newaxis]
+
+
+def selected(asked: Asked, block: Block, where: int) -> npt.NDArray[np.int64]:
+    """The records of a block that satisfy a combination of at least one condition, by their numbers."""
+    first, *others = (mask_of(asked, number, block.codes, block.ranges) for number in asked.wheres[where])
+    mask = first
+    for other in others:
+        mask = mask & other
+    return np.flatnonzero(mask)
+
+
+def mask_of(asked: Asked, number: int, codes: Sequence[Codes], ranges: Mapping[int, Mask]) -> Mask:
+    """Whether each record satisfies a condition."""
+    atom = asked.atoms[number]
+    if atom.range is not None:
+        return ranges[number]
+    return satisfied(codes[atom.column], atom, asked.columns[atom.column].size)
+
+
+def member_counts(
+    asked: Asked, block: Block, wanted: Mapping[int, Sequence[int]]
+) -> Iterator[tuple[int, int, Sequence[int], Counts]]:
+    """For each combination and its wanted places: its number, its records, and how many of their sets hold each."""
+    places = sorted({place for each in wanted.values() for place in each})
+    sets = {place: packed(block.shown[:, place].astype(np.bool_)) for place in places}
+    words = -(-block.rows // WORD)
+    everything = packed(np.ones(block.rows, dtype=np.bool_))
+    buffer, both = np.empty(words, dtype=np.uint64), np.empty(words, dtype=np.uint64)
+    for part in chunks(asked, wanted, words):
+        bitmaps = Bitmaps(asked, block.codes, block.ranges)
+        for number in part:
+            where = asked.wheres[number]
+            found = bitmaps.combined(where, buffer) if where else everything
+            counts = [bit_count(np.bitwise_and(found, sets[place], out=both)) for place in wanted[number]]
+            yield number, bit_count(found), wanted[number], np.array(counts, dtype=np.int64)
+
+
+def bit_count(words: Words) -> int:
+    """How many bits are set."""
+    return int(np.bitwise_count(words).sum(dtype=np.uint32))

@@ -1,0 +1,225 @@
+"""Queries taken apart: which conditions they share, which values they look for, and how each is put together."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import QueryError
+from sfumato.estimate.count.queries import Condition, CountQuery, Range
+from sfumato.mechanisms.coins.operators import Places
+from sfumato.release.manifest import Manifest
+from sfumato.request.values import Scalar, Value, display, field_type, plain_type
+from sfumato.shown.tally import Codes
+
+_FITTING: Mapping[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int, float, Decimal),
+    "number": (int, float, Decimal),
+    "boolean": (bool,),
+    "date": (datetime.date,),
+    "datetime": (datetime.date,),
+}
+"""What a value must be to be compared with a column of a Data Package type."""
+
+
+@dataclass
+class Column:
+    """A public column that some query names.
+
+    Its values are numbered as the queries mention them; then comes the missing value, then all others together.
+    """
+
+    name: str
+    kind: pa.DataType
+    mentioned: dict[Scalar, int] = field(default_factory=dict)
+
+    @property
+    def values(self) -> pa.Array:
+        """The mentioned values, in the type of the column."""
+        return pa.array(list(self.mentioned), type=self.kind)
+
+    @property
+    def missing(self) -> int:
+        """The code of the missing value."""
+        return len(self.mentioned)
+
+    @property
+    def size(self) -> int:
+        """The number of codes."""
+        return len(self.mentioned) + 2
+
+    def code(self, value: Scalar) -> int | None:
+        """The code of a value, -1 for the missing one (it is known only in the end); None if no record can have it."""
+        if value is None:
+            return -1
+        given = self.fitting(value)
+        return None if given is None else self.mentioned.setdefault(given, len(self.mentioned))
+
+    def fitting(self, value: Scalar) -> Scalar:
+        """The value as the column would hold it; None if it cannot."""
+        self.check(value)
+        if pa.types.is_integer(self.kind) and not isinstance(value, int):
+            return int(value) if value == int(value) else None  # type: ignore[arg-type]
+        if pa.types.is_decimal(self.kind) and isinstance(value, float):
+            value = Decimal(repr(value))
+        try:
+            found: Scalar = pa.scalar(value, self.kind).as_py()
+        except (pa.ArrowException, OverflowError, ValueError):
+            return None
+        return found + 0.0 if isinstance(found, float) else found  # zero has one sign
+
+    def check(self, value: Scalar) -> None:
+        """Refuse a value that is of another kind than the column: it is a mistake, not a count of zero."""
+        kind = field_type(self.kind) or ""
+        is_bool = isinstance(value, bool) and kind != "boolean"
+        is_moment = isinstance(value, datetime.datetime) and kind == "date"
+        if is_bool or is_moment or not isinstance(value, _FITTING.get(kind, ())):
+            raise QueryError(f"{value!r} cannot be compared with {self.name!r}, which is of type {self.kind}.")
+
+
+COLUMN_SHIFT = 32
+"""A condition is numbered by its column and its place among the conditions of that column, in this many bits."""
+
+
+@dataclass(frozen=True)
+class Atom:
+    """One condition: the codes that satisfy it, or a range."""
+
+    column: int
+    codes: tuple[int, ...] = ()
+    range: Range | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Distinct conditions, their combinations, the sets of values, and which of them each query has."""
+
+    columns: Sequence[Column]
+    atoms: Mapping[int, Atom]
+    wheres: Sequence[tuple[int, ...]]
+    """Each combination as the numbers of its atoms, in the order of their columns and no two of one column."""
+    sets: Sequence[Places | None]
+    """Sets of places of the domain; None for all of them, where nothing needs to be estimated."""
+    where_of: Places
+    set_of: Places
+
+    def columns_of(self, where: int) -> tuple[int, ...]:
+        """The columns that a combination names."""
+        return tuple([atom >> COLUMN_SHIFT for atom in self.wheres[where]])
+
+
+def taken_apart(queries: Sequence[CountQuery], manifest: Manifest, schema: pa.Schema) -> Asked:
+    """Number everything that the queries have in common."""
+    reader = _Reader(manifest, schema)
+    pairs = np.array([reader.query(query) for query in queries], dtype=np.int64).reshape(-1, 2)
+    return Asked(reader.columns, reader.final_atoms(), list(reader.wheres), reader.sets, pairs[:, 0], pairs[:, 1])
+
+
+class _Reader:
+    """Reads queries one by one; what was seen before is found by one look."""
+
+    def __init__(self, manifest: Manifest, schema: pa.Schema) -> None:
+        self.manifest, self.schema = manifest, schema
+        self.names = {name.lower(): name for name in manifest.public}
+        self.places = {value: place for place, value in enumerate(manifest.domain)}
+        self.columns: list[Column] = []
+        self.numbers: dict[str, int] = {}
+        self.atoms: dict[int, Atom] = {}
+        self.known: dict[tuple[str, Any], int] = {}
+        self.wheres: dict[tuple[int, ...], int] = {}
+        self.sets: list[Places | None] = []
+        self.known_sets: dict[tuple[Value, ...] | None, int] = {}
+
+    def query(self, query: CountQuery) -> tuple[int, int]:
+        """The number of the query's combination of conditions, and that of its set of values."""
+        known = self.known
+        try:
+            atoms = [known[item] for item in query.where.items()]
+        except (KeyError, TypeError):  # a condition that is new, or a list
+            atoms = [self._number(*item) for item in query.where.items()]
+        atoms.sort()
+        where = self.wheres.setdefault(tuple(atoms), len(self.wheres))
+        values = query.values
+        if values is not None and not isinstance(values, tuple):
+            values = (values,) if isinstance(values, str) else tuple(values)
+        found = self.known_sets.get(values)
+        if found is None:
+            found = self.known_sets[values] = self._set(query.values)
+        return where, found
+
+    def _number(self, name: str, condition: Condition) -> int:
+        key = (name, condition if isinstance(condition, Hashable) else tuple(condition))
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = self._atom(name, condition)
+        return found
+
+    def final_atoms(self) -> dict[int, Atom]:
+        """The conditions, now that the code of each column's missing value is known."""
+        return {
+            number: Atom(each.column, tuple(self._final(each.column, code) for code in each.codes), each.range)
+            for number, each in self.atoms.items()
+        }
+
+    def _final(self, column: int, code: int) -> int:
+        return self.columns[column].missing if code < 0 else code
+
+    def _atom(self, name: str, condition: Condition) -> int:
+        place = self._column(name)
+        column = self.columns[place]
+        if isinstance(condition, Range):
+            for end in condition.ends().values():
+                column.check(end)
+            atom = Atom(place, range=condition)
+        else:
+            codes = {column.code(value) for value in _listed(condition)}
+            atom = Atom(place, tuple(sorted(code for code in codes if code is not None)))
+        number = (place << COLUMN_SHIFT) + len(self.atoms)
+        self.atoms[number] = atom
+        return number
+
+    def _column(self, name: str) -> int:
+        found = self.names.get(name.lower())
+        if found is None:
+            if name.lower() in {each.lower() for each in self.manifest.sensitive}:
+                raise QueryError(f"{name!r} is sensitive: name the values to look for, not a condition.")
+            raise QueryError(f"the release has no public column {name!r}; it has {', '.join(map(repr, self.names))}.")
+        if found not in self.numbers:
+            self.numbers[found] = len(self.columns)
+            self.columns.append(Column(found, plain_type(self.schema.field(found).type)))
+        return self.numbers[found]
+
+    def _set(self, values: Collection[Value] | None) -> int:
+        self.sets.append(None if values is None else self._wanted(values))
+        return len(self.sets) - 1
+
+    def _wanted(self, values: Collection[Value]) -> Places | None:
+        if isinstance(values, str) or not values:
+            raise QueryError("name at least one value to look for, in a list; or none at all, to count every record.")
+        for value in values:
+            if value not in self.places:
+                raise QueryError(f"{display(value)!r} is not in the domain of {self.manifest.sensitive_name!r}.")
+        places = np.unique(np.array([self.places[value] for value in values], dtype=np.int64))
+        return None if len(places) == len(self.places) else places
+
+
+def _listed(condition: Scalar | Collection[Scalar]) -> Collection[Scalar]:
+    if isinstance(condition, Collection) and not isinstance(condition, str):
+        return condition
+    return (condition,)
+
+
+def satisfied(codes: Codes, atom: Atom, size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which codes satisfy a condition that lists codes."""
+    if len(atom.codes) == 1:
+        return np.asarray(codes == atom.codes[0])
+    table = np.zeros(size, dtype=np.bool_)
+    table[list(atom.codes)] = True
+    return table.take(codes)

@@ -1,0 +1,323 @@
+"""From a question to estimates: prepare its conditions, count once, and estimate every number of every group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from sfumato.errors import QueryError
+from sfumato.estimate.connection import Session
+from sfumato.estimate.count import one
+from sfumato.estimate.count.scan import COUNT, Asked, Key, Measured, holdings_of, key_of, tallies, with_whole
+from sfumato.estimate.estimate import Estimate
+from sfumato.estimate.sql.conditions import Domain, Signature, Test
+from sfumato.estimate.sql.formulas import Gradient, Row, evaluated, sums_of
+from sfumato.estimate.sql.question import Question
+from sfumato.estimate.sql.sources import check_single
+from sfumato.estimate.sql.terms import Combination, Term, combined, products, weight_of
+from sfumato.mechanisms.coins.methods import Method
+from sfumato.shown.tally import Floats, Holdings, Mask, Moments, Piece, Tally
+
+SUMS = "; sums with a normal interval"
+UPPER_BOUND = "the standard error is an upper bound: parts are taken to err together"
+ONLY_COUNTS = (
+    "this method only counts; use the default one for sums, means, ratios and conditions that mix public and sensitive "
+    "columns"
+)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Records of one public group and one signature."""
+
+    bits: Mask
+    measured: Measured
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of an answer: its public and sensitive groups, and an estimate for each formula."""
+
+    public: Key
+    sensitive: Key
+    estimates: tuple[Estimate, ...]
+    adjusted: float | None = None
+    """The count made consistent or calibrated, if that was asked for."""
+
+
+@dataclass(frozen=True)
+class PublicGroup:
+    """All records of a public group for which some value would satisfy the condition."""
+
+    records: float
+    """How many they are: exact, because public columns are untouched."""
+    rest: Estimate | None
+    """The count of those that no line counts; None where the lines count all of them."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A question with its conditions ready to be used."""
+
+    where: Test
+    tests: tuple[Test, ...]
+    scores: tuple[Floats | None, ...]
+    """For each sum, the score of each place."""
+    weights: tuple[str, ...]
+    """For each sum, the weight of its records."""
+    groups: Mapping[Key, Mask]
+    """The places of each sensitive group."""
+    signature: Signature
+    positive: frozenset[str]
+    """The weights that are never negative."""
+
+
+def prepare(session: Session, question: Question, only: Mask | None) -> Prepared:
+    """Ask DuckDB what the conditions say about the values of the domain."""
+    domain, signature = Domain(session, question.source), Signature()
+    where = domain.test(question.where, signature, is_where=True)
+    if only is not None:
+        where = replace(where, wanted=where.wanted & only)
+    tests = tuple(domain.test(each.condition, signature) for each in question.totals)
+    scores = tuple(None if each.score is None else domain.scores(each.score) for each in question.totals)
+    weights = tuple(weight_of(each.factor) for each in question.totals)
+    positive = _positive(session, question, [weight for weight in weights if weight != COUNT])
+    return Prepared(where, tests, scores, weights, _groups(domain, question, where), signature, positive)
+
+
+def _positive(session: Session, question: Question, weights: Sequence[str]) -> frozenset[str]:
+    """The weights that are never negative; what cannot be added up is refused by DuckDB."""
+    if not weights:
+        return frozenset()
+    clause = f" WHERE {question.where.public_sql}" if question.where.public else ""
+    for factor in [each.factor for each in question.totals if each.factor is not None]:
+        session.columns(f"SELECT SUM({factor}) FROM {question.source.records}")
+    least = ", ".join(f"MIN({weight}), BOOL_AND(ISFINITE({weight}))" for weight in weights)
+    (row,) = session.rows(f"SELECT {least} FROM {question.source.records}{clause}")
+    if any(is_finite is False for is_finite in row[1::2]):
+        raise QueryError("a column to add up holds a number that is infinite or no number; leave it out by WHERE.")
+    pairs = zip(weights, row[0::2], strict=True)
+    return frozenset({weight for weight, lowest in pairs if lowest is None or lowest >= 0} | {COUNT})
+
+
+def _groups(domain: Domain, question: Question, where: Test) -> dict[Key, Mask]:
+    """The wanted places of the domain, by the values of the sensitive groups."""
+    columns = [domain.values(sql) for sql in question.sensitive_groups]
+    found: dict[Key, Mask] = {} if columns else {(): np.zeros(domain.size, dtype=np.bool_)}
+    for place in np.flatnonzero(where.wanted).tolist():
+        key = key_of([column[place] for column in columns])
+        found.setdefault(key, np.zeros(domain.size, dtype=np.bool_))[place] = True
+    return found
+
+
+class Estimator:
+    """Estimates the numbers of a question, group by group."""
+
+    def __init__(self, session: Session, question: Question, method: Method, only: Mask | None = None) -> None:
+        self.session, self.question, self.method = session, question, method
+        self.design = session.manifest.design
+        self.only = only
+        self.prepared = prepare(session, question, only)
+        self.has_records = False
+        check_single(question.source, session, question.where.public_sql)
+
+    def lines(self) -> list[Line]:
+        """Count, and estimate every formula of every row."""
+        found: list[Line] = []
+        for public, cuts in self._cuts.items():
+            batch = self._counted_at_once(cuts)
+            for number, (sensitive, mask) in enumerate(self.prepared.groups.items()):
+                if not self.question.groups or self._is_possible(cuts, mask):
+                    given = None if batch is None else batch[number]
+                    found.append(Line(public, sensitive, self._estimates(cuts, mask, given)))
+        return found
+
+    def public_groups(self) -> dict[Key, PublicGroup]:
+        """The public groups of the lines, each as a whole."""
+        return {public: self._public_group(cuts) for public, cuts in self._cuts.items()}
+
+    def _public_group(self, cuts: Sequence[Cut]) -> PublicGroup:
+        left_out = [(cut.measured, ~self.prepared.where.mask(cut.bits)) for cut in cuts]
+        terms = [Term(measured, {COUNT: mask.astype(np.float64)}) for measured, mask in left_out]
+        has_rest = any(mask.any() for _, mask in left_out)
+        rest = self._count_or_sum(combined(terms, self.prepared.positive)) if has_rest else None
+        return PublicGroup(sum(cut.measured[COUNT].rows for cut in cuts), rest)
+
+    @cached_property
+    def _cuts(self) -> dict[Key, list[Cut]]:
+        """Count the records of each public group and signature."""
+        question, prepared = self.question, self.prepared
+        needed: dict[str, None] = {}
+        for formula in question.formulas:
+            used = {prepared.weights[number] for number in sums_of(formula)}
+            needed.update(dict.fromkeys(products(used)))
+        asked = Asked(
+            question.source.records,
+            question.where.public_sql,
+            (*question.public_groups, *prepared.signature.columns),
+            tuple(needed),
+            len(prepared.groups) * len(question.formulas),
+        )
+        width = len(question.public_groups)
+        found: dict[Key, list[Cut]] = {} if width else {(): []}
+        for key, measured in self._counted_by_group(asked).items():
+            self.has_records |= bool(measured[COUNT].rows)
+            cut = Cut(prepared.signature.bits([int(each) for each in key[width:]]), measured)  # type: ignore[arg-type]
+            if prepared.where.mask(cut.bits).any():
+                found.setdefault(key[:width], []).append(cut)
+        return found
+
+    def _counted_by_group(self, asked: Asked) -> dict[Key, Measured]:
+        condition = one.condition_of(self.session, self.question, self.only, self.method)
+        if condition is None:
+            return tallies(self.session, asked)
+        return one.tallies(self.session, asked, condition, self.prepared.where.wanted & self.prepared.tests[0].wanted)
+
+    @cached_property
+    def holdings(self) -> Holdings | None:
+        """What the buckets hold."""
+        return holdings_of(self.session)
+
+    @cached_property
+    def whole(self) -> Tally | None:
+        """The tally of all records, where the method looks at it."""
+        if not self.method.needs_whole:
+            return None
+        ((_, measured),) = tallies(self.session, Asked()).items()
+        return measured[COUNT]
+
+    def _is_possible(self, cuts: Sequence[Cut], mask: Mask) -> bool:
+        """Whether a record could be in a sensitive group; each is shown where no condition mixes columns."""
+        return not self.prepared.where.classes or any((self.prepared.where.mask(cut.bits) & mask).any() for cut in cuts)
+
+    # -------------------------------------------------------------------------------------------------- one row of many
+
+    def _counted_at_once(self, cuts: Sequence[Cut]) -> list[Estimate] | None:
+        """The count of every sensitive group from one tally, where that is all that is asked."""
+        question, prepared = self.question, self.prepared
+        is_plain = len(question.totals) == 1 and question.totals[0].is_count and len(cuts) == 1
+        if not is_plain or len(prepared.groups) == 1:
+            return None
+        (cut,) = cuts
+        wanted = prepared.where.mask(cut.bits) & prepared.tests[0].mask(cut.bits)
+        places = [np.flatnonzero(wanted & mask) for mask in prepared.groups.values()]
+        tally = with_whole(cut.measured[COUNT], self.whole, self.holdings)
+        found = self.method.reconstruct(self.design, tally, places)
+        return [self._counted(moments) for moments in found]
+
+    def _estimates(self, cuts: Sequence[Cut], mask: Mask, given: Estimate | None) -> tuple[Estimate, ...]:
+        totals: dict[int, Estimate] = {} if given is None else {0: given}
+
+        def total(number: int) -> Estimate:
+            if number not in totals:
+                totals[number] = self._total(number, cuts, mask)
+            return totals[number]
+
+        row = Row(
+            total,
+            lambda gradient: self._combination(gradient, cuts, mask),
+            lambda one, other: self._is_part(one, other, cuts, mask),
+            self.method.words,
+            self.method.assumption,
+        )
+        return tuple(evaluated(formula, row) for formula in self.question.formulas)
+
+    def _theta(self, number: int, cut: Cut, mask: Mask) -> Floats:
+        """What a record of the cut adds to a sum, for each place that its value may have."""
+        wanted = self.prepared.where.mask(cut.bits) & self.prepared.tests[number].mask(cut.bits) & mask
+        scores = self.prepared.scores[number]
+        if scores is None:
+            return wanted.astype(np.float64)
+        return np.where(wanted & ~np.isnan(scores), scores, 0.0)
+
+    def _is_part(self, one: int, other: int, cuts: Sequence[Cut], mask: Mask) -> bool:
+        totals = self.question.totals
+        if not (totals[one].is_count and totals[other].is_count):
+            return False
+        return all((self._theta(one, cut, mask) <= self._theta(other, cut, mask)).all() for cut in cuts)
+
+    def _gathered(self, gradient: Gradient, cuts: Sequence[Cut], mask: Mask) -> Combination:
+        terms = []
+        for cut in cuts:
+            scores: dict[str, Floats] = {}
+            for number, factor in gradient.items():
+                weight, theta = self.prepared.weights[number], factor * self._theta(number, cut, mask)
+                scores[weight] = scores[weight] + theta if weight in scores else theta
+            terms.append(Term(cut.measured, scores))
+        return combined(terms, self.prepared.positive)
+
+    def _total(self, number: int, cuts: Sequence[Cut], mask: Mask) -> Estimate:
+        """One sum: a count has an interval of its own."""
+        asked = self.question.totals[number]
+        if not asked.is_count and not self._has_records(number, cuts, mask):
+            return Estimate.missing("no record satisfies the condition")
+        return self._count_or_sum(self._gathered({number: 1.0}, cuts, mask))
+
+    def _count_or_sum(self, found: Combination) -> Estimate:
+        if _is_one_count(found):
+            ((piece,),) = found.layers
+            tally = with_whole(piece.first, self.whole, self.holdings)
+            (moments,) = self.method.reconstruct(self.design, tally, [np.flatnonzero(piece.theta)])
+            return self._counted(_shifted(moments, found.known))
+        return self._estimated(found)
+
+    def _has_records(self, number: int, cuts: Sequence[Cut], mask: Mask) -> bool:
+        return any(cut.measured[COUNT].rows and self._theta(number, cut, mask).any() for cut in cuts)
+
+    def _counted(self, moments: Moments) -> Estimate:
+        note = self.method.note or moments.note
+        if moments.variance_base == 0 and moments.variance_slope == 0 and moments.least == moments.most:
+            return Estimate.exact(moments.value)
+        return Estimate.of(moments, self.method.words, self.method.assumption, note)
+
+    def _combination(self, gradient: Gradient, cuts: Sequence[Cut], mask: Mask) -> Estimate:
+        return self._estimated(self._gathered(gradient, cuts, mask))
+
+    def _estimated(self, found: Combination) -> Estimate:
+        """Estimate what is not known; the layers of a combination are taken to err together."""
+        if not found.layers:
+            return Estimate.exact(found.known)
+        moments = [self._moments(layer) for layer in found.layers]
+        first = _shifted(moments[0], found.known)
+        note = self.method.note or moments[0].note
+        if len(moments) > 1:
+            error = sum(math.sqrt(each.variance_base or 0.0) for each in moments)
+            ends = [sum(getattr(each, end) for each in moments) + found.known for end in ("value", "most", "least")]
+            first, note = Moments(ends[0], error**2, 0.0, ends[1], ends[2]), UPPER_BOUND
+        return Estimate.of(first, self.method.words + SUMS, self.method.assumption, note)
+
+    def _moments(self, layer: Sequence[Piece]) -> Moments:
+        if self.method.total is None:
+            raise QueryError(f"{ONLY_COUNTS}.")
+        pieces = []
+        for piece in layer:
+            first = with_whole(piece.first, self.whole, self.holdings)
+            second = first if piece.second is piece.first else with_whole(piece.second, self.whole, self.holdings)
+            pieces.append(replace(piece, first=first, second=second))
+        return self.method.total(self.design, pieces)
+
+
+def _is_one_count(found: Combination) -> bool:
+    """Whether all that is not known is one count."""
+    if len(found.layers) != 1 or len(found.layers[0]) != 1:
+        return False
+    ((piece,),) = found.layers
+    return piece.first is piece.second and bool(np.isin(piece.theta, (0.0, 1.0)).all())
+
+
+def _shifted(moments: Moments, known: float) -> Moments:
+    """Moments of a number that is larger by what is known."""
+    if not known:
+        return moments
+    base = moments.variance_base
+    return replace(
+        moments,
+        value=moments.value + known,
+        variance_base=None if base is None else base - moments.variance_slope * known,
+        most=moments.most + known,
+        least=moments.least + known,
+    )

@@ -1,0 +1,99 @@
+"""Answers that need no estimate: queries of public columns alone, run as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.errors import QueryError
+from sfumato.estimate.answer import Answer
+from sfumato.estimate.connection import Session
+from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
+from sfumato.estimate.sql import public
+from sfumato.estimate.sql.grammar import Tree
+from sfumato.estimate.sql.question import DEFAULT_COUNT, is_aggregate, note_column, number_columns
+from sfumato.shown.quoting import TABLE
+
+MOST_ROWS = 100_000
+NOTHING = "no record satisfies the condition on the public columns; check how their values are spelt."
+
+
+def answer(session: Session, select: Tree) -> Answer:
+    """Run a query of public columns, and mark its aggregates as exact."""
+    if select.find(exp.Table) is None:
+        raise QueryError(f"say where to count: SELECT ... FROM {TABLE} ...")
+    columns = [_named(each) for each in select.expressions]
+    select = select.copy()
+    select.set("expressions", columns)
+    _put_in_order(select)
+    table = _read(session, public.written(select, session))
+    names = table.schema.names
+    numbers = _numbers(select, table)
+    filled = [*names, *(each for name in numbers for each in [*number_columns(name)[1:], note_column(name)])]
+    if len(set(filled)) != len(filled):
+        raise QueryError("two columns of the answer have the same name; rename one with AS.")
+    rows = [_row(each, numbers) for each in table.to_pylist()]
+    note = NOTHING if select.args.get("where") and _is_nothing(select, rows, numbers) else None
+    return Answer(tuple(names), tuple(numbers), tuple(rows), EXACT_METHOD, EXACT_ASSUMPTION, note)
+
+
+def _named(expression: Tree) -> Tree:
+    """A column of the answer with its name."""
+    if isinstance(expression, exp.Alias) or not is_aggregate(expression):
+        return expression
+    sql = expression.sql("duckdb", comments=False)
+    return exp.alias_(expression.copy(), DEFAULT_COUNT if sql == "COUNT(*)" else sql.lower(), quoted=True)
+
+
+def _put_in_order(select: Tree) -> None:
+    """Groups come in the order of their values, unless the query says otherwise."""
+    if select.args.get("order") or not select.args.get("group"):
+        return
+    shown = [number for number, each in enumerate(select.expressions, 1) if not is_aggregate(each)]
+    if shown:
+        select.set("order", exp.Order(expressions=[exp.Ordered(this=exp.Literal.number(number)) for number in shown]))
+
+
+def _read(session: Session, sql: str) -> pa.Table:
+    """The rows of an answer, if there are not too many."""
+    names = list(session.columns(sql))
+    if len({name.lower() for name in names}) != len(names):
+        raise QueryError("two columns of the answer have the same name; rename one with AS.")
+    batches, rows = [], 0
+    for batch in session.batches(sql):
+        batches.append(batch)
+        rows += batch.num_rows
+        if rows > MOST_ROWS:
+            raise QueryError(f"the answer has more than {MOST_ROWS:,} rows; add LIMIT, or group by coarser columns.")
+    if not batches:
+        return session.table(f"SELECT * FROM ({sql}) AS t LIMIT 0")
+    return pa.Table.from_batches(batches)
+
+
+def _numbers(select: Tree, table: pa.Table) -> list[str]:
+    """The columns that hold exact numbers: aggregates that are numeric."""
+    if len(select.expressions) != table.num_columns:
+        return []  # a star stands for several columns, and no aggregate can stand beside it
+    pairs = zip(select.expressions, table.schema, strict=True)
+    return [field.name for each, field in pairs if is_aggregate(each) and _is_numeric(field.type)]
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _row(row: dict[str, Any], numbers: list[str]) -> dict[str, Any]:
+    return {name: _exact(value) if name in numbers else value for name, value in row.items()}
+
+
+def _exact(value: Any) -> Estimate:
+    return Estimate.missing("no record satisfies the condition") if value is None else Estimate.exact(float(value))
+
+
+def _is_nothing(select: Tree, rows: list[dict[str, Any]], numbers: list[str]) -> bool:
+    """Whether an answer comes from no record at all."""
+    if select.args.get("group") or not numbers:
+        return not rows
+    return all(not row[name].value > 0 and not row[name].value < 0 for row in rows for name in numbers)

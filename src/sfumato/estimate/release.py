@@ -1,0 +1,275 @@
+"""A release as the analyst holds it: open it, read its promise, ask it questions."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import stat
+import struct
+import tempfile
+import weakref
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import EllipsisType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.errors import QueryError, ReleaseFormatError, SfumatoError
+from sfumato.estimate.adjusting import adjusting
+from sfumato.estimate.answer import Answer
+from sfumato.estimate.ask import Asker
+from sfumato.estimate.attaching import attached
+from sfumato.estimate.connection import DEFAULT_MEMORY, DEFAULT_SECONDS, Limits
+from sfumato.estimate.count.many import count_many
+from sfumato.estimate.count.queries import CountQuery
+from sfumato.estimate.estimate import Estimate
+from sfumato.estimate.estimates import Estimates
+from sfumato.estimate.many import Progress, ask_many
+from sfumato.estimate.weighing import record_weights
+from sfumato.release.manifest import KNOWN_FILES, MANIFEST, Manifest, read_manifest
+from sfumato.release.trust import check_inside, check_sizes
+from sfumato.request.schema import Bins
+from sfumato.request.values import Value
+from sfumato.shown.quoting import TABLE, quoted
+
+
+@dataclass(frozen=True)
+class Release:
+    """A published table with its design."""
+
+    path: Path
+    folder: Path
+    manifest: Manifest
+
+    @classmethod
+    def open(cls, path: str | Path) -> Release:
+        """Open a release directory or .zip; nothing in it is executed or trusted."""
+        given = Path(path)
+        if given.is_dir():
+            return cls(given, given, _read(given))
+        if not given.exists():
+            raise ReleaseFormatError(f"{str(path)!r} does not exist; name the directory or .zip of a release.")
+        folder = Path(tempfile.mkdtemp(prefix="sfumato-"))
+        try:
+            unpack(given, folder)
+            release = cls(given, folder, _read(folder))
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
+        weakref.finalize(release, shutil.rmtree, folder, ignore_errors=True)
+        return release
+
+    @property
+    def rows(self) -> int:
+        """The number of records."""
+        try:
+            return int(pq.read_metadata(self.folder / self.manifest.data).num_rows)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise ReleaseFormatError(
+                f"{self.manifest.data} cannot be read; get the release again from its publisher."
+            ) from error
+
+    @property
+    def promise(self) -> str:
+        """What an attacker can learn at most, in plain words."""
+        return self.manifest.promise
+
+    def count(
+        self, value: Value | EllipsisType = ..., *, where: str | None = None, method: str | None = None
+    ) -> Estimate:
+        """Estimate how many records hold `value` (None: missing) and satisfy a condition.
+
+        Without a value, the rows that satisfy the condition are counted; exactly, if it is on public columns. The value
+        of a compound is a tuple.
+        """
+        return self._asker(method=method).count(value, where)
+
+    def count_many(self, queries: Sequence[CountQuery], *, method: str | None = None) -> Estimates:
+        """Answer thousands of counts in one reading of the release, each as `count` would."""
+        return count_many(self.manifest, self.folder, queries, method)
+
+    def sum(self, column: str, *, where: str | None = None, method: str | None = None) -> Estimate:
+        """Estimate the sum of a column, or of an SQL expression, over the records that satisfy a condition."""
+        return self._number(f"SUM({column})", where, method)
+
+    def mean(self, column: str, *, where: str | None = None, method: str | None = None) -> Estimate:
+        """Estimate the mean of a column, or of an SQL expression, over the records that satisfy a condition."""
+        return self._number(f"AVG({column})", where, method)
+
+    def share(self, condition: str, *, where: str | None = None, method: str | None = None) -> Estimate:
+        """Estimate which part of the records that satisfy `where` also satisfies a condition."""
+        return self._number(f"COUNT(*) FILTER (WHERE {condition}) / COUNT(*)", where, method)
+
+    def crosstab(
+        self,
+        *columns: str,
+        where: str | None = None,
+        method: str | None = None,
+        consistent: bool = False,
+        totals: Sequence[Any] = (),
+    ) -> Answer:
+        """Count the records of every combination of columns, or of SQL expressions, public or sensitive.
+
+        `consistent` and `totals` are those of `sql`.
+        """
+        if not columns:
+            raise QueryError("name the columns of the table, such as crosstab('sex', 'disease').")
+        listed = ", ".join(columns)
+        sql = f"SELECT {listed}, COUNT(*) AS n FROM {TABLE}{_where(where)} GROUP BY {listed}"
+        return self.sql(sql, method=method, consistent=consistent, totals=totals)
+
+    def histogram(  # noqa: PLR0913 - everything but the column has a default
+        self,
+        column: str,
+        *,
+        edges: Sequence[float] | None = None,
+        where: str | None = None,
+        method: str | None = None,
+        consistent: bool = False,
+        totals: Sequence[Any] = (),
+    ) -> Answer:
+        """Count the records of each value of a column; with edges, those of each range `[a,b)` of a number.
+
+        `consistent` and `totals` are those of `sql`; with edges, totals name the ranges.
+        """
+        name = quoted(column)
+        if edges is None:
+            sql = f"SELECT {name}, COUNT(*) AS n FROM {TABLE}{_where(where)} GROUP BY {name}"
+            return self.sql(sql, method=method, consistent=consistent, totals=totals)
+        bins = Bins.of(list(edges))
+        pairs = zip(bins.labels, itertools.pairwise(bins.edges), strict=True)
+        signs = ["<"] * (len(bins.labels) - 1) + ["<="]
+        cases = [
+            f"WHEN {name} >= {low} AND {name} {sign} {high} THEN '{label}'"
+            for (label, (low, high)), sign in zip(pairs, signs, strict=True)
+        ]
+        sql = f"SELECT CASE {' '.join(cases)} END AS {name}, COUNT(*) AS n FROM {TABLE}{_where(where)} GROUP BY 1"
+        return _in_order(self.sql(sql, method=method, consistent=consistent, totals=totals), column, bins.labels)
+
+    def sql(  # noqa: PLR0913 - everything but the query has a default
+        self,
+        query: str,
+        *,
+        method: str | None = None,
+        attach: Mapping[str, Any] | None = None,
+        simultaneous: bool = False,
+        consistent: bool = False,
+        totals: Sequence[Any] = (),
+        timeout: float = DEFAULT_SECONDS,
+        memory: str = DEFAULT_MEMORY,
+    ) -> Answer:
+        """Answer a SELECT about `release`: every number that depends on the sensitive column comes with its error.
+
+        `attach` names tables of your own (files, frames, Arrow tables) that the query may join. With `simultaneous`,
+        all intervals of the answer hold together at their level. With `consistent`, each COUNT(*) gets a column
+        beside it without negative numbers, which adds up to what is known exactly; with `totals` (CSV files or frames
+        of columns of the answer and `total`) it also adds up to them.
+        """
+        asker = self._asker(
+            method=method,
+            attached={name: attached(name, table) for name, table in (attach or {}).items()},
+            limits=Limits(timeout, memory),
+            is_simultaneous=simultaneous,
+            adjusting=adjusting(consistent=consistent, totals=totals),
+        )
+        return asker.ask(query)
+
+    def ask_many(  # noqa: PLR0913 - everything but the questions has a default
+        self,
+        questions: Sequence[str],
+        *,
+        method: str | None = None,
+        attach: Mapping[str, Any] | None = None,
+        simultaneous: bool = False,
+        timeout: float = DEFAULT_SECONDS,
+        progress: Progress = lambda done, total: None,
+    ) -> list[Answer | SfumatoError]:
+        """Answer many SQL questions, in their order; simple counts by one reading of the release.
+
+        A question that cannot be answered gives its error in its place. The timeout is for each that is asked alone.
+        """
+        tables = {name: attached(name, table) for name, table in (attach or {}).items()}
+        limits = Limits(timeout, DEFAULT_MEMORY)
+        asker = self._asker(method=method, attached=tables, limits=limits, is_simultaneous=simultaneous)
+        return ask_many(asker, questions, progress)
+
+    def weights(self, value: Value, *, method: str | None = None) -> pa.Array:
+        """What each record adds to the unbiased count of a value, in the order of the records in the data file.
+
+        The sum over any selection of records by public columns is the estimate of `count(value, where=...)`.
+        """
+        return record_weights(self.manifest, self.folder, value, method)
+
+    def _asker(self, **options: Any) -> Asker:
+        return Asker(self.manifest, self.folder, **options)
+
+    def _number(self, expression: str, where: str | None, method: str | None) -> Estimate:
+        return self.sql(f"SELECT {expression} AS number FROM {TABLE}{_where(where)}", method=method).only()
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The names of the estimators that this release can be asked with; the first is the default."""
+        return tuple(self.manifest.methods)
+
+
+def _where(condition: str | None) -> str:
+    return "" if condition is None else f" WHERE ({condition})"
+
+
+def _in_order(answer: Answer, column: str, labels: Sequence[str]) -> Answer:
+    """An answer whose groups are ranges, with the rows in the order of the ranges; what is in none comes last."""
+    places = {label: place for place, label in enumerate(labels)}
+    return replace(answer, rows=tuple(sorted(answer.rows, key=lambda row: places.get(row[column], len(labels)))))
+
+
+def _read(folder: Path) -> Manifest:
+    check_inside(folder, MANIFEST)
+    manifest = read_manifest(folder)
+    for name in manifest.files:
+        check_inside(folder, name)
+        if not (folder / name).is_file():
+            raise ReleaseFormatError(f"the release lacks {name}; get it again from its publisher.")
+    check_sizes(folder, manifest)
+    return manifest
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Unpack the .zip of a release: the known files, stored as they are, so that nothing can swell or escape."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            names = [entry.filename for entry in entries]
+            # Entries may overlap, and so be larger together than what they are in.
+            is_larger = sum(entry.file_size for entry in entries) > path.stat().st_size
+            if is_larger or len(set(names)) < len(names) or not all(map(_is_plain, entries)):
+                raise ReleaseFormatError(f"{path.name!r} holds what no release holds; get it again from its publisher.")
+            for entry in entries:
+                archive.extract(entry, folder)
+    except ReleaseFormatError:
+        raise
+    except (OSError, EOFError, RuntimeError, ValueError, OverflowError, struct.error, zipfile.BadZipFile) as error:
+        raise ReleaseFormatError(f"{path.name!r} is not the directory or .zip of a release.") from error
+
+
+def _is_plain(entry: zipfile.ZipInfo) -> bool:
+    """Whether an entry is a file that some release has, as it is; links are marked in the upper half of the rights."""
+    is_stored = entry.compress_type == zipfile.ZIP_STORED and entry.file_size == entry.compress_size
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    return entry.filename in (MANIFEST, *KNOWN_FILES) and is_stored and kind in (0, stat.S_IFREG)
+
+
+def pack(folder: Path, path: Path) -> None:
+    """Pack a release directory into one .zip; every entry has the same fixed date."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name in (MANIFEST, *KNOWN_FILES):
+            if not (folder / name).exists():
+                continue
+            with (
+                archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as entry,
+                (folder / name).open("rb") as file,
+            ):
+                shutil.copyfileobj(file, entry, 1 << 20)

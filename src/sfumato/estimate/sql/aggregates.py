@@ -1,0 +1,195 @@
+"""Aggregates as sums over records: each record adds a public factor times a score of its sensitive value.
+
+COUNT adds 1, SUM a column; AVG is a SUM over a COUNT. What an aggregate is computed from by arithmetic is a formula: a
+tree of + - * / over numbers and sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from sfumato.errors import QueryError
+from sfumato.estimate.connection import Session
+from sfumato.estimate.sql import grammar, public, ranges
+from sfumato.estimate.sql.conditions import Condition, split
+from sfumato.estimate.sql.grammar import Tree
+from sfumato.estimate.sql.names import Names
+
+
+@dataclass(frozen=True)
+class Total:
+    """A sum over the records that satisfy a condition: of factor times score."""
+
+    condition: Condition
+    factor: str | None = None
+    """An expression over public columns; 1 where there is none, and nothing is added where it is missing."""
+    score: str | None = None
+    """An expression over sensitive columns, likewise."""
+
+    @property
+    def is_count(self) -> bool:
+        """Whether every record that satisfies the condition adds one."""
+        return self.factor is None and self.score is None
+
+
+@dataclass(frozen=True)
+class Number:
+    """A constant in a formula."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class Sum:
+    """One of the sums, by its number."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Two formulas joined by + - * or /."""
+
+    sign: str
+    left: Formula
+    right: Formula
+
+
+Formula = Number | Sum | Arithmetic
+
+SIGNS: Mapping[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+
+
+class Aggregates:
+    """Collects the sums that a query needs, and reads its aggregates as formulas over them."""
+
+    def __init__(self, names: Names, session: Session) -> None:
+        self.names = names
+        self.session = session
+        self.ranges = session.manifest.bins
+        self.totals: dict[Total, int] = {}
+
+    def formula(self, expression: Tree) -> Formula:
+        """Read an expression of aggregates and numbers."""
+        node = grammar.unwrapped(expression)
+        if type(node) in SIGNS:
+            return Arithmetic(SIGNS[type(node)], self.formula(node.this), self.formula(node.expression))
+        if isinstance(node, exp.Neg):
+            return Arithmetic("-", Number(0.0), self.formula(node.this))
+        if isinstance(node, exp.Literal) and not node.is_string:
+            return Number(float(node.name))
+        if isinstance(node, exp.Cast) and node.to.is_type(*exp.DataType.REAL_TYPES):
+            return self.formula(node.this)
+        # A denominator of zero gives no number anyway.
+        if isinstance(node, exp.Nullif) and grammar.sql_of(node.expression) == "0":
+            return self.formula(node.this)
+        return self._aggregate(node)
+
+    def _aggregate(self, node: Tree) -> Formula:
+        where: list[Tree] = []
+        if isinstance(node, exp.Filter):
+            where.append(self._resolved(node.expression.this))
+            node = node.this
+        if isinstance(node, exp.Window):
+            raise QueryError(
+                "a window function needs the value of single rows, which is protected; use GROUP BY and aggregates."
+            )
+        if not isinstance(node, grammar.AGGREGATES):
+            raise self._unknown(node)
+        inner = node.this
+        if isinstance(inner, exp.Distinct):
+            raise QueryError(
+                f"{grammar.sql_of(node)} cannot be answered: which values occur is not known, only about how often; "
+                "count them with GROUP BY. Different values of public columns are counted by a query without sensitive "
+                "columns."
+            )
+        if set(node.args) - {"this", "big_int", "expressions"} or node.expressions:
+            raise self._unknown(node)
+        if isinstance(node, exp.Count):
+            return self._count(inner, where)
+        value = self._resolved(inner)
+        if isinstance(node, exp.CountIf):
+            return self._total(Total(self._split([*where, value])))
+        sum_of = self._sum(value, where)
+        if isinstance(node, exp.Sum):
+            return sum_of
+        return Arithmetic("/", sum_of, self._total(Total(self._split([*where, _given(value)]))))
+
+    def _count(self, inner: Tree, where: list[Tree]) -> Formula:
+        if isinstance(inner, exp.Star):
+            if any(inner.args.values()):
+                raise QueryError("count rows with COUNT(*).")
+            return self._total(Total(self._split(where)))
+        value = self._resolved(inner)
+        if not self.names.keys(value) and not isinstance(value, exp.Null):
+            return self._total(Total(self._split(where)))
+        return self._total(Total(self._split([*where, _given(value)])))
+
+    def _sum(self, value: Tree, where: list[Tree]) -> Formula:
+        """Read the sum of an expression as public factors times sensitive scores."""
+        value = grammar.unwrapped(value)
+        case = _case(value)
+        if case is not None and not self.names.is_public(value) and not self.names.is_sensitive(value):
+            return self._sum(case[1], [*where, case[0]])
+        ranges.check_sum(value, self.ranges)
+        factors, scores = [], []
+        for each in _factors(value):
+            if self.names.is_public(each):
+                factors.append(f"({grammar.sql_of(each)})")
+            elif self.names.is_sensitive(each):
+                scores.append(f"({grammar.sql_of(each)})")
+            else:
+                raise QueryError(
+                    f"{grammar.sql_of(each)} mixes public and sensitive columns; write it as a product, or as "
+                    "SUM(...) FILTER (WHERE ...)."
+                )
+        return self._total(Total(self._split(where), " * ".join(factors) or None, " * ".join(scores) or None))
+
+    def _resolved(self, expression: Tree) -> Tree:
+        expression = public.without_subqueries(expression, self.session)
+        grammar.check(expression, grammar.EXPRESSIONS)
+        return ranges.by_ranges(self.names.resolved(expression), self.ranges)
+
+    def _split(self, expressions: Iterable[Tree]) -> Condition:
+        return split(expressions, self.names)
+
+    def _total(self, total: Total) -> Sum:
+        return Sum(self.totals.setdefault(total, len(self.totals)))
+
+    def _unknown(self, node: Tree) -> QueryError:
+        sql = grammar.sql_of(node)
+        if isinstance(node, exp.AggFunc):
+            return QueryError(
+                f"{sql} cannot be estimated from a release with a known error; ask for COUNT, SUM and AVG, or leave "
+                "the sensitive column out of the query."
+            )
+        if isinstance(node, exp.Subquery | exp.Select | exp.Exists):
+            return QueryError("a subquery cannot stand beside estimates; join it, or ask it on its own.")
+        return QueryError(
+            f"{sql!r} cannot be computed from estimates: use + - * / of COUNT, SUM, AVG and numbers, and change the "
+            "numbers of the answer yourself."
+        )
+
+
+def _given(value: Tree) -> Tree:
+    return exp.Not(this=exp.Is(this=exp.paren(value.copy()), expression=exp.Null()))
+
+
+def _case(value: Tree) -> tuple[Tree, Tree] | None:
+    """The condition and the value of a CASE with one branch, and else nothing or zero."""
+    if not isinstance(value, exp.Case) or value.this or len(value.args["ifs"]) != 1:
+        return None
+    default = value.args.get("default")
+    if default is not None and grammar.sql_of(default) not in ("0", "0.0", "NULL"):
+        return None
+    branch = value.args["ifs"][0]
+    return branch.this, branch.args["true"]
+
+
+def _factors(value: Tree) -> list[Tree]:
+    value = grammar.unwrapped(value)
+    return [*_factors(value.this), *_factors(value.expression)] if isinstance(value, exp.Mul) else [value]

@@ -1,0 +1,110 @@
+"""Columns by their names: which table each is of, and whether it is public or belongs to the sensitive value."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from sfumato.errors import QueryError
+from sfumato.estimate.sql import grammar
+from sfumato.estimate.sql.grammar import Tree
+from sfumato.release.manifest import Manifest
+from sfumato.shown.quoting import TABLE
+
+Key = tuple[str, str]
+ANSWER = f"of the answer {secrets.token_hex()}"
+"""The mark of a column of the answer; as for the marks of the grammar, nobody must be able to guess it."""
+
+
+def column(table: str, name: str) -> exp.Column:
+    """A column of a table, quoted."""
+    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
+
+
+def of_answer(name: str) -> exp.Column:
+    """A column of the answer, which no name in a query can stand for."""
+    found = exp.column(exp.to_identifier(name, quoted=True))
+    found.meta[ANSWER] = True
+    return found
+
+
+def is_of_answer(column: Tree) -> bool:
+    """Whether a column is one of the answer."""
+    return bool(column.meta.get(ANSWER))
+
+
+@dataclass
+class Names:
+    """What columns can be named, and what each stands for."""
+
+    tables: dict[str, dict[str, Tree]] = field(default_factory=dict)
+    """By the name of a table and of its column, both in small letters: the column, or what a subquery makes of it."""
+    shared: set[str] = field(default_factory=set)
+    """Names that several tables have and USING makes one; they are the first table's."""
+    sensitive: set[Key] = field(default_factory=set)
+    """The columns that depend on nothing but the sensitive value."""
+
+    @classmethod
+    def of_release(cls, manifest: Manifest) -> Names:
+        """The columns of the release; what it shows of the sensitive ones is no column to ask about."""
+        columns = {name.lower(): column(TABLE, name) for name in (*manifest.public, *manifest.sensitive)}
+        return cls({TABLE: dict(columns)}, sensitive={(TABLE, name) for name in manifest.sensitive})
+
+    def add(self, table: str, columns: Iterable[str]) -> None:
+        """A table beside the release."""
+        if table.lower() in self.tables:
+            raise QueryError(f"two tables are called {table!r}; rename one with AS.")
+        self.tables[table.lower()] = {name.lower(): column(table, name) for name in columns}
+
+    def resolved(self, expression: Tree) -> Tree:
+        """The expression with every column found, and quoted."""
+        copy = expression.copy()
+        holder = exp.Paren(this=copy)
+        for each in list(copy.find_all(exp.Column)):
+            if is_of_answer(each):
+                continue
+            each.replace(self._found(each).copy())
+        found: Tree = holder.this
+        found.pop()
+        return found
+
+    def _found(self, named: exp.Column) -> Tree:
+        name, table = named.name.lower(), named.table.lower()
+        if named.args.get("db") or named.args.get("catalog") or isinstance(named.this, exp.Star):
+            raise QueryError(f"{grammar.sql_of(named)!r} is no column; name columns one by one.")
+        if table and table not in self.tables:
+            known = ", ".join(self.tables)
+            raise QueryError(f"there is no table {named.table!r}; there is {known}.")
+        places = [table] if table else list(self.tables)
+        having = [place for place in places if name in self.tables[place]]
+        if len(having) > 1 and name not in self.shared:
+            raise QueryError(f"{named.name!r} is a column of several tables; write {having[0]}.{named.name}.")
+        if not having:
+            known = ", ".join(repr(each) for place in places for each in self._spelt(place))
+            where = "the release has" if places == [TABLE] else "there is"
+            raise QueryError(f"{where} no column {named.name!r}; it has {known}.")
+        return self.tables[having[0]][name]
+
+    def _spelt(self, table: str) -> list[str]:
+        columns = self.tables[table].items()
+        return [each.name if isinstance(each, exp.Column) else name for name, each in columns]
+
+    def keys(self, expression: Tree) -> set[Key]:
+        """The columns of a resolved expression."""
+        return {(each.table, each.name) for each in expression.find_all(exp.Column)}
+
+    def protected(self, expression: Tree) -> list[str]:
+        """The sensitive columns of a resolved expression, by name."""
+        return sorted(name for table, name in self.keys(expression) & self.sensitive)
+
+    def is_public(self, expression: Tree) -> bool:
+        """Whether a resolved expression has no sensitive column."""
+        return not self.keys(expression) & self.sensitive
+
+    def is_sensitive(self, expression: Tree) -> bool:
+        """Whether a resolved expression has sensitive columns and no others."""
+        keys = self.keys(expression)
+        return bool(keys) and keys <= self.sensitive

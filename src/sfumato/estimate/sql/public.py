@@ -1,0 +1,151 @@
+"""Queries of public columns and of the analyst's own tables: nothing is estimated, so DuckDB answers as it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from sqlglot import exp
+
+from sfumato.errors import QueryError
+from sfumato.estimate.connection import Session
+from sfumato.estimate.sql import grammar, ranges
+from sfumato.estimate.sql.grammar import Tree
+from sfumato.estimate.sql.names import Names
+from sfumato.shown.quoting import TABLE, quoted
+
+Parts = Mapping[str, Tree]
+"""The common table expressions that can be named, by their names in small letters."""
+
+
+def common(select: Tree, known: Parts) -> dict[str, Tree]:
+    """The common table expressions of a query, added to those around it; each sees the ones before it."""
+    given = select.args.get("with_") or select.args.get("with")
+    found = dict(known)
+    if given is None:
+        return found
+    if given.args.get("recursive"):
+        raise QueryError("a recursive WITH cannot be answered; write what it makes into a file and attach it.")
+    for each in given.expressions:
+        name = each.alias.lower()
+        if name == TABLE:
+            raise QueryError(f"{TABLE!r} is the release; give the common table expression another name.")
+        if each.args["alias"].args.get("columns"):
+            raise QueryError("name the columns of a common table expression inside it, with AS.")
+        found[name] = inlined(each.this, found)
+    return found
+
+
+def inlined(tree: Tree, known: Parts) -> Tree:
+    """A query in which every common table expression stands where it is named."""
+    copy = tree.copy()
+    parts = common(copy, known)
+    for name in ("with_", "with"):
+        if copy.args.get(name):
+            copy.set(name, None)
+    for table in list(copy.find_all(exp.Table)):
+        body = parts.get(table.name.lower())
+        if body is not None and is_plain(table):
+            alias = table.alias or table.name
+            table.replace(exp.Subquery(this=body.copy(), alias=exp.TableAlias(this=exp.to_identifier(alias))))
+    return copy
+
+
+def is_plain(table: Tree) -> bool:
+    """Whether a table is given by its name alone, with AS or without."""
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        return False
+    alias = table.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        return False
+    return not any(value for name, value in table.args.items() if name not in ("this", "alias"))
+
+
+def names_sensitive(tree: Tree, session: Session) -> bool:
+    """Whether a query may speak of a sensitive column of the release."""
+    sensitive = {name.lower() for name in session.manifest.sensitive}
+    joined = [each for join in tree.find_all(exp.Join) for each in join.args.get("using") or ()]
+    return any(each.name.lower() in sensitive for each in [*tree.find_all(exp.Column), *joined])
+
+
+def has_release(tree: Tree) -> bool:
+    """Whether a query reads the release."""
+    return any(table.name.lower() == TABLE for table in tree.find_all(exp.Table))
+
+
+def written(tree: Tree, session: Session) -> str:
+    """Write a query of public columns anew: known constructs, known tables, every name quoted."""
+    grammar.check(tree, grammar.PUBLIC)
+    if has_release(tree) and names_sensitive(tree, session):
+        (name, *_) = session.manifest.sensitive
+        raise QueryError(
+            f"a subquery cannot use {name!r}, because it is estimated, not known; use it in WHERE, GROUP BY and "
+            "aggregates of the outer query."
+        )
+    copy = tree.copy()
+    for table in list(copy.find_all(exp.Table)):
+        check_table(table, session)
+    _check_columns(copy, session)
+    copy = _in_ranges(copy, session)
+    for each in copy.find_all(exp.Identifier):
+        each.set("quoted", True)
+    return grammar.sql_of(copy)
+
+
+def without_subqueries(expression: Tree, session: Session) -> Tree:
+    """An expression in which every subquery was run, and stands as the table that it gave.
+
+    A subquery is run on its own, so that it cannot look at what the records of the release show.
+    """
+    holder = exp.Paren(this=expression.copy())
+    while (found := holder.find(exp.Subquery, exp.Exists, exp.Query)) is not None:
+        is_exists = isinstance(found, exp.Exists)
+        inner = found.this if isinstance(found, exp.Subquery | exp.Exists) else found
+        name = materialised(inner, session)
+        found.replace(grammar.ready(f"{'EXISTS ' if is_exists else ''}(SELECT * FROM {name})"))
+    return holder.this.pop()
+
+
+def materialised(tree: Tree, session: Session) -> str:
+    """Run a query of public columns, keep what it gives as a table, and name it."""
+    if not has_release(tree) and any(each.table.lower() == TABLE for each in tree.find_all(exp.Column)):
+        raise QueryError(
+            f"a subquery is run on its own, so it cannot use a column of {TABLE} beside it; join the table instead."
+        )
+    name = f"sfumato part {len(session.parts)}"
+    session.parts.append(session.table(written(tree, session)))
+    session.connection.register(name, session.parts[-1])
+    return quoted(name)
+
+
+def check_table(table: Tree, session: Session) -> None:
+    """Refuse what is neither the release nor a table that was attached."""
+    if not is_plain(table) or table.name.lower() not in (TABLE, *session.attached):
+        beside = "".join(f", {name}" for name in session.attached)
+        raise QueryError(f"the tables to ask are {TABLE}{beside}: SELECT ... FROM {TABLE} ...")
+
+
+def _in_ranges(tree: Tree, session: Session) -> Tree:
+    """Comparisons of the release's ranges with numbers, where the release is the only table."""
+    if not session.manifest.bins or tree.find(exp.Join, exp.Subquery) or not has_release(tree):
+        return tree
+    spelt = {name.lower(): name for name in session.manifest.bins}
+    for each in tree.find_all(exp.Column):
+        if each.name.lower() in spelt:
+            each.set("this", exp.to_identifier(spelt[each.name.lower()], quoted=True))
+    for each in tree.find_all(exp.Sum, exp.Avg):
+        ranges.check_sum(each, session.manifest.bins)
+    return ranges.by_ranges(tree, session.manifest.bins)
+
+
+def _check_columns(tree: Tree, session: Session) -> None:
+    """Name the columns that there are, if one is asked for that there is not; only where one table can have it."""
+    if tree.find(exp.Subquery, exp.Join, exp.Exists) or not has_release(tree) or not isinstance(tree, exp.Select):
+        return
+    names = Names.of_release(session.manifest)
+    source = tree.args.get("from_") or tree.args["from"]
+    if source.this.alias:
+        names.tables = {source.this.alias.lower(): names.tables[TABLE]}
+    given = {each.alias.lower() for each in tree.expressions}
+    for each in list(tree.find_all(exp.Column)):
+        if not isinstance(each.this, exp.Star) and (each.table or each.name.lower() not in given):
+            names.resolved(each)

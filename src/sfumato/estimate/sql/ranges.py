@@ -1,0 +1,142 @@
+"""Comparisons with a column that was published in ranges: answered where they cut between ranges."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from sqlglot import exp
+
+from sfumato.errors import QueryError
+from sfumato.estimate.sql import grammar
+from sfumato.estimate.sql.grammar import Tree
+from sfumato.request.schema import Bins, Edge
+from sfumato.shown.quoting import TABLE
+
+FLIPPED: Mapping[type[Any], type[Any]] = {
+    exp.LT: exp.GT,
+    exp.GT: exp.LT,
+    exp.LTE: exp.GTE,
+    exp.GTE: exp.LTE,
+    exp.EQ: exp.EQ,
+    exp.NEQ: exp.NEQ,
+}
+
+
+def by_ranges(expression: Tree, bins: Mapping[str, tuple[str, ...]]) -> Tree:
+    """Rewrite comparisons of ranges with numbers or dates as lists of ranges; refuse what cuts inside one."""
+    if not bins:
+        return expression
+    return expression.transform(lambda node: _rewritten(node, bins))
+
+
+def _rewritten(node: Tree, bins: Mapping[str, tuple[str, ...]]) -> Tree:
+    if isinstance(node, exp.Between):
+        low = exp.GTE(this=node.this, expression=node.args["low"])
+        high = exp.LTE(this=node.this, expression=node.args["high"])
+        ends = [_compared(each, bins) for each in (low, high)]
+        return node if ends[0] is None or ends[1] is None else exp.paren(exp.And(this=ends[0], expression=ends[1]))
+    if isinstance(node, exp.In) and node.expressions:
+        each = [_compared(exp.EQ(this=node.this, expression=other), bins) for other in node.expressions]
+        return _none_of(node.this) if all(other is not None for other in each) else node
+    found = _compared(node, bins)
+    return node if found is None else found
+
+
+def _compared(node: Tree, bins: Mapping[str, tuple[str, ...]]) -> Tree | None:
+    """The comparison as a list of ranges; None where it is not one of a range with a number or a date."""
+    kind = type(node)
+    if kind not in FLIPPED:
+        return None
+    left, right = grammar.unwrapped(node.this), grammar.unwrapped(node.expression)
+    if not isinstance(left, exp.Column):
+        left, right, kind = right, left, FLIPPED[kind]
+    if not isinstance(left, exp.Column) or left.table not in ("", TABLE) or left.name not in bins:
+        return None
+    ranges = Bins(bins[left.name])
+    bound = _constant(right, ranges)
+    if bound is None:
+        return None
+    if kind in (exp.EQ, exp.NEQ):
+        if ranges.values[0] <= bound <= ranges.values[-1]:  # type: ignore[operator]
+            raise _cut(ranges, left.name, node)
+        found = _none_of(left)
+        return exp.Not(this=exp.paren(found)) if kind is exp.NEQ else found
+    labels = _below(ranges, bound, kind in (exp.LTE, exp.GT), left.name, node)
+    found = _among(left, labels)
+    return exp.Not(this=exp.paren(found)) if kind in (exp.GT, exp.GTE) else found
+
+
+def _below(ranges: Bins, bound: Edge, with_bound: bool, name: str, node: Tree) -> list[str]:
+    """The ranges below a bound, the bound itself included or not."""
+    edges = ranges.values
+    found = []
+    for number, label in enumerate(ranges.labels):
+        low, high = edges[number], edges[number + 1]
+        is_last = number == len(edges) - 2
+        holds_high = is_last and not with_bound
+        if high < bound or (high == bound and not holds_high):  # type: ignore[operator]
+            found.append(label)
+        elif low < bound or (low == bound and with_bound):  # type: ignore[operator]
+            raise _cut(ranges, name, node)
+    return found
+
+
+def _cut(ranges: Bins, name: str, node: Tree) -> QueryError:
+    return QueryError(
+        f"{grammar.sql_of(node)!r} cuts inside a range of {name!r}, which was published in ranges with the edges "
+        f"{', '.join(ranges.edges)}; each holds its lower edge, so ask with < or >= at an edge."
+    )
+
+
+def _among(column: Tree, labels: list[str]) -> Tree:
+    if not labels:
+        return _none_of(column)
+    return exp.In(this=column.copy(), expressions=[exp.Literal.string(label) for label in labels])
+
+
+def _none_of(column: Tree) -> Tree:
+    """False, and unknown where the column is missing."""
+    missing = exp.Is(this=column.copy(), expression=exp.Null())
+    return exp.paren(exp.And(this=missing, expression=exp.Null()))
+
+
+def _constant(node: Tree, ranges: Bins) -> Edge | None:
+    """A number or a date of the kind of the edges."""
+    sign = 1
+    if isinstance(node, exp.Neg):
+        node, sign = grammar.unwrapped(node.this), -1
+    if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):
+        node = node.this
+    if not isinstance(node, exp.Literal) or node.name in ranges.labels:
+        return None
+    is_dated = isinstance(ranges.values[0], datetime.date)
+    try:
+        if not is_dated:
+            return None if node.is_string else sign * (int(node.name) if node.is_int else float(node.name))
+        if isinstance(ranges.values[0], datetime.datetime):
+            return datetime.datetime.fromisoformat(node.name)
+        return datetime.date.fromisoformat(node.name)
+    except ValueError:
+        return None
+
+
+def check_sum(expression: Tree, bins: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse to add up ranges; to compare them is no sum of them."""
+    for each in expression.find_all(exp.Column):
+        if each.table in ("", TABLE) and each.name in bins and not _is_compared(each, expression):
+            raise QueryError(
+                f"{each.name!r} was published in ranges with the edges {', '.join(bins[each.name])}, so its sum and "
+                f"mean are not known; count its ranges with GROUP BY {each.name}."
+            )
+
+
+def _is_compared(column: Tree, inside: Tree) -> bool:
+    """Whether a column is only compared with ranges, so that its own value does not enter."""
+    node = column.parent
+    while node is not None and node is not inside.parent:
+        if isinstance(node, exp.Predicate):
+            return True
+        node = node.parent
+    return False

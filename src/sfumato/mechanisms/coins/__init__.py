@@ -1,0 +1,1 @@
+"""What mechanisms share that keep a record by a coin, or redraw it within its cell."""

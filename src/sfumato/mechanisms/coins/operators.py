@@ -1,0 +1,116 @@
+"""Records kept by a coin or redrawn within their cell: the law and the sampler of the mechanisms that do so.
+
+Notation: a record with value x of a cell of m values is kept with probability p (its retention), and else becomes each
+value of the cell with probability q = (1-p)/m, itself included.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.draws import LARGEST_BOUND, Stream
+from sfumato.shown.tally import Codes, Symbols
+
+Places = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The values of a cell, as places in the domain, and the coin that keeps each of them."""
+
+    places: tuple[int, ...]
+    retentions: tuple[Fraction, ...]
+
+    @classmethod
+    def flat(cls, places: Sequence[int], retention: Fraction) -> Cell:
+        """A cell with one coin for all its values."""
+        return cls(tuple(places), (retention,) * len(places))
+
+
+class Operator:
+    """The cells of a design, laid out as arrays: one entry for each value of each cell."""
+
+    def __init__(self, cells: Sequence[Cell], domain_size: int) -> None:
+        sizes = [len(cell.places) for cell in cells]
+        self.domain_size = domain_size
+        self.sizes = np.array(sizes, dtype=np.int64)
+        self.first: Places = np.cumsum(self.sizes) - self.sizes
+        """The first entry of each cell."""
+        self.cells: Places = np.repeat(np.arange(len(cells)), sizes)
+        self.places: Places = np.array([place for cell in cells for place in cell.places], dtype=np.int64)
+        self.retention: Floats = np.array([float(each) for cell in cells for each in cell.retentions])
+        self.swap: Floats = (1 - self.retention) / self.sizes[self.cells]
+        self.is_flat = all(len(set(cell.retentions)) == 1 for cell in cells)
+
+    def by_cell(self, numbers: npt.NDArray[Any]) -> Floats:
+        """Add numbers up over the entries of each cell."""
+        return np.asarray(np.bincount(self.cells, weights=numbers, minlength=len(self.sizes)), dtype=np.float64)
+
+    def by_place(self, numbers: Floats) -> Floats:
+        """Add numbers up over the entries of each value."""
+        return np.asarray(np.bincount(self.places, weights=numbers, minlength=self.domain_size), dtype=np.float64)
+
+    def expected(self, held: Floats) -> Floats:
+        """How many records are expected to show each entry if `held` of them hold it."""
+        return self.by_cell(self.swap * held)[self.cells] + self.retention * held
+
+    def symbols(self) -> Symbols:
+        """What to count in a release."""
+        has_cells = len(self.sizes) > 1
+        return Symbols(self.places, self.cells if has_cells else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Coins:
+    """How many of the equally likely outcomes keep a record, and how many each value of its cell owns of the rest.
+
+    One entry for each cell, or for each value where values have coins of their own.
+    """
+
+    keep_words: npt.NDArray[np.uint64] = field(repr=False)
+    swap_words: npt.NDArray[np.uint64] = field(repr=False)
+    outcomes: npt.NDArray[np.uint64] = field(repr=False)
+
+    @classmethod
+    def of(cls, words: Sequence[tuple[int, int]], sizes: Sequence[int]) -> Coins:
+        """Make coins from (keep, swap) pairs and the number of values of each one's cell."""
+        keep, swap = (np.array(column, dtype=np.uint64) for column in zip(*words, strict=True))
+        outcomes = [kept + size * swapped for (kept, swapped), size in zip(words, sizes, strict=True)]
+        return cls(keep, swap, np.array(outcomes, dtype=np.uint64))
+
+    def throw(self, stream: Stream, first_row: int, coins: Codes) -> tuple[npt.NDArray[np.bool_], Places]:
+        """Decide each record by its coin: whether it is kept, and else which value of its cell it becomes."""
+        drawn = stream.integers(first_row, len(coins), self.outcomes[coins])
+        keep = self.keep_words[coins]
+        is_kept = drawn < keep
+        swapped = np.where(is_kept, np.uint64(0), drawn - keep) // self.swap_words[coins]
+        return is_kept, swapped.astype(np.int64)
+
+
+def amplified_words(size: int, amplification: Fraction) -> tuple[int, int]:
+    """Split the outcomes so that Pr[kept] is `amplification` times Pr[one given other value].
+
+    (keep + swap) / swap = amplification: with amplification a/b that is swap = b and keep = a - b. Where the exact
+    rational needs more than 63 bits, keep is rounded down, towards privacy.
+    """
+    swap_words = amplification.denominator
+    keep_words = amplification.numerator - amplification.denominator
+    if keep_words + size * swap_words <= LARGEST_BOUND:
+        return keep_words, swap_words
+    swap_words = max(1, math.floor(LARGEST_BOUND / (size - 1 + amplification)))
+    room = LARGEST_BOUND - size * swap_words
+    return min(room, math.floor((amplification - 1) * swap_words)), swap_words
+
+
+def retention_of(words: tuple[int, int], size: int) -> Fraction:
+    """The probability of the coin that keeps a record."""
+    keep_words, swap_words = words
+    return Fraction(keep_words, keep_words + size * swap_words)

@@ -1,0 +1,33 @@
+"""Runs of a long row of places: which run each place is in."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sfumato.draws import Numbers
+from sfumato.shown.tally import Counts
+
+TABLE_BITS = 20
+"""The table that leads to a run has at most so many bits of entries, however long the row is."""
+
+
+class Runs:
+    """Runs one after the other; those of no length are passed over."""
+
+    def __init__(self, lengths: Counts) -> None:
+        self.given = np.flatnonzero(lengths)
+        """The number of each run among the lengths that were given."""
+        ends = np.cumsum(lengths)[self.given]
+        total = int(ends[-1])
+        self.type = np.dtype(np.uint32 if total < 2**32 else np.uint64)
+        self._ends = ends.astype(self.type)
+        self._bits = self.type.type(max(0, total.bit_length() - TABLE_BITS))
+        steps = np.arange(0, total, 1 << int(self._bits))
+        self._table = np.searchsorted(ends, steps, side="right").astype(np.int32)
+
+    def find(self, places: Numbers) -> Numbers:
+        """The run of each place: a table leads to it or before it, and what is left behind is searched for."""
+        runs: Numbers = self._table.take(places >> self._bits)
+        behind = np.flatnonzero(self._ends.take(runs) <= places)
+        runs[behind] = np.searchsorted(self._ends, places[behind], side="right")
+        return runs

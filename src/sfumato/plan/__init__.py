@@ -1,0 +1,1 @@
+"""Choose a plan and predict its error, from a histogram alone."""

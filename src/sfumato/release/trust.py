@@ -1,0 +1,126 @@
+"""What a release may ask of whoever opens it: files that stay inside, and tables that are as large as they look.
+
+A release is data from somebody else. A file of some kilobytes can claim thousands of millions of records, and a link
+can point at any file of the reader. What Parquet files say of themselves is read first, and absurd sizes are refused
+before anything is made as large as they say.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.errors import ReleaseFormatError
+from sfumato.release.manifest import BUCKETS, WEIGHTS, Manifest
+from sfumato.shown.tally import Buckets, Members
+
+MOST_ROWS = 10**11
+MOST_COLUMNS = 10_000
+MOST_ROWS_PER_BYTE = 1000
+"""Records that show the same in all columns take next to no space; published values are random, and take some."""
+MOST_LINES_PER_BYTE = 100
+"""For tables that are read at once: lines of buckets have ids of their own, and take a byte or so."""
+MOST_SWELLING = 1000
+"""How many times larger than its file the content of a part may be."""
+FEW_ROWS, FEW_BYTES = 1 << 20, 1 << 20
+"""What is no larger than this does no harm."""
+AGAIN = "get the release again from its publisher"
+
+
+def check_inside(folder: Path, name: str) -> None:
+    """Refuse a file that is none, or that a link puts outside of the release; what is not there is for others to say.
+
+    A pipe or a device would be read for ever.
+    """
+    path = folder / name
+    try:
+        is_inside = path.resolve().is_relative_to(folder.resolve())
+        is_special = path.exists() and not path.is_file() and not path.is_dir()
+    except (OSError, RuntimeError):  # a link that points at itself
+        is_inside, is_special = False, False
+    if not is_inside:
+        raise ReleaseFormatError(f"{name} of the release is a link to somewhere else; {AGAIN}.")
+    if is_special:
+        raise ReleaseFormatError(f"{name} of the release is no file; {AGAIN}.")
+
+
+def check_sizes(folder: Path, manifest: Manifest) -> None:
+    """Refuse tables of absurd sizes; what cannot be read at all is refused where it is read."""
+    found = {name: _metadata(folder / name) for name in manifest.files if name.endswith(".parquet")}
+    for name, metadata in found.items():
+        if metadata is not None:
+            _check_table(name, metadata, (folder / name).stat().st_size)
+    records = found[manifest.data]
+    if records is None:
+        return
+    if isinstance(manifest.observation, Buckets):
+        _check_lines(BUCKETS, found[BUCKETS], records.num_rows, folder)
+    if manifest.has_weights:
+        columns = manifest.mechanism.weights(manifest.design) or {}
+        needed = max((len(column) for column in columns.values()), default=0)
+        _check_lines(WEIGHTS, found[WEIGHTS], 2 * needed, folder)  # a few too many are for `verify` to name
+    if isinstance(manifest.observation, Members):
+        _check_sets(folder / manifest.data, manifest, records)
+
+
+def _metadata(path: Path) -> pq.FileMetaData | None:
+    try:
+        return pq.read_metadata(path)
+    except (pa.ArrowException, OSError, ValueError):
+        return None
+
+
+def _check_table(name: str, metadata: pq.FileMetaData, size: int) -> None:
+    rows, columns = metadata.num_rows, metadata.num_columns
+    if not 0 <= rows <= MOST_ROWS:
+        raise ReleaseFormatError(f"{name} claims to have {rows:,} records, which no release has; {AGAIN}.")
+    if columns > MOST_COLUMNS:
+        raise ReleaseFormatError(f"{name} has {columns:,} columns, and no release has that many; {AGAIN}.")
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    if any(group.num_rows < 0 for group in groups) or sum(group.num_rows for group in groups) != rows:
+        raise ReleaseFormatError(f"{name} does not have as many records as it says; {AGAIN}.")
+    if rows > max(MOST_ROWS_PER_BYTE * size, FEW_ROWS):
+        raise ReleaseFormatError(f"{name} claims to have {rows:,} records in {size:,} bytes, which is absurd; {AGAIN}.")
+    # Not by column: where the footer makes no sense, pyarrow ends the process instead of complaining.
+    largest = max((group.total_byte_size for group in groups), default=0)
+    if largest > max(MOST_SWELLING * size, FEW_BYTES):
+        raise ReleaseFormatError(f"{name} would swell from {size:,} to {largest:,} bytes, which is absurd; {AGAIN}.")
+
+
+def _check_lines(name: str, metadata: pq.FileMetaData | None, most: int, folder: Path) -> None:
+    """A table that is read at once has no more lines than it can need."""
+    if metadata is None:
+        return
+    most = min(most, MOST_LINES_PER_BYTE * (folder / name).stat().st_size)
+    if metadata.num_rows > most:
+        raise ReleaseFormatError(
+            f"{name} has {metadata.num_rows:,} lines, and a release like this one needs at most {most:,}; {AGAIN}."
+        )
+
+
+def _check_sets(path: Path, manifest: Manifest, metadata: pq.FileMetaData) -> None:
+    """Sets are bits of one length, or lists that are no longer than the domain."""
+    shown, name = manifest.observation, manifest.sensitive_name
+    if not isinstance(shown, Members):
+        return
+    columns = [metadata.schema.column(place) for place in range(metadata.num_columns)]
+    is_right = all(
+        column.physical_type == "FIXED_LEN_BYTE_ARRAY" and column.length == -(-shown.size // 8)
+        for column in columns
+        if column.path == name
+    )
+    if not is_right or (shown.as_list and _members(path, name) > metadata.num_rows * shown.size):
+        raise ReleaseFormatError(f"the release holds sets that are not of its domain; {AGAIN}.")
+
+
+def _members(path: Path, name: str) -> int:
+    """How many members the lists of a column have together."""
+    sql = "SELECT COALESCE(SUM(num_values), 0) FROM parquet_metadata(?) WHERE starts_with(path_in_schema, ?)"
+    try:
+        with duckdb.connect() as connection:
+            return int(connection.execute(sql, [str(path), f"{name}, "]).fetchall()[0][0])
+    except duckdb.Error as error:
+        raise ReleaseFormatError(f"{path.name} cannot be read; {AGAIN}.") from error
