@@ -19,7 +19,7 @@ from sfumato.estimate.estimate import Estimate
 from sfumato.mechanisms import fine_grain
 from sfumato.mechanisms.coins.operators import Places
 from sfumato.mechanisms.fine_grain import Objective, Options
-from sfumato.mechanisms.fine_grain.solver import Direction
+from sfumato.mechanisms.fine_grain.ladder import Direction
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound, BreachBoundPerValue
 from sfumato.shown.tally import Moments, Tally

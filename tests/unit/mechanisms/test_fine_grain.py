@@ -19,7 +19,7 @@ from sfumato.draws import LARGEST_BOUND, Draws, Words
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SfumatoError, SpecError
 from sfumato.mechanisms import fine_grain
 from sfumato.mechanisms.fine_grain import FINEST, Objective, Options
-from sfumato.mechanisms.fine_grain.solver import Direction
+from sfumato.mechanisms.fine_grain.ladder import Direction
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound, BreachBoundPerValue
 from sfumato.shown.tally import Moments, Symbols, Tally

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from sfumato.errors import InternalError
+from sfumato.mechanisms.fine_grain.ladder import Direction
+from sfumato.mechanisms.fine_grain.prices import shadow_prices
 from sfumato.mechanisms.fine_grain.solver import (
-    Direction,
     aggregate,
     record_utility,
-    shadow_prices,
     solve,
     total_variance,
     violation,

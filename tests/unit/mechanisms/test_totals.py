@@ -22,7 +22,7 @@ from sfumato.estimate.estimate import Estimate
 from sfumato.mechanisms import REGISTRY, AnyMechanism
 from sfumato.mechanisms.coins.weights import Linear, Weights
 from sfumato.mechanisms.fine_grain import Design as FineGrainDesign
-from sfumato.mechanisms.fine_grain.solver import Direction
+from sfumato.mechanisms.fine_grain.ladder import Direction
 from sfumato.mechanisms.small_domain import Merge
 from sfumato.mechanisms.small_domain import Options as SmallDomainOptions
 from sfumato.request.histogram import Histogram

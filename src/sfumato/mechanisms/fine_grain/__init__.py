@@ -33,7 +33,8 @@ from sfumato.mechanisms.coins.methods import ONE_CELL, first_of
 from sfumato.mechanisms.coins.operators import Cell, Coins, Floats, Operator
 from sfumato.mechanisms.coins.words import ratio
 from sfumato.mechanisms.fine_grain import solver
-from sfumato.mechanisms.fine_grain.solver import Direction as Direction
+from sfumato.mechanisms.fine_grain.ladder import Direction as Direction
+from sfumato.mechanisms.fine_grain.prices import shadow_prices
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound, BreachBoundPerValue, coarse_steps, exact
 from sfumato.request.values import Value, display, labels, values_from_json, values_to_json
@@ -282,7 +283,7 @@ def explain(plan: Plan, /) -> dict[str, Any]:
         "aggregate_error": _aggregate_error(plan),
     }
     if plan.options.objective is Objective.RECORD:
-        prices = solver.shadow_prices(shares, limits, plan.retentions, direction)
+        prices = shadow_prices(shares, limits, plan.retentions, direction)
         found["shadow_price"] = dict(zip(names, prices, strict=True))
     return found
 
