@@ -10,25 +10,25 @@ from sfumato.mechanisms.buckets.one_size import one_size
 from sfumato.mechanisms.buckets.problem import Blocked, Problem, pose
 from sfumato.mechanisms.buckets.setting import Setting, is_valid
 from sfumato.mechanisms.buckets.top_down import top_down
-from sfumato.mechanisms.buckets.two_sizes import Row, fillable, pairs_of, two_sizes
+from sfumato.mechanisms.buckets.two_sizes import Trades, fillable, pairs_of, two_sizes
 
 
 @pytest.mark.parametrize(
     ("total", "small", "large", "row"),
     [
-        (28, 2, 4, Row(14, 0, 2, 1, 7)),
-        (28, 3, 5, Row(6, 2, 5, 3, 1)),
-        (28, 5, 7, Row(0, 4, 7, 5, 0)),
+        (28, 2, 4, Trades(14, 0, 2, 1, 7)),
+        (28, 3, 5, Trades(6, 2, 5, 3, 1)),
+        (28, 5, 7, Trades(0, 4, 7, 5, 0)),
         (1, 2, 3, None),
         (7, 3, 5, None),
-        (300_000, 2, 4, Row(150_000, 0, 2, 1, 75_000)),
+        (300_000, 2, 4, Trades(150_000, 0, 2, 1, 75_000)),
         (29, 4, 6, None),
-        (0, 2, 3, Row(0, 0, 3, 2, 0)),
-        (17, 1, 17, Row(17, 0, 17, 1, 1)),
-        (499_979, 49, 50, Row(10_171, 32, 50, 49, 203)),
+        (0, 2, 3, Trades(0, 0, 3, 2, 0)),
+        (17, 1, 17, Trades(17, 0, 17, 1, 1)),
+        (499_979, 49, 50, Trades(10_171, 32, 50, 49, 203)),
     ],
 )
-def test_pairs_that_hold_exactly_the_records(total: int, small: int, large: int, row: Row | None) -> None:
+def test_pairs_that_hold_exactly_the_records(total: int, small: int, large: int, row: Trades | None) -> None:
     assert pairs_of(total, small, large) == row
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.cuts import Cuts, cut_of
 from sfumato.mechanisms.buckets.problem import Problem
-from sfumato.mechanisms.buckets.relaxation import Box, Point, proven_bound, proves_empty, solve, weights
+from sfumato.mechanisms.buckets.relaxation import Box, proven_bound, proves_empty, solve, weights
 from sfumato.mechanisms.buckets.setting import fill
 
 WHOLE = 1e-6
@@ -60,20 +60,21 @@ class Search:
         """Settle a box, or split it in two."""
         point = solve(self._problem, self._cuts, box)
         if point is None:
-            if not self._is_empty(box):
+            # That the solver finds nothing is no proof.
+            sizes, total = self._problem.sizes, self._problem.total
+            is_empty = (box.low > box.high).any() or int(sizes @ box.high) < total or int(sizes @ box.low) > total
+            if not is_empty and proves_empty(self._problem, self._cuts, box) is None:
                 self._unsettled.append(floor)
             return
         bound = max(floor, proven_bound(self._problem, self._cuts, box, point))
         if bound >= self._least():
             return
-        fractional = np.abs(point.buckets - np.rint(point.buckets)) > WHOLE
-        if fractional.any():
-            self._split(bound, box, point, int(np.flatnonzero(fractional)[-1]))
-        else:
+        fractional = np.flatnonzero(np.abs(point.buckets - np.rint(point.buckets)) > WHOLE)
+        if not len(fractional):
             self._try_whole(bound, box, np.rint(point.buckets).astype(np.int64))
-
-    def _split(self, bound: int, box: Box, point: Point, column: int) -> None:
-        """Branch on the largest fractional size: rounding it up keeps the conditions of small caps satisfied."""
+            return
+        # Branch on the largest fractional size: rounding it up keeps the conditions of small caps satisfied.
+        column = int(fractional[-1])
         middle = int(np.floor(point.buckets[column]))
         low, high = box.low.copy(), box.high.copy()
         low[column], high[column] = middle + 1, middle
@@ -97,38 +98,28 @@ class Search:
 
     def _propose(self) -> Integers | None:
         """Whole numbers from a float solver, valid by our own check; each refusal teaches a cut."""
-        for _ in range(PROPOSALS):
-            buckets = self._proposal()
-            if buckets is None or int(self._problem.sizes @ buckets) != self._problem.total:
-                return None
-            stuck = fill(self._problem, buckets).stuck
-            if not stuck.any():
-                return buckets
-            self._cuts = self._cuts.joined(cut_of(self._problem, stuck))
-        return None
-
-    def _proposal(self) -> Integers | None:
-        problem, box = self._problem, Box.of(self._problem)
         from scipy.optimize import Bounds, LinearConstraint, milp  # noqa: PLC0415 - scipy takes long to load, and few commands need it
 
-        answer = milp(
-            weights(problem),
-            integrality=np.ones(len(problem.sizes), dtype=np.int64),
-            bounds=Bounds(box.low, box.high),
-            constraints=[
-                LinearConstraint(problem.sizes[None, :], problem.total, problem.total),
-                LinearConstraint(self._cuts.rows, self._cuts.needs, np.inf),
-            ],
-            options={"node_limit": PROPOSAL_NODES, "mip_rel_gap": PROPOSAL_GAP},
-        )
-        return None if answer.x is None else np.rint(answer.x).astype(np.int64)
-
-    def _is_empty(self, box: Box) -> bool:
-        """Whether the box provably holds nothing valid."""
-        sizes, total = self._problem.sizes, self._problem.total
-        if (box.low > box.high).any() or int(sizes @ box.high) < total or int(sizes @ box.low) > total:
-            return True
-        return proves_empty(self._problem, self._cuts, box) is not None
+        problem, box = self._problem, Box.of(self._problem)
+        for _ in range(PROPOSALS):
+            answer = milp(
+                weights(problem),
+                integrality=np.ones(len(problem.sizes), dtype=np.int64),
+                bounds=Bounds(box.low, box.high),
+                constraints=[
+                    LinearConstraint(problem.sizes[None, :], problem.total, problem.total),
+                    LinearConstraint(self._cuts.rows, self._cuts.needs, np.inf),
+                ],
+                options={"node_limit": PROPOSAL_NODES, "mip_rel_gap": PROPOSAL_GAP},
+            )
+            buckets = None if answer.x is None else np.rint(answer.x).astype(np.int64)
+            if buckets is None or int(problem.sizes @ buckets) != problem.total:
+                return None
+            stuck = fill(problem, buckets).stuck
+            if not stuck.any():
+                return buckets
+            self._cuts = self._cuts.joined(cut_of(problem, stuck))
+        return None
 
     def _push(self, bound: int, box: Box) -> None:
         self._tickets += 1

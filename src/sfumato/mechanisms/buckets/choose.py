@@ -9,7 +9,7 @@ from fractions import Fraction
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.one_size import one_size
 from sfumato.mechanisms.buckets.optimal import Optimum, optimal, with_remedy
-from sfumato.mechanisms.buckets.problem import Blocked, Problem, pose
+from sfumato.mechanisms.buckets.problem import Blocked, pose
 from sfumato.mechanisms.buckets.relaxation import relax
 from sfumato.mechanisms.buckets.setting import Assignment, assign
 from sfumato.mechanisms.buckets.top_down import top_down
@@ -44,12 +44,11 @@ def choose(
     """Choose buckets of `smallest` to `largest` records; `Blocked` says why there are none."""
     try:
         problem = pose(counts, caps, smallest, largest)
-        found = optimal(problem) if method == "optimal" else _by_heuristic(problem, method)
+        if method == "optimal":
+            found = optimal(problem)
+        else:
+            setting = HEURISTICS[method](problem)
+            found = Optimum(setting, relax(problem).bound)  # a bound to judge it by
     except Blocked as blocked:
         raise with_remedy(blocked, counts, caps, smallest, largest) from None
     return Choice(assign(problem, found.setting), problem.floors[:, found.setting.vector(problem) > 0], found.bound)
-
-
-def _by_heuristic(problem: Problem, method: str) -> Optimum:
-    """A setting of another method, with the relaxation's bound to judge it by."""
-    return Optimum(HEURISTICS[method](problem), relax(problem).bound)

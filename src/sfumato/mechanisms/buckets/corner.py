@@ -61,16 +61,9 @@ def corner_of(problem: Problem, cuts: Cuts, point: Point) -> Corner | None:
     inverse = _adjugate(matrix[np.ix_(rows, basis)])
     if inverse is None:
         return None
-    return _checked(
-        weights(problem).astype(object), matrix[rows].astype(object), right[rows].astype(object), basis, inverse
-    )
-
-
-def _checked(
-    loss: Objects, exact: Objects, right: Objects, basis: Integers, inverse: tuple[int, Objects]
-) -> Corner | None:
-    """Price all moves in integers; None if one is below 0, or if a vector is too long for a word."""
     modulus, adjugate = inverse
+    # In Python's integers, which do not overflow: price all moves, and look whether the vectors fit into words.
+    loss, exact, right = (each.astype(object) for each in (weights(problem), matrix[rows], right[rows]))
     prices = loss[basis] @ adjugate
     others = np.setdiff1d(np.arange(len(loss)), basis)
     costs = np.concatenate([prices[1:], modulus * loss[others] - prices @ exact[:, others]])

@@ -84,7 +84,8 @@ def _prefixes(problem: Problem, buckets: Reals, order: Integers) -> list[Mask]:
     extreme = (lacking >= around[:-2]) & (lacking > around[2:]) & (lacking > _slack(needs))
     places = np.flatnonzero(extreme)
     worst = places[np.argsort(-lacking[places], kind="stable")][:PREFIXES_AT_ONCE]
-    return [_mask(len(order), order[: place + 1]) for place in worst]
+    rank = np.argsort(order)
+    return [rank <= place for place in worst]
 
 
 def _smallest_cut(problem: Problem, buckets: Reals) -> list[Mask]:
@@ -103,9 +104,3 @@ def _smallest_cut(problem: Problem, buckets: Reals) -> list[Mask]:
 def _slack(needs: Integers) -> Reals:
     """What the solver's rounding may leave open."""
     return np.asarray(TOLERANCE + 1e-9 * needs, dtype=np.float64)
-
-
-def _mask(length: int, places: Integers) -> Mask:
-    mask = np.zeros(length, dtype=np.bool_)
-    mask[places] = True
-    return mask

@@ -21,12 +21,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from sfumato.draws import Numbers
 from sfumato.mechanisms.buckets.caps import Integers
+from sfumato.mechanisms.buckets.flow import share_out
 from sfumato.mechanisms.buckets.setting import Assignment, Setting
 from sfumato.mechanisms.stretches import Runs
 
@@ -59,105 +59,7 @@ class Dealing:
     @property
     def sizes(self) -> Integers:
         """The size of every bucket, by its number."""
-        return np.repeat([tranche.size for tranche in self.tranches], self.buckets)
-
-    def bucket_of(self, values: Numbers, slots: Numbers) -> Numbers:
-        """The bucket numbers of records, by value and by slot (0 .. count - 1) among the records of the value."""
-        slots = slots.astype(self._type, copy=False)
-        run = self._slots.find(self._first_slots.take(values) + slots)
-        tranche = self._slot_tranches.take(run)
-        positions = self._slot_shifts.take(run) + slots
-        numbers: Numbers = self._first_buckets.take(tranche) + positions % self._buckets.take(tranche)
-        return numbers
-
-    def contents(self, numbers: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """What buckets hold: for each bucket (its place among the numbers) and value that meet, how many records.
-
-        Lines stand in the order of the numbers, and then of the values. A bucket has a record in every round of its
-        tranche.
-        """
-        numbers = numbers.astype(self._type, copy=False)
-        tranche = self._numbers.find(numbers.astype(self._numbers.type, copy=False))
-        sizes, buckets = self._sizes.take(tranche), self._buckets.take(tranche)
-        first = self._first_records.take(tranche) + self._turned(numbers, tranche)
-        places = np.repeat(np.arange(len(numbers), dtype=self._type), sizes)
-        rounds = np.arange(len(places), dtype=self._type) - (np.cumsum(sizes, dtype=self._type) - sizes).take(places)
-        values = self._record_values.take(self._records.find(first.take(places) + rounds * buckets.take(places)))
-        return _counted(places, values, len(numbers), self.counts.shape[1])
-
-    def _turned(self, numbers: Numbers, tranche: Numbers) -> Numbers:
-        """Where in the row of its tranche the first record of a bucket is: rows need not start at position 0."""
-        buckets = self._buckets.take(tranche)
-        turned: Numbers = (
-            numbers - self._first_buckets.take(tranche) + buckets - self._first_positions.take(tranche)
-        ) % buckets
-        return turned
-
-    @cached_property
-    def _slots(self) -> Runs:
-        """The slots of all values in one row: for each value a run in every tranche."""
-        return Runs(self.counts.T.ravel())
-
-    @property
-    def _type(self) -> np.dtype[Any]:
-        """The unsigned type of slots, positions and buckets."""
-        kind: np.dtype[Any] = self._slots.type
-        return kind
-
-    @cached_property
-    def _first_slots(self) -> Numbers:
-        """Where the slots of each value begin."""
-        return _starts(self.counts.sum(axis=0)).astype(self._type)
-
-    @cached_property
-    def _slot_tranches(self) -> Numbers:
-        return (self._slots.given % len(self.tranches)).astype(np.int32)
-
-    @cached_property
-    def _slot_shifts(self) -> Numbers:
-        """What takes a slot to its position in the tranche. It may be below zero: the type wraps, and the sum back."""
-        before = np.cumsum(self.counts, axis=0) - self.counts
-        return (self.starts - before).T.ravel()[self._slots.given].astype(self._type)
-
-    @cached_property
-    def _numbers(self) -> Runs:
-        """The buckets of all tranches in one row."""
-        return Runs(self.buckets)
-
-    @cached_property
-    def _records(self) -> Runs:
-        """The records of all tranches in one row, as they stand: for each tranche a run of every value."""
-        return Runs(np.take_along_axis(self.counts, self._order, axis=1).ravel())
-
-    @cached_property
-    def _record_values(self) -> Numbers:
-        return self._order.ravel()[self._records.given].astype(self._type)
-
-    @cached_property
-    def _order(self) -> Integers:
-        order: Integers = np.argsort(self.starts, axis=1, kind="stable")
-        return order
-
-    @cached_property
-    def _first_positions(self) -> Numbers:
-        first: Numbers = self.starts.min(axis=1).astype(self._type)
-        return first
-
-    @cached_property
-    def _first_records(self) -> Numbers:
-        return _starts(self.counts.sum(axis=1)).astype(self._type)
-
-    @cached_property
-    def _first_buckets(self) -> Numbers:
-        return _starts(self.buckets).astype(self._type)
-
-    @cached_property
-    def _buckets(self) -> Numbers:
-        return self.buckets.astype(self._type)
-
-    @cached_property
-    def _sizes(self) -> Numbers:
-        return np.array([tranche.size for tranche in self.tranches], dtype=self._type)
+        return np.repeat(self._sizes, self.buckets)
 
     @property
     def size(self) -> int:
@@ -167,10 +69,80 @@ class Dealing:
     @property
     def in_the_clear(self) -> int:
         """How many records are in buckets of one value, which tell that value of each of them."""
-        sizes = np.array([tranche.size for tranche in self.tranches], dtype=np.int64)[:, None]
+        sizes = self._sizes[:, None]
         rounds, more = np.divmod(self.counts, self.buckets[:, None])
         whole = np.where(rounds == sizes, self.buckets[:, None], np.where(rounds == sizes - 1, more, 0))
         return int((whole * sizes).sum())
+
+    def bucket_of(self, values: Numbers, slots: Numbers) -> Numbers:
+        """The bucket numbers of records, by value and by slot (0 .. count - 1) among the records of the value."""
+        runs, first, tranches, shifts = self._slots
+        slots = slots.astype(runs.type, copy=False)
+        run = runs.find(first.take(values) + slots)
+        tranche = tranches.take(run)
+        positions = shifts.take(run) + slots
+        numbers: Numbers = self._first_buckets.take(tranche) + positions % self._buckets.take(tranche)
+        return numbers
+
+    def contents(self, numbers: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+        """What buckets hold: for each bucket (its place among the numbers) and value that meet, how many records.
+
+        Lines stand in the order of the numbers, and then of the values. A bucket has a record in every round of its
+        tranche.
+        """
+        runs, held, first_records, first_positions = self._records
+        numbers = numbers.astype(runs.type, copy=False)
+        tranche = self._numbers.find(numbers.astype(self._numbers.type, copy=False))
+        sizes, buckets = self._sizes.astype(runs.type).take(tranche), self._buckets.take(tranche)
+        # Where in the row of its tranche the first record of a bucket is: rows need not start at position 0.
+        turned = (numbers - self._first_buckets.take(tranche) + buckets - first_positions.take(tranche)) % buckets
+        first = first_records.take(tranche) + turned
+        places = np.repeat(np.arange(len(numbers), dtype=runs.type), sizes)
+        rounds = np.arange(len(places), dtype=runs.type) - (np.cumsum(sizes, dtype=runs.type) - sizes).take(places)
+        values = held.take(runs.find(first.take(places) + rounds * buckets.take(places)))
+        return _counted(places, values, len(numbers), self.counts.shape[1])
+
+    @cached_property
+    def _slots(self) -> tuple[Runs, Numbers, Numbers, Numbers]:
+        """The slots of all values in one row: for each value a run in every tranche.
+
+        With where the slots of each value begin, the tranche of each run, and what takes a slot of it to its position
+        in the tranche. That may be below zero: the type wraps, and the sum back.
+        """
+        runs = Runs(self.counts.T.ravel())
+        before = np.cumsum(self.counts, axis=0) - self.counts
+        shifts = (self.starts - before).T.ravel()[runs.given].astype(runs.type)
+        first = _starts(self.counts.sum(axis=0)).astype(runs.type)
+        return runs, first, (runs.given % len(self.tranches)).astype(np.int32), shifts
+
+    @cached_property
+    def _records(self) -> tuple[Runs, Numbers, Numbers, Numbers]:
+        """The records of all tranches in one row, as they stand: for each tranche a run of every value.
+
+        With the value of each run, and for each tranche its first record in the row and its first position.
+        """
+        order = np.argsort(self.starts, axis=1, kind="stable")
+        runs = Runs(np.take_along_axis(self.counts, order, axis=1).ravel())
+        first = _starts(self.counts.sum(axis=1)).astype(runs.type)
+        return runs, order.ravel()[runs.given].astype(runs.type), first, self.starts.min(axis=1).astype(runs.type)
+
+    @cached_property
+    def _numbers(self) -> Runs:
+        """The buckets of all tranches in one row."""
+        return Runs(self.buckets)
+
+    @cached_property
+    def _sizes(self) -> Integers:
+        """The size of the buckets of every tranche."""
+        return np.array([tranche.size for tranche in self.tranches], dtype=np.int64)
+
+    @cached_property
+    def _buckets(self) -> Numbers:
+        return self.buckets.astype(self._slots[0].type)
+
+    @cached_property
+    def _first_buckets(self) -> Numbers:
+        return _starts(self.buckets).astype(self._slots[0].type)
 
     def holdings(self, most: int | None = None) -> Iterator[Integers]:
         """How many records of each value (column) every bucket (row) holds, tranche after tranche.
@@ -210,13 +182,12 @@ def round_robin(assignment: Assignment) -> Dealing:
 def tranches_of(setting: Setting, values: int) -> tuple[Tranche, ...]:
     """Divide the buckets of each size into tranches for `mixed`, as evenly as possible."""
     most = max(1, min(MOST_TRANCHES, MOST_CELLS // (values * len(setting.pairs))))
-    return tuple(tranche for size, count in setting for tranche in _tranches(size, count, most))
-
-
-def _tranches(size: int, count: int, most: int) -> list[Tranche]:
-    number = max(1, min(most, count // LEAST_BUCKETS))
-    edges = [count * place // number for place in range(number + 1)]
-    return [Tranche(size, after - before) for before, after in itertools.pairwise(edges)]
+    tranches = []
+    for size, count in setting:
+        number = max(1, min(most, count // LEAST_BUCKETS))
+        edges = [count * place // number for place in range(number + 1)]
+        tranches += [Tranche(size, after - before) for before, after in itertools.pairwise(edges)]
+    return tuple(tranches)
 
 
 def mixed(assignment: Assignment, floors: Integers, tranches: tuple[Tranche, ...], orders: Integers) -> Dealing:
@@ -252,31 +223,19 @@ def _shares(counts: Integers, buckets: Integers) -> Integers:
 
 
 def _trade(counts: Integers, most: Integers, orders: Integers) -> None:
-    """Let each two tranches whose numbers differ in one binary digit swap records, digit by digit."""
-    for digit in range(max(0, math.ceil(math.log2(len(counts))))):
-        numbers = np.arange(len(counts))
-        first = numbers[(numbers >> digit & 1 == 0) & (numbers + 2**digit < len(counts))]
-        _swap(counts, most, first, first + 2**digit, orders[first])
+    """Let each two tranches whose numbers differ in one binary digit swap records, digit by digit.
 
-
-def _swap(counts: Integers, most: Integers, first: Integers, second: Integers, orders: Integers) -> None:
-    """Half of what the caps allow: early values of the order go to the first tranche, late ones to the second.
-
-    Half, because everything would leave tranches that hold a value up to its cap or not at all.
+    Early values of the first one's order go to it, late ones to the second. It is half of what the caps allow, because
+    everything would leave tranches that hold a value up to its cap or not at all.
     """
-    half = orders.shape[1] // 2
-    early, late = orders[:, :half], orders[:, half:]
-    at, other = first[:, None], second[:, None]
-    inward = np.minimum(counts[other, early], most[at, early] - counts[at, early])
-    outward = np.minimum(counts[at, late], most[other, late] - counts[other, late])
-    amount = (np.minimum(inward.sum(axis=1), outward.sum(axis=1)) + 1) // 2
-    for moved, values, sign in ((_share_out(amount, inward), early, 1), (_share_out(amount, outward), late, -1)):
-        counts[at, values] += sign * moved
-        counts[other, values] -= sign * moved
-
-
-def _share_out(amounts: Integers, most: Integers) -> Integers:
-    """Serve the columns one after the other, until the amount of each row is gone."""
-    before = np.cumsum(most, axis=1) - most
-    served: Integers = np.clip(amounts[:, None] - before, 0, most)
-    return served
+    numbers, half = np.arange(len(counts)), orders.shape[1] // 2
+    for digit in range(max(0, math.ceil(math.log2(len(counts))))):
+        first = numbers[(numbers >> digit & 1 == 0) & (numbers + 2**digit < len(counts))]
+        early, late = orders[first, :half], orders[first, half:]
+        at, other = first[:, None], first[:, None] + 2**digit
+        inward = np.minimum(counts[other, early], most[at, early] - counts[at, early])
+        outward = np.minimum(counts[at, late], most[other, late] - counts[other, late])
+        amount = (np.minimum(inward.sum(axis=1), outward.sum(axis=1)) + 1) // 2
+        for moved, values, sign in ((share_out(amount, inward), early, 1), (share_out(amount, outward), late, -1)):
+            counts[at, values] += sign * moved
+            counts[other, values] -= sign * moved

@@ -35,7 +35,7 @@ def largest_flow(supplies: Integers, lanes: Integers, drains: Integers) -> Flow:
         levels, stuck = _levels(sent, lanes, left, free)
         if not levels:
             return Flow(sent, stuck)
-        _send_along(_path(levels, sent, lanes, left, free), sent, lanes, left, free)
+        _send_along(levels, sent, lanes, left, free)
 
 
 def _first_guess(supplies: Integers, lanes: Integers, drains: Integers) -> Integers:
@@ -47,7 +47,7 @@ def _first_guess(supplies: Integers, lanes: Integers, drains: Integers) -> Integ
         later -= lanes[:, size]
         most = np.minimum(left, lanes[:, size])
         must = np.clip(left - later, 0, most)
-        sent[:, size] = _share_out(int(drains[size]), must)
+        sent[:, size] = share_out(int(drains[size]), must)
         rest = int(drains[size] - sent[:, size].sum())
         sent[:, size] += _even_shares(rest, most - must)
         left -= sent[:, size]
@@ -65,10 +65,10 @@ def _even_shares(amount: int, most: Integers) -> Integers:
     return shares
 
 
-def _share_out(amount: int, most: Integers) -> Integers:
-    """Serve one after the other until the amount is gone."""
-    before = np.cumsum(most) - most
-    served: Integers = np.clip(amount - before, 0, most)
+def share_out(amount: int | Integers, most: Integers) -> Integers:
+    """Serve one after the other until the amount is gone; of several rows, each with an amount of its own."""
+    before = np.cumsum(most, axis=-1) - most
+    served: Integers = np.clip(np.asarray(amount)[..., None] - before, 0, most)
     return served
 
 
@@ -89,23 +89,21 @@ def _levels(sent: Integers, lanes: Integers, left: Integers, free: Integers) -> 
         values = values | (sent[:, fresh] > 0).any(axis=1)
 
 
-def _path(levels: list[Integers], sent: Integers, lanes: Integers, left: Integers, free: Integers) -> list[int]:
-    """Walk back from the level's size with most free room, each time to where most can move over."""
+def _send_along(levels: list[Integers], sent: Integers, lanes: Integers, left: Integers, free: Integers) -> None:
+    """Send as much as possible along one path through the levels.
+
+    The path is found backwards: from the last level's size with most free room, each time to where most can move over.
+    """
     last = levels[-1]
     path = [int(last[np.argmax(free[last])])]
     for level in reversed(levels[:-1]):
         room = (lanes - sent)[:, path[0]]
         path.insert(0, int(level[np.argmax(np.minimum(sent[:, level], room[:, None]).sum(axis=0))]))
-    return path
-
-
-def _send_along(path: list[int], sent: Integers, lanes: Integers, left: Integers, free: Integers) -> None:
-    """Send as much as every step of the path allows, from the source through the sizes of the path."""
     steps = [np.minimum(left, lanes[:, path[0]] - sent[:, path[0]])]
     for here, there in itertools.pairwise(path):
         steps.append(np.minimum(sent[:, here], lanes[:, there] - sent[:, there]))
     amount = min(int(free[path[-1]]), *(int(step.sum()) for step in steps))
-    moved = [_share_out(amount, step) for step in steps]
+    moved = [share_out(amount, step) for step in steps]
     for place, size in enumerate(path):
         sent[:, size] += moved[place]
         if place + 1 < len(path):

@@ -24,6 +24,7 @@ from sfumato.mechanisms.buckets.cuts import Cuts, cut_of
 from sfumato.mechanisms.buckets.problem import Blocked, NoCombination, NothingFits, Problem, pose
 from sfumato.mechanisms.buckets.relaxation import Box, Point, Relaxed, proves_empty, relax
 from sfumato.mechanisms.buckets.setting import Setting, as_setting, fill
+from sfumato.mechanisms.buckets.steps import first_step
 from sfumato.mechanisms.buckets.walk import slides, walks_of, whole_points
 
 POINTS = 5_000
@@ -45,7 +46,11 @@ class Optimum:
 
 def optimal(problem: Problem) -> Optimum:
     """The valid setting of least loss, or as near to it as the search gets in bounded time."""
-    _check_sizes(problem)
+    sizes = problem.sizes.tolist()
+    if not sizes:
+        raise Blocked(NothingFits(tuple(np.flatnonzero(problem.counts).tolist()), 0, None))
+    if problem.total % math.gcd(*sizes):
+        raise Blocked(NoCombination(sizes[-1], None))
     relaxed = relax(problem)
     if relaxed.point is None:
         raise Blocked(_nothing_fits(problem, relaxed.cuts))
@@ -54,7 +59,12 @@ def optimal(problem: Problem) -> Optimum:
         return whole
     corner = corner_of(problem, relaxed.cuts, relaxed.point)
     near = None if corner is None else _near(problem, relaxed, corner)
-    return _by_branching(problem, relaxed) if near is None else near
+    if near is not None:
+        return near
+    found = Search(problem, relaxed.cuts).run(relaxed.bound)
+    if found.buckets is None or found.bound is None:
+        raise Blocked(NoCombination(sizes[-1], None))
+    return Optimum(as_setting(problem, found.buckets), found.bound)
 
 
 def smallest_largest(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest: int) -> int | None:
@@ -94,15 +104,6 @@ def with_remedy(
         return blocked
     feasible = smallest_largest(counts, caps, smallest, largest)
     return Blocked(replace(reason, largest=largest, feasible=feasible))
-
-
-def _check_sizes(problem: Problem) -> None:
-    """Raise where no sizes are left, or where no whole numbers of them can add up to the records."""
-    sizes = problem.sizes.tolist()
-    if not sizes:
-        raise Blocked(NothingFits(tuple(np.flatnonzero(problem.counts).tolist()), 0, None))
-    if problem.total % math.gcd(*sizes):
-        raise Blocked(NoCombination(sizes[-1], None))
 
 
 def _nothing_fits(problem: Problem, cuts: Cuts) -> NothingFits | NoCombination:
@@ -152,7 +153,9 @@ def _slid(problem: Problem, cuts: Cuts, start: Integers, free: Integers) -> tupl
     """
     direction = free[0] if len(free) else np.zeros_like(start)
     while True:
-        step = _first_step(cuts, start, direction)
+        # No number of buckets is to be negative, and all cuts are to hold.
+        have = np.concatenate([start, cuts.rows @ start - cuts.needs])
+        step = first_step(have, np.concatenate([direction, cuts.rows @ direction]))
         if step is None:
             return None, cuts
         buckets = start + step * direction
@@ -160,23 +163,3 @@ def _slid(problem: Problem, cuts: Cuts, start: Integers, free: Integers) -> tupl
         if not stuck.any():
             return buckets, cuts
         cuts = cuts.joined(cut_of(problem, stuck))
-
-
-def _first_step(cuts: Cuts, start: Integers, direction: Integers) -> int | None:
-    """The least step >= 0 at which no number of buckets is negative and all cuts hold."""
-    have = np.concatenate([start, cuts.rows @ start - cuts.needs])
-    gain = np.concatenate([direction, cuts.rows @ direction])
-    if (have[gain == 0] < 0).any():
-        return None
-    rising, falling = gain > 0, gain < 0
-    low = int((-(have[rising] // gain[rising])).max(initial=0))
-    high = int((have[falling] // -gain[falling]).min(initial=low))
-    return low if low <= high else None
-
-
-def _by_branching(problem: Problem, relaxed: Relaxed) -> Optimum:
-    """The best of a bounded search, and what it proved."""
-    found = Search(problem, relaxed.cuts).run(relaxed.bound)
-    if found.buckets is None or found.bound is None:
-        raise Blocked(NoCombination(int(problem.sizes[-1]), None))
-    return Optimum(as_setting(problem, found.buckets), found.bound)

@@ -96,8 +96,10 @@ class NothingFits:
 
     def sentence(self, name: Namer) -> str:
         """Word the reason and the remedy."""
+        named = ", ".join(name(place) for place in self.places[:NAMED_AT_MOST])
+        more = f" and {left} more" if (left := len(self.places) - NAMED_AT_MOST) > 0 else ""
         return (
-            f"buckets of at most {self.largest} records have no room for {_listed(self.places, name)} within the caps; "
+            f"buckets of at most {self.largest} records have no room for {named}{more} within the caps; "
             f"{_larger(self.feasible)}, or raise the caps of these values."
         )
 
@@ -189,13 +191,6 @@ def check_caps(counts: Sequence[int], caps: Sequence[Fraction], largest: int) ->
 def _number(number: Fraction) -> str:
     """Write short fractions as they are, and long ones as a decimal too."""
     return str(number) if number.denominator < LONG else f"{number} (about {float(number):.4g})"
-
-
-def _listed(places: tuple[int, ...], name: Namer) -> str:
-    """Name a few values, and count the rest."""
-    names = [name(place) for place in places[:NAMED_AT_MOST]]
-    left = len(places) - len(names)
-    return ", ".join(names) + (f" and {left} more" if left else "")
 
 
 def _larger(feasible: int | None) -> str:

@@ -118,16 +118,12 @@ def _solve(problem: Problem, cuts: Cuts, box: Box, costs: Integers, fine: float 
 
 def _dual_value(problem: Problem, cuts: Cuts, box: Box, point: Point, costs: Integers) -> int:
     """The dual value of rounded prices, rounded up: the loss is a whole number."""
-    prices = _rounded(point.prices)
+    prices = np.array([round(price * 2**DIGITS) for price in point.prices.tolist()], dtype=object)
     record_price = round(point.record_price * 2**DIGITS)
     reduced = _exact(costs) * 2**DIGITS - record_price * _exact(problem.sizes) - prices @ _exact(cuts.rows)
     ends = np.minimum(reduced * _exact(box.low), reduced * _exact(box.high))
     value: int = record_price * problem.total + int(prices @ _exact(cuts.needs)) + int(ends.sum())
     return -(-value >> DIGITS)
-
-
-def _rounded(prices: Reals) -> Objects:
-    return np.array([round(price * 2**DIGITS) for price in prices.tolist()], dtype=object)
 
 
 def _exact(integers: Integers) -> Objects:

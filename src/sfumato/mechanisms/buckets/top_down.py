@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.mechanisms.buckets.caps import Integers
+from sfumato.mechanisms.buckets.flow import share_out
 from sfumato.mechanisms.buckets.problem import Blocked, Problem
 from sfumato.mechanisms.buckets.setting import Setting
 from sfumato.mechanisms.buckets.two_sizes import two_sizes
@@ -23,29 +24,19 @@ def top_down(problem: Problem) -> Setting:
 
 def _refined(problem: Problem, setting: Setting) -> list[tuple[int, int]]:
     """Divide the records among the sizes, and split each part that gains by it."""
+    parts = [problem]
+    if len(setting.pairs) > 1:
+        second = _second_part(problem, setting)
+        parts = [problem.part(problem.counts - second), problem.part(second)]
     leaves: list[tuple[int, int]] = []
-    for (size, count), part in zip(setting, _parts(problem, setting), strict=True):
-        leaf = Setting.of([(size, count)])
-        finer = _finer(part, leaf)
-        leaves += leaf.pairs if finer is None else _refined(part, finer)
+    for pair, part in zip(setting, parts, strict=True):
+        leaf = Setting.of([pair])
+        try:
+            finer = two_sizes(part)
+        except Blocked:
+            finer = leaf
+        leaves += _refined(part, finer) if finer.loss < leaf.loss else leaf.pairs
     return leaves
-
-
-def _finer(part: Problem, leaf: Setting) -> Setting | None:
-    """A setting of two sizes that loses less than buckets of one."""
-    try:
-        split = two_sizes(part)
-    except Blocked:
-        return None
-    return split if split.loss < leaf.loss else None
-
-
-def _parts(problem: Problem, setting: Setting) -> list[Problem]:
-    """The records of each size of a setting of one or two sizes."""
-    if len(setting.pairs) == 1:
-        return [problem]
-    second = _second_part(problem, setting)
-    return [problem.part(problem.counts - second), problem.part(second)]
 
 
 def _second_part(problem: Problem, setting: Setting) -> Integers:
@@ -55,7 +46,5 @@ def _second_part(problem: Problem, setting: Setting) -> Integers:
     room = problem.floors[:, columns] * np.array([first, second])
     moved = np.maximum(problem.counts - room[:, 0], 0)
     further = np.minimum(room[:, 1], problem.counts) - moved
-    before = np.cumsum(further) - further
-    extra: Integers = np.clip(large * second - int(moved.sum()) - before, 0, further)
-    second_part: Integers = moved + extra
+    second_part: Integers = moved + share_out(large * second - int(moved.sum()), further)
     return second_part

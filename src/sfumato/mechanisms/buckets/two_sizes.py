@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.problem import Blocked, Problem, TooFewSizes
 from sfumato.mechanisms.buckets.setting import Setting
+from sfumato.mechanisms.buckets.steps import first_step
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Trades:
     """The pairs (first - t * given, second + t * taken) of numbers of buckets, t = 0..steps."""
 
     first: int
@@ -35,7 +35,12 @@ class Row:
 def two_sizes(problem: Problem) -> Setting:
     """The valid setting of at most two sizes with the least loss; among equals, the smallest sizes."""
     limits = [fillable(problem, column) for column in range(len(problem.sizes))]
-    best = _only_size(problem)
+    best = None
+    if len(problem.sizes) == 1:  # there is no pair to look at
+        size = int(problem.sizes[0])
+        buckets, rest = divmod(problem.total, size)
+        if not rest and (problem.counts <= problem.floors[:, 0] * buckets).all():
+            best = Setting.of([(size, buckets)])
     for low in range(len(problem.sizes)):
         for high in range(low + 1, len(problem.sizes)):
             found = _best_of_pair(problem, (low, high), limits, best)
@@ -45,7 +50,7 @@ def two_sizes(problem: Problem) -> Setting:
     return best
 
 
-def pairs_of(total: int, small: int, large: int) -> Row | None:
+def pairs_of(total: int, small: int, large: int) -> Trades | None:
     """All pairs of numbers of buckets of two sizes that hold exactly the records."""
     divisor = math.gcd(small, large)
     given, taken = large // divisor, small // divisor
@@ -55,7 +60,7 @@ def pairs_of(total: int, small: int, large: int) -> Row | None:
     if second * large > total:
         return None
     first = (total - second * large) // small
-    return Row(first, second, given, taken, first // given)
+    return Trades(first, second, given, taken, first // given)
 
 
 def fillable(problem: Problem, column: int) -> int:
@@ -75,57 +80,30 @@ def fillable(problem: Problem, column: int) -> int:
     return low
 
 
-def _only_size(problem: Problem) -> Setting | None:
-    """With one usable size there is no pair to look at."""
-    if len(problem.sizes) != 1:
-        return None
-    size = int(problem.sizes[0])
-    buckets, rest = divmod(problem.total, size)
-    fits = not rest and bool((problem.counts <= problem.floors[:, 0] * buckets).all())
-    return Setting.of([(size, buckets)]) if fits else None
-
-
 def _best_of_pair(
     problem: Problem, columns: tuple[int, int], limits: list[int], best: Setting | None
 ) -> Setting | None:
     """The first step of the pair's row that is valid, if it beats the best so far."""
     small, large = (int(problem.sizes[column]) for column in columns)
-    row = pairs_of(problem.total, small, large)
-    if row is None:
+    trades = pairs_of(problem.total, small, large)
+    if trades is None:
         return None
-    low = max(0, _ceil(row.first - limits[columns[0]], row.given))
-    high = min(row.steps, (limits[columns[1]] - row.second) // row.taken, _worthwhile(row, small, large, best))
-    step = _first_with_room(problem, columns, row, (low, high)) if low <= high else None
+    low = max(0, _ceil(trades.first - limits[columns[0]], trades.given))
+    high = min(trades.steps, (limits[columns[1]] - trades.second) // trades.taken)
+    if best is not None:  # the loss grows by the same amount with every step, and must stay below the best so far
+        start = trades.first * (small - 1) ** 2 + trades.second * (large - 1) ** 2
+        growth = trades.taken * (large - 1) ** 2 - trades.given * (small - 1) ** 2
+        high = min(high, _ceil(best.loss - start, growth) - 1)
+    if low > high:
+        return None
+    # PC: c_i(S1) * b1 + c_i(S2) * b2 >= o_i
+    room = tuple(problem.floors[:, column] for column in columns)
+    have = room[0] * trades.first + room[1] * trades.second - problem.counts
+    step = first_step(have, room[1] * trades.taken - room[0] * trades.given, low, high)
     if step is None:
         return None
-    return Setting.of([(small, row.first - step * row.given), (large, row.second + step * row.taken)])
-
-
-def _worthwhile(row: Row, small: int, large: int, best: Setting | None) -> int:
-    """The last step that has less loss than the best so far; the loss grows by the same amount with every step."""
-    if best is None:
-        return row.steps
-    start = row.first * (small - 1) ** 2 + row.second * (large - 1) ** 2
-    growth = row.taken * (large - 1) ** 2 - row.given * (small - 1) ** 2
-    return _ceil(best.loss - start, growth) - 1
-
-
-def _first_with_room(problem: Problem, columns: tuple[int, int], row: Row, steps: tuple[int, int]) -> int | None:
-    """The first of the steps at which every value has room, PC: c_i(S1) * b1 + c_i(S2) * b2 >= o_i."""
-    small, large = (problem.floors[:, column] for column in columns)
-    missing = problem.counts - small * row.first - large * row.second
-    slope = large * row.taken - small * row.given
-    if (missing[slope == 0] > 0).any():
-        return None
-    rising, falling = slope > 0, slope < 0
-    low = max(steps[0], int(_ceils(missing[rising], slope[rising]).max(initial=0)))
-    high = min(steps[1], int((-missing[falling] // -slope[falling]).min(initial=steps[1])))
-    return low if low <= high else None
+    return Setting.of([(small, trades.first - step * trades.given), (large, trades.second + step * trades.taken)])
 
 
 def _ceil(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)
-
-
-def _ceils(numerators: Integers, denominators: Integers) -> Integers:
-    return -(-numerators // denominators)

@@ -90,7 +90,7 @@ def _repeated(to_go: Integers, step: Integers, cost: int, order: int) -> Integer
     return to_go
 
 
-class Entry(NamedTuple):
+class WalkSoFar(NamedTuple):
     """A walk in the making, in the order of the queue: least promised cost first, then the one furthest on.
 
     `depth` falls with every move done with; `element` is reached, `paid` so far, by the moves of `trail`.
@@ -116,34 +116,25 @@ class Whole:
 
 def whole_points(corner: Corner, walks: Walks) -> Iterator[Whole]:
     """All whole points, up to slides, in order of loss."""
-    first = Entry(int(walks.to_go[0, walks.start]), 0, 0, 0, walks.start, 0, 0, None)
+    first = WalkSoFar(int(walks.to_go[0, walks.start]), 0, 0, 0, walks.start, 0, 0, None)
     queue, tickets = [first], itertools.count(1)
     while queue:
-        entry = heapq.heappop(queue)
-        if entry.move == len(corner.costs):
-            yield _point(corner, entry.paid, entry.trail)
+        _, depth, _, move, element, paid, repeats, trail = heapq.heappop(queue)
+        if move == len(corner.costs):
+            yield _point(corner, paid, trail)
             continue
-        for child in (_skip(walks, entry, next(tickets)), _take(corner, walks, entry, next(tickets))):
-            if child is not None and child.promise < NEVER:
-                heapq.heappush(queue, child)
-
-
-def _skip(walks: Walks, entry: Entry, ticket: int) -> Entry:
-    """Go on to the next move."""
-    _, _, _, move, element, paid, _, trail = entry
-    promise = paid + int(walks.to_go[move + 1, element])
-    return Entry(promise, entry.depth - 1, ticket, move + 1, element, paid, 0, trail)
-
-
-def _take(corner: Corner, walks: Walks, entry: Entry, ticket: int) -> Entry | None:
-    """Make the move once more, unless it costs nothing and would come full circle."""
-    _, depth, _, move, element, paid, repeats, trail = entry
-    cost, repeats = corner.costs[move], repeats + 1
-    if not cost and repeats >= walks.orders[move]:
-        return None
-    there = int(walks.after[move, element])
-    paid += cost
-    return Entry(paid + int(walks.to_go[move, there]), depth, ticket, move, there, paid, repeats, (move, trail))
+        # Go on to the next move ...
+        promise = paid + int(walks.to_go[move + 1, element])
+        steps = [WalkSoFar(promise, depth - 1, next(tickets), move + 1, element, paid, 0, trail)]
+        # ... or make this one once more, unless it costs nothing and would come full circle.
+        cost, repeats = corner.costs[move], repeats + 1
+        if cost or repeats < walks.orders[move]:
+            there = int(walks.after[move, element])
+            promise = paid + cost + int(walks.to_go[move, there])
+            steps.append(WalkSoFar(promise, depth, next(tickets), move, there, paid + cost, repeats, (move, trail)))
+        for step in steps:
+            if step.promise < NEVER:
+                heapq.heappush(queue, step)
 
 
 def _point(corner: Corner, paid: int, trail: Trail) -> Whole:
