@@ -37,7 +37,7 @@ from papers.small_domain_cases import (
 )
 from sfumato.mechanisms.small_domain.balancing import Balanced, Group, balance, protected_places
 from sfumato.mechanisms.small_domain.merging import (
-    Cell,
+    CountedCell,
     Part,
     cell,
     error_bound,
@@ -62,18 +62,18 @@ class Planned(NamedTuple):
     parts: tuple[Part, ...]
 
     @property
-    def groups(self) -> list[Cell]:
+    def groups(self) -> list[CountedCell]:
         return [cell([group], self.protected) for group in self.balanced.groups]
 
     @property
-    def whole(self) -> Cell:
+    def whole(self) -> CountedCell:
         return cell(self.balanced.groups, self.protected)
 
     @property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[CountedCell]:
         return self.merged(self.parts)
 
-    def merged(self, parts: Sequence[Part]) -> list[Cell]:
+    def merged(self, parts: Sequence[Part]) -> list[CountedCell]:
         return [cell([self.balanced.groups[number] for number in part], self.protected) for part in parts]
 
 
@@ -142,7 +142,7 @@ def test_tables(case: Case) -> None:
     assert digest([part.counts for part in _case(case).cells]) == case.tables
 
 
-def _law(part: Cell, posterior: Fraction) -> tuple[Fraction, ...]:
+def _law(part: CountedCell, posterior: Fraction) -> tuple[Fraction, ...]:
     prior, amplification = part.prior, part.amplification(posterior)
     assert prior is not None
     assert amplification is not None

@@ -23,7 +23,7 @@ OPTIMAL, INFEASIBLE = 0, 2  # status codes of scipy.optimize.milp
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Solved:
     """The best setting that was found, a bound that the solver claims, and whether it ended before the limit."""
 
     setting: Setting | None
@@ -41,14 +41,14 @@ class Answer:
         return np.inf if self.setting is None else max(0.0, 1 - self.bound / max(self.setting.loss, 1))
 
 
-def solve(problem: Problem, *, seconds: float, whole_records: bool = True) -> Answer:
+def solve(problem: Problem, *, seconds: float, whole_records: bool = True) -> Solved:
     """Ask for the assignment of least loss; the variables are b_1..b_n, then v_11, v_12, ... value by value.
 
     The thesis wants v_ij whole. That is needless: whole b_j leave a transport problem, whose corners are whole.
     """
     values, sizes = problem.floors.shape
     if not sizes:
-        return Answer(None, np.inf, is_finished=True)
+        return Solved(None, np.inf, is_finished=True)
     weights = np.concatenate([(problem.sizes - 1) ** 2, np.zeros(values * sizes)])
     integrality = np.full(len(weights), int(whole_records))
     integrality[:sizes] = 1
@@ -61,9 +61,9 @@ def solve(problem: Problem, *, seconds: float, whole_records: bool = True) -> An
     )
     bound = -np.inf if found.mip_dual_bound is None else float(found.mip_dual_bound)
     if found.x is None:
-        return Answer(None, bound, found.status == INFEASIBLE)
+        return Solved(None, bound, found.status == INFEASIBLE)
     setting = as_setting(problem, np.rint(found.x[:sizes]).astype(np.int64))
-    return Answer(setting, bound, found.status == OPTIMAL)
+    return Solved(setting, bound, found.status == OPTIMAL)
 
 
 def _constraints(problem: Problem) -> list[LinearConstraint]:

@@ -68,7 +68,10 @@ FirstValid = Callable[[Feasible], int | None]
 
 def loss_pruned(problem: Problem) -> Setting:
     """Program 5.2: check the feasible pairs one after the other."""
-    return _best(problem, _first_by_checking)
+    return _best(
+        problem,
+        lambda feasible: next((step for step in range(feasible.last + 1) if _is_valid(feasible, step)), None),
+    )
 
 
 def fully_pruned(problem: Problem) -> Setting:
@@ -79,7 +82,11 @@ def fully_pruned(problem: Problem) -> Setting:
 def _best(problem: Problem, first_valid: FirstValid) -> Setting:
     """The frame of both programs."""
     sizes = [Size(int(size), problem.floors[:, column]) for column, size in enumerate(problem.sizes)]
-    best = _alone(problem, sizes[0]) if len(sizes) == 1 else None
+    best: Setting | None = None
+    if len(sizes) == 1:  # M = M', which the programs leave out: all buckets of the only size (Lemma 3)
+        buckets, left = divmod(problem.total, sizes[0].size)
+        if not left and (sizes[0].floors * buckets >= problem.counts).all():
+            best = Setting.of([(sizes[0].size, buckets)])
     for small, large in itertools.combinations(sizes, 2):
         feasible = _feasible(problem, small, large, best)
         step = None if feasible is None else first_valid(feasible)
@@ -90,19 +97,13 @@ def _best(problem: Problem, first_valid: FirstValid) -> Setting:
     return best
 
 
-def _alone(problem: Problem, only: Size) -> Setting | None:
-    """M = M', which the programs leave out: all buckets of the only size (Lemma 3)."""
-    buckets, left = divmod(problem.total, only.size)
-    if left or (only.floors * buckets < problem.counts).any():
-        return None
-    return Setting.of([(only.size, buckets)])
-
-
 def _feasible(problem: Problem, small: Size, large: Size, best: Setting | None) -> Feasible | None:
     """The feasible pairs that have less loss than the best so far; None if there are none."""
     common = math.lcm(small.size, large.size)
     given, taken = common // small.size, common // large.size
-    second = _fewest_large(problem.total, small.size, large.size, taken)
+    # The least number of large buckets that leaves a multiple of the small size; it repeats after `taken`.
+    numbers = range(min(taken, problem.total // large.size + 1))
+    second = next((number for number in numbers if (problem.total - number * large.size) % small.size == 0), None)
     if second is None:
         return None
     first = (problem.total - second * large.size) // small.size
@@ -114,22 +115,7 @@ def _feasible(problem: Problem, small: Size, large: Size, best: Setting | None) 
     return None if last < 0 else Feasible(problem.counts, small, large, first, second, given, taken, last)
 
 
-def _fewest_large(total: int, small: int, large: int, taken: int) -> int | None:
-    """The least number of large buckets that leaves a multiple of the small size; it repeats after `taken`."""
-    for second in range(min(taken, total // large + 1)):
-        if (total - second * large) % small == 0:
-            return second
-    return None
-
-
 # ---------------------------------------------------------------------------------------------------------- Program 5.2
-
-
-def _first_by_checking(feasible: Feasible) -> int | None:
-    for step in range(feasible.last + 1):
-        if _is_valid(feasible, step):
-            return step
-    return None
 
 
 def _is_valid(feasible: Feasible, step: int) -> bool:

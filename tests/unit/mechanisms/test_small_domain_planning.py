@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sfumato.errors import InfeasibleError, InternalError
 from sfumato.mechanisms.small_domain.balancing import Balanced, Group, balance, protected_places
 from sfumato.mechanisms.small_domain.merging import (
-    Cell,
+    CountedCell,
     Part,
     cell,
     error_bound,
@@ -26,7 +26,7 @@ from sfumato.mechanisms.small_domain.rearranging import rearranged
 
 EXAMPLE = (12, 8, 6, 5, 4, 3, 1, 1, 1, 1)
 Counts = tuple[int, ...]
-Cost = Callable[[Sequence[Cell], Fraction], float]
+Cost = Callable[[Sequence[CountedCell], Fraction], float]
 
 
 # What to plan: counts, some of them zero, of tables that are not empty
@@ -74,7 +74,7 @@ def _with_others(draw: st.DrawFn) -> Table:
     return Table(counts, protected_places(counts, Fraction(max(rare), sum(counts))))
 
 
-def _posteriors(whole: Cell) -> st.SearchStrategy[Fraction]:
+def _posteriors(whole: CountedCell) -> st.SearchStrategy[Fraction]:
     """Posteriors above the largest share of a protected value."""
     share = Fraction(whole.peak, whole.total)
     return st.integers(1, 99).map(lambda percent: share + (1 - share) * Fraction(percent, 100))
@@ -421,7 +421,7 @@ def test_a_cell_is_the_union_of_its_groups(loose: Loose) -> None:
     assert union.prior == max(shares, default=None)
 
 
-def _belief(part: Cell, value: int, seen: int, posterior: Fraction) -> Fraction:
+def _belief(part: CountedCell, value: int, seen: int, posterior: Fraction) -> Fraction:
     """By Bayes, what somebody who knows the counts of the cell believes of a record with a given published value."""
     swap = part.swap_probability(posterior)
     chances = {
@@ -531,14 +531,14 @@ def test_the_whole_table_is_bounded_by_its_own_largest_share_not_by_the_prior() 
 # Costs
 
 
-def _exact_variance(part: Cell, posterior: Fraction) -> Fraction:
+def _exact_variance(part: CountedCell, posterior: Fraction) -> Fraction:
     """The variance as the sum over the values of the cell, for each record that holds it and each that does not."""
     retention, swap = part.retention(posterior), part.swap_probability(posterior)
     own, other = (chance * (1 - chance) / retention**2 for chance in (retention + swap, swap))
     return sum((count * own + (part.total - count) * other for count in part.counts if count), Fraction(0))
 
 
-def _paper_bound(part: Cell, posterior: Fraction) -> float:
+def _paper_bound(part: CountedCell, posterior: Fraction) -> float:
     """Eq. (11), for a cell with a prior."""
     amplification = part.amplification(posterior)
     assert amplification is not None
@@ -586,12 +586,12 @@ def _cuts(number: int) -> Iterator[list[range]]:
             yield [range(start, end) for start, end in pairwise((0, *inner, number))]
 
 
-def _is_allowed(cells: Sequence[Cell], posterior: Fraction, minimum: int) -> bool:
+def _is_allowed(cells: Sequence[CountedCell], posterior: Fraction, minimum: int) -> bool:
     is_large = len(cells) == 1 or min(part.total for part in cells) >= minimum
     return is_large and all(part.is_feasible(posterior) for part in cells)
 
 
-def _cells(loose: Loose, parts: Sequence[Sequence[int]]) -> list[Cell]:
+def _cells(loose: Loose, parts: Sequence[Sequence[int]]) -> list[CountedCell]:
     return [cell([loose.groups[number] for number in part], loose.protected) for part in parts]
 
 

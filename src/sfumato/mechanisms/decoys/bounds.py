@@ -102,17 +102,13 @@ def accurate_count(group_size: int, relative_error: Fraction, probability: Fract
     """
     _, group_size = _checked(1, group_size, relative_error)
     _check_probability(probability)
-    count = _provably_accurate_count(group_size, relative_error, probability) - 1
+    # From some count on all tails are small, by Chebyshev's inequality or Bernstein's.
+    variance, error = 1 - 1 / group_size, float(relative_error)
+    bernstein = 2 * (variance + error / 3) * math.log(2 / float(probability)) / error**2
+    count = min(chebyshev_count(group_size, relative_error, probability) - 1, math.ceil(bernstein * (1 + CLOSE)))
     while count > 0 and not _exceeds(count, group_size, relative_error, probability, inclusive=inclusive):
         count = _next_lower(count, group_size, relative_error, inclusive)
     return count + 1
-
-
-def _provably_accurate_count(group_size: int, relative_error: Fraction, probability: Fraction) -> int:
-    """From here on all tails are small, by Chebyshev's inequality or Bernstein's."""
-    variance, error = 1 - 1 / group_size, float(relative_error)
-    bernstein = 2 * (variance + error / 3) * math.log(2 / float(probability)) / error**2
-    return min(chebyshev_count(group_size, relative_error, probability), math.ceil(bernstein * (1 + CLOSE)) + 1)
 
 
 def _next_lower(count: int, group_size: int, relative_error: Fraction, inclusive: bool) -> int:

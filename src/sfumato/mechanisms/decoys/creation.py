@@ -94,7 +94,12 @@ def fullest_first(counts: Sequence[int], group_size: int, ties: Stream | None, m
         taken, length = _fullest(held, group_size, step, next(breakers))
         runs.append((taken.tolist(), length))
         held[taken] -= length
-    return Groups.of(_with_residues(runs, np.flatnonzero(held).tolist()), len(counts))
+    for place in np.flatnonzero(held).tolist():  # what is left over joins the first of the smallest groups without it
+        sizes = [len(members) if place not in members else math.inf for members, _ in runs]
+        chosen = sizes.index(min(sizes))
+        members, length = runs[chosen]
+        runs[chosen : chosen + 1] = [([*members, place], 1), *([(members, length - 1)] if length > 1 else [])]
+    return Groups.of(runs, len(counts))
 
 
 def _fullest(held: Places, group_size: int, step: int, breaker: Places) -> tuple[Places, int]:
@@ -123,16 +128,6 @@ def _breakers(ties: Stream | None, size: int) -> Iterator[Places]:
             words = ties.words(start, rows * size) >> np.uint64(64 - TIE_BITS)
             yield from words.astype(np.int64).reshape(rows, size)
             start += rows * size
-
-
-def _with_residues(runs: list[tuple[list[int], int]], residues: Sequence[int]) -> list[tuple[list[int], int]]:
-    """Let every record that is left over join the first of the smallest groups without its value."""
-    for place in residues:
-        sizes = [len(members) if place not in members else math.inf for members, _ in runs]
-        chosen = sizes.index(min(sizes))
-        members, length = runs[chosen]
-        runs[chosen : chosen + 1] = [([*members, place], 1), *([(members, length - 1)] if length > 1 else [])]
-    return runs
 
 
 def shuffled_orders(words: npt.NDArray[np.uint64], size: int) -> Places:

@@ -60,16 +60,13 @@ class Joint:
         """What the records hold, about: a few steps of iterative Bayes from unrelated columns."""
         key = counts.tobytes()
         if self._composed[0] != key:  # many values are asked of the same records
-            object.__setattr__(self, "_composed", (key, self._composition(counts)))
+            held = counts.sum() * self.shares
+            for _ in range(COMPOSITION_STEPS):
+                expected = self.shown(held)
+                ratio = np.divide(counts, expected, out=np.zeros_like(expected), where=expected > 0)
+                held = held * self.mean(ratio)
+            object.__setattr__(self, "_composed", (key, np.asarray(held)))
         return self._composed[1]
-
-    def _composition(self, counts: Floats) -> Floats:
-        held = counts.sum() * self.shares
-        for _ in range(COMPOSITION_STEPS):
-            expected = self.shown(held)
-            ratio = np.divide(counts, expected, out=np.zeros_like(expected), where=expected > 0)
-            held = held * self.mean(ratio)
-        return np.asarray(held)
 
     def amplification(self, wanted: Mask) -> float:
         """How much noise is amplified for the wanted combinations at most: the product over the columns."""

@@ -95,14 +95,14 @@ class Plan:
     options: Options
     balance: int
     protected: tuple[int, ...]
-    cells: tuple[merging.Cell, ...]
+    cells: tuple[merging.CountedCell, ...]
 
     @cached_property
     def words(self) -> tuple[tuple[int, int], ...]:
         """How the outcomes of each cell's draw are split."""
         return tuple(amplified_words(each.domain_size, self._amplification(each)) for each in self.cells)
 
-    def _amplification(self, each: merging.Cell) -> Fraction:
+    def _amplification(self, each: merging.CountedCell) -> Fraction:
         amplification = each.amplification(self.bound.posterior)
         if amplification is None:
             raise InternalError("a cell has no protected value.")

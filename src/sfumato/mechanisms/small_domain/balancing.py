@@ -42,19 +42,15 @@ def balance(counts: Sequence[int], protected: Sequence[int]) -> Balanced:
     for place in protected:
         hidden[place], others[place] = counts[place], 0
     if not any(hidden):
-        raise InfeasibleError(_nothing_protected(counts))
+        rarest = Fraction(min(filter(None, counts)), sum(counts))
+        raise InfeasibleError(
+            f"the rarest value of the sensitive column holds {rarest} of the records, which is above the prior, so no "
+            f"value would be protected; ask for a prior of at least {rarest}."
+        )
     width = sum(hidden) // max(hidden)
     groups = list(_groups(hidden, width))
     _pour(others, groups)
     return Balanced(width, tuple(map(tuple, groups)))
-
-
-def _nothing_protected(counts: Sequence[int]) -> str:
-    rarest = Fraction(min(filter(None, counts)), sum(counts))
-    return (
-        f"the rarest value of the sensitive column holds {rarest} of the records, which is above the prior, so no "
-        f"value would be protected; ask for a prior of at least {rarest}."
-    )
 
 
 def _groups(counts: Sequence[int], width: int) -> Iterator[list[int]]:
@@ -107,15 +103,11 @@ def _pour(counts: Sequence[int], groups: list[list[int]]) -> None:
     amounts[-1] += sum(counts) - sum(amounts)
     left = [(place, counts[place]) for place in sorted(range(len(counts)), key=lambda place: (counts[place], -place))]
     for group, amount in zip(groups, amounts, strict=True):
-        _fill(group, amount, left)
-
-
-def _fill(group: list[int], amount: int, left: list[tuple[int, int]]) -> None:
-    """Move `amount` records from the end of `left` into the group."""
-    while amount:
-        place, count = left.pop()
-        moved = min(amount, count)
-        group[place] += moved
-        amount -= moved
-        if moved < count:
-            left.append((place, count - moved))
+        lacking = amount
+        while lacking:
+            place, count = left.pop()
+            moved = min(lacking, count)
+            group[place] += moved
+            lacking -= moved
+            if moved < count:
+                left.append((place, count - moved))

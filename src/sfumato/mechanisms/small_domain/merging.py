@@ -69,7 +69,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell(Shape):
+class CountedCell(Shape):
     """A sub-table: groups that are perturbed together, inside the values that occur in them."""
 
     counts: Group
@@ -80,11 +80,11 @@ class Cell(Shape):
         return tuple(place for place, count in enumerate(self.counts) if count)
 
 
-def cell(groups: Sequence[Group], protected: Sequence[int]) -> Cell:
+def cell(groups: Sequence[Group], protected: Sequence[int]) -> CountedCell:
     """The union of groups."""
     counts = tuple(map(sum, zip(*groups, strict=True)))
     peak = max((counts[place] for place in protected), default=0)
-    return Cell(sum(counts), sum(map(bool, counts)), peak, counts)
+    return CountedCell(sum(counts), sum(map(bool, counts)), peak, counts)
 
 
 def error_bound(cells: Sequence[Shape], posterior: Fraction) -> float:
@@ -141,15 +141,7 @@ def _price(
     cost: Callable[[Shape, Fraction], float],
 ) -> Callable[[Shape], float]:
     """The cost of a cell, infinite if it is not allowed; refuses a table that is not even allowed as one cell."""
-    _check(cell(groups, protected), posterior)
-
-    def price(shape: Shape) -> float:
-        return cost(shape, posterior) if shape.total >= minimum and shape.is_feasible(posterior) else math.inf
-
-    return price
-
-
-def _check(whole: Shape, posterior: Fraction) -> None:
+    whole = cell(groups, protected)
     if not whole.peak:
         raise InfeasibleError("no value of the sensitive column is protected; ask for a prior that covers rare values.")
     if whole.domain_size == 1:
@@ -162,6 +154,11 @@ def _check(whole: Shape, posterior: Fraction) -> None:
             f"so nobody may learn anything; allow a posterior above {whole.prior}, or ask for a prior below it."
         )
 
+    def price(shape: Shape) -> float:
+        return cost(shape, posterior) if shape.total >= minimum and shape.is_feasible(posterior) else math.inf
+
+    return price
+
 
 def _merged(
     groups: Sequence[Group], order: Sequence[int], protected: Sequence[int], price: Callable[[Shape], float]
@@ -171,7 +168,8 @@ def _merged(
     best[i] is, for the first i groups, the least cost, and where the last cell starts. If no cost is finite, the whole
     table is one cell.
     """
-    records = [_records(groups[number]) for number in order]
+    # The places that occur, each with its count: most groups hold few of them.
+    records = [[(place, count) for place, count in enumerate(groups[number]) if count] for number in order]
     hidden = frozenset(protected)
     best = [(0.0, 0)] + [(math.inf, 0)] * len(order)
     for start in range(len(order)):
@@ -179,12 +177,13 @@ def _merged(
         if cost < math.inf:
             for end, shape in enumerate(_unions(records[start:], hidden), start + 1):
                 best[end] = min(best[end], (cost + price(shape), start))
-    return _runs(order, [start for _, start in best])
-
-
-def _records(group: Group) -> list[tuple[int, int]]:
-    """The places that occur, each with its count: most groups hold few of them."""
-    return [(place, count) for place, count in enumerate(group) if count]
+    runs: list[Part] = []
+    end = len(order)
+    while end:
+        _, start = best[end]
+        runs.append(tuple(order[start:end]))
+        end = start
+    return tuple(reversed(runs))
 
 
 def _unions(groups: Sequence[list[tuple[int, int]]], protected: frozenset[int]) -> Iterator[Shape]:
@@ -198,13 +197,3 @@ def _unions(groups: Sequence[list[tuple[int, int]]], protected: frozenset[int]) 
             if place in protected:
                 peak = max(peak, counts[place])
         yield Shape(total, len(counts), peak)
-
-
-def _runs(order: Sequence[int], starts: Sequence[int]) -> tuple[Part, ...]:
-    """Cut `order`, given where the last cell starts for every end."""
-    runs: list[Part] = []
-    end = len(order)
-    while end:
-        runs.append(tuple(order[starts[end] : end]))
-        end = starts[end]
-    return tuple(reversed(runs))

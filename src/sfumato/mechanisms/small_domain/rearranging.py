@@ -14,31 +14,21 @@ from sfumato.mechanisms.small_domain.balancing import Group
 
 def rearranged(groups: Sequence[Group]) -> tuple[int, ...]:
     """The numbers of the groups, in an order in which neighbours tend to share values."""
-    neighbours = _neighbours(groups)
-    order: list[int] = []
-    seen: set[int] = set()
-    for start in sorted(range(len(groups)), key=lambda number: (len(neighbours[number]), -number)):
-        if start not in seen:
-            order += _walk(start, neighbours, seen)
-    return tuple(reversed(order))
-
-
-def _neighbours(groups: Sequence[Group]) -> list[list[int]]:
-    """For each group the groups that share a value with it, those with few neighbours first."""
     places = [frozenset(place for place, count in enumerate(group) if count) for group in groups]
     shared = [
         [number for number, others in enumerate(places) if number != own and not others.isdisjoint(places[own])]
         for own in range(len(groups))
     ]
-    return [sorted(numbers, key=lambda number: (len(shared[number]), number)) for numbers in shared]
-
-
-def _walk(start: int, neighbours: Sequence[Sequence[int]], seen: set[int]) -> list[int]:
-    """Everything that can be reached from a group, breadth first; adds it to `seen`."""
-    walk = [start]
-    seen.add(start)
-    for number in walk:  # grows while it is walked
-        found = [neighbour for neighbour in neighbours[number] if neighbour not in seen]
-        seen.update(found)
-        walk += found
-    return walk
+    # Those with few neighbours of their own come first.
+    neighbours = [sorted(numbers, key=lambda number: (len(shared[number]), number)) for numbers in shared]
+    order: list[int] = []
+    seen: set[int] = set()
+    for start in sorted(range(len(groups)), key=lambda number: (len(shared[number]), -number)):
+        walk = [] if start in seen else [start]
+        seen.update(walk)
+        for number in walk:  # breadth first: it grows while it is walked
+            found = [neighbour for neighbour in neighbours[number] if neighbour not in seen]
+            seen.update(found)
+            walk += found
+        order += walk
+    return tuple(reversed(order))
