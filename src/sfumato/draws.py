@@ -196,16 +196,19 @@ class FeistelPermutation:
         """Split the range into a nearly square grid."""
         left_size = math.isqrt(size - 1) + 1
         sizes = (left_size, -(-size // left_size))
-        half = _half_type(left_size)
-        rounds = tuple(
-            (_hashed(subkey, number, sizes[1 - number % 2]) % np.uint64(sizes[number % 2])).astype(half)
-            for number in range(FEISTEL_ROUNDS)
-        )
-        return cls(size, *sizes, rounds)
+        rounds = []
+        for number in range(FEISTEL_ROUNDS):  # one word for each value of the other half
+            own, other = sizes[number % 2], sizes[1 - number % 2]
+            blocks = np.empty((other, WORDS_PER_BLOCK), dtype="<u8")
+            blocks[:, 0] = number
+            blocks[:, 1] = np.arange(other)
+            rounds.append((_encrypted(subkey, blocks)[:, 0] % np.uint64(own)).astype(_half_type(left_size)))
+        return cls(size, *sizes, tuple(rounds))
 
     def __call__(self, ranks: Numbers, /) -> Numbers:
         """The slot of each rank."""
-        return self._walked(ranks, self._forward)
+        sizes = self.left_size, self.right_size
+        return self._walked(ranks, lambda halves: _rounds(halves, self.rounds, sizes))
 
     def inverse(self, slots: Numbers, /) -> Numbers:
         """The rank of each slot."""
@@ -228,9 +231,6 @@ class FeistelPermutation:
         left, right = rounds((whole.astype(half), (numbers - whole * self.right_size).astype(half)))
         joined: Numbers = left.astype(numbers.dtype) * self.right_size + right
         return joined
-
-    def _forward(self, halves: Halves) -> Halves:
-        return _rounds(halves, self.rounds, (self.left_size, self.right_size))
 
     def _backward(self, halves: Halves) -> Halves:
         left, right = halves
@@ -313,14 +313,6 @@ def _wrapped(numbers: Numbers, size: Any) -> Numbers:
     """Numbers below twice the size, modulo the size: what is below it already turns huge by the subtraction."""
     wrapped: Numbers = np.minimum(numbers, numbers - size)
     return wrapped
-
-
-def _hashed(subkey: bytes, number: int, size: int) -> Words:
-    """The hashes of a round: one word for each value of the other half."""
-    blocks = np.empty((size, WORDS_PER_BLOCK), dtype="<u8")
-    blocks[:, 0] = number
-    blocks[:, 1] = np.arange(size)
-    return _encrypted(subkey, blocks)[:, 0]
 
 
 def _encrypted(subkey: bytes, blocks: npt.NDArray[Any]) -> Words:

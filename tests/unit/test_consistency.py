@@ -19,7 +19,7 @@ from sfumato.estimate.consistent import interior
 from sfumato.estimate.consistent.calibration import calibrated
 from sfumato.estimate.consistent.projection import consistent
 from sfumato.estimate.consistent.sums import Family, Sums
-from sfumato.estimate.consistent.tables import CALIBRATED, CONSISTENT, Cells
+from sfumato.estimate.consistent.tables import CALIBRATED, CONSISTENT, AnswerCells
 from sfumato.estimate.consistent.totals import KnownTotals, read_totals
 from sfumato.estimate.estimate import Estimate
 from sfumato.shown.tally import Counts, Floats, Moments
@@ -411,11 +411,11 @@ def estimate(value: float, variance: float = 4.0) -> Estimate:
     return Estimate.of(Moments(value, variance, 0.0, 1000), "made up", "none")
 
 
-def cells(*numbers: Estimate) -> Cells:
+def cells(*numbers: Estimate) -> AnswerCells:
     """Women and men with and without flu; the question leaves out all other diagnoses."""
     keys = [("F", "flu"), ("F", None), None, ("M", "flu"), ("M", None), None]
     groups = [("F",)] * 3 + [("M",)] * 3
-    return Cells(("sex", "diagnosis"), keys, numbers, ("sex",), groups, {("F",): 50, ("M",): 40})
+    return AnswerCells(("sex", "diagnosis"), keys, numbers, ("sex",), groups, {("F",): 50, ("M",): 40})
 
 
 PLAIN = tuple(map(estimate, [20.0, -6.0, 39.0, 10.0, 10.0, 20.0]))

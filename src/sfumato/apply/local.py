@@ -287,14 +287,12 @@ class _Scatter:
         if not self.spilled:
             return []
         with pa.memory_map(str(self.folder / str(number))) as file:
-            batches = []
+            found: list[Rows] = []
             while file.tell() < file.size():
-                batches.extend(pa.ipc.open_stream(file))  # to its end mark, where the next spill begins
-            return [self._rows(batch) for batch in batches]
-
-    def _rows(self, batch: pa.RecordBatch) -> Rows:
-        columns = zip(batch.schema.names, batch.columns, strict=True)
-        return {name: column.to_numpy() if name in self.coded else column for name, column in columns}
+                for batch in pa.ipc.open_stream(file):  # to its end mark, where the next spill begins
+                    columns = zip(batch.schema.names, batch.columns, strict=True)
+                    found.append({name: each.to_numpy() if name in self.coded else each for name, each in columns})
+            return found
 
 
 def _sliced(rows: Rows, start: int, stop: int) -> Rows:
@@ -324,14 +322,10 @@ def _regrouped(pieces: Iterable[Rows], size: int) -> Iterator[Rows]:
     count = 0
     for piece in pieces:
         waiting.append(piece)
-        count += _length(piece)
+        count += len(next(iter(piece.values())))
         while count >= size:
             whole = _joined(waiting)
             yield _sliced(whole, 0, size)
             waiting, count = [_sliced(whole, size, count)], count - size
     if count:
         yield _joined(waiting)
-
-
-def _length(rows: Rows) -> int:
-    return len(next(iter(rows.values())))

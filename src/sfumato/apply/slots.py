@@ -34,15 +34,12 @@ class Slots:
             raise SourceError("the table changed while it was read: a value is more frequent than before.")
         by_value = np.repeat(np.arange(len(held), dtype=codes.dtype), held)
         ranks = np.arange(len(codes)) + (ranks_before - np.cumsum(held) + held).take(by_value)
-        slots = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
-        slots[np.argsort(codes, kind="stable")] = self._permuted(by_value, ranks)
-        return slots
-
-    def _permuted(self, codes: Codes, ranks: Counts) -> Numbers:
-        """The slots of ranks, by value; values of few records have a table, those of many are computed."""
-        is_computed = self._is_computed.take(codes)
-        slots = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
-        slots[is_computed] = self._networks(self._network.take(codes[is_computed]), ranks[is_computed])
-        listed = ~is_computed
-        slots[listed] = self._tables.take(self._first.take(codes[listed]) + ranks[listed])
+        # Values of few records have a table, those of many are computed.
+        is_computed = self._is_computed.take(by_value)
+        is_listed = ~is_computed
+        permuted = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
+        permuted[is_computed] = self._networks(self._network.take(by_value[is_computed]), ranks[is_computed])
+        permuted[is_listed] = self._tables.take(self._first.take(by_value[is_listed]) + ranks[is_listed])
+        slots = np.empty_like(permuted)
+        slots[np.argsort(codes, kind="stable")] = permuted
         return slots

@@ -165,7 +165,12 @@ def open_source(table: Any, spool: Path, *, text: Sequence[str] = (), encoding: 
     A stream that can be read only once is written to `spool`, a private file, for the second pass.
     """
     if isinstance(table, str | Path):
-        return _open_path(str(table), text, encoding)
+        files = _files(str(table))
+        if files[0].suffix.lower() in (".csv", ".tsv", ".txt"):
+            return CsvSource.open(files, text=text, encoding=encoding)
+        if files[0].suffix.lower() in (".parquet", ".pq"):
+            return ParquetSource.open(files)
+        raise SourceError(f"{files[0].name!r} is neither Parquet (.parquet) nor CSV (.csv); convert it to one of them.")
     if isinstance(table, pa.Table):
         return MemorySource(table)
     # Before the stream protocol, which pandas speaks too: its index is no column of the table.
@@ -186,16 +191,12 @@ def _from_pandas(frame: Any) -> pa.Table:
     try:
         return pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False).replace_schema_metadata(None)
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        # Arrow names the column in its last argument; the offending value in the first must not be repeated.
+        named = [str(part) for part in error.args if "column" in str(part)]
+        said = named[0].splitlines()[0] if named else type(error).__name__
         raise SourceError(
-            f"the pandas frame holds a column of mixed or oversized values ({_first_line(error)}); convert it to text "
-            "first."
+            f"the pandas frame holds a column of mixed or oversized values ({said}); convert it to text first."
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    # Arrow names the column in its last argument; the offending value in the first must not be repeated.
-    named = [str(part) for part in error.args if "column" in str(part)]
-    return named[0].splitlines()[0] if named else type(error).__name__
 
 
 def _spooled(stream: Any, spool: Path) -> Source:
@@ -210,18 +211,9 @@ def _spooled(stream: Any, spool: Path) -> Source:
     return MemorySource(pa.ipc.open_stream(pa.memory_map(str(spool))).read_all())
 
 
-def _open_path(path: str, text: Sequence[str], encoding: str) -> Source:
+def _files(path: str) -> list[Path]:
     if not path:
         raise SourceError("the name of the table is empty; name a file, a quoted glob or a directory.")
-    files = _files(path)
-    if files[0].suffix.lower() in (".csv", ".tsv", ".txt"):
-        return CsvSource.open(files, text=text, encoding=encoding)
-    if files[0].suffix.lower() in (".parquet", ".pq"):
-        return ParquetSource.open(files)
-    raise SourceError(f"{files[0].name!r} is neither Parquet (.parquet) nor CSV (.csv); convert it to one of them.")
-
-
-def _files(path: str) -> list[Path]:
     given = Path(path)
     if given.is_file():
         return [given]

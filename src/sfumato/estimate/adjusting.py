@@ -11,7 +11,7 @@ from typing import Any
 from sfumato.errors import QueryError
 from sfumato.estimate.attaching import attached
 from sfumato.estimate.connection import Session
-from sfumato.estimate.consistent.tables import CALIBRATED, CONSISTENT, Adjustment, Cells
+from sfumato.estimate.consistent.tables import CALIBRATED, CONSISTENT, Adjustment, AnswerCells
 from sfumato.estimate.consistent.totals import TOTAL, KnownTotals, read_totals
 from sfumato.estimate.count.scan import Key, key_of
 from sfumato.estimate.estimate import Estimate
@@ -74,7 +74,7 @@ class Adjusting:
         """The adjusted count of each part."""
         known, free = zip(*(part.split() for part in parts), strict=True) if parts else ((), ())
         split = [*free, *(part for part in known if part.estimate.value)]
-        cells = Cells(
+        cells = AnswerCells(
             tuple(output.name for output in question.outputs if output.formula is None),
             [part.key for part in split],
             [part.estimate for part in split],

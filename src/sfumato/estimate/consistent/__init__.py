@@ -9,15 +9,15 @@ explains totals that cannot hold together, `totals` reads those of the analyst, 
 from sfumato.estimate.consistent.calibration import Calibration, calibrated
 from sfumato.estimate.consistent.projection import consistent
 from sfumato.estimate.consistent.sums import Family
-from sfumato.estimate.consistent.tables import CALIBRATED, CONSISTENT, Adjustment, Cells
+from sfumato.estimate.consistent.tables import CALIBRATED, CONSISTENT, Adjustment, AnswerCells
 from sfumato.estimate.consistent.totals import KnownTotals, read_totals
 
 __all__ = [
     "CALIBRATED",
     "CONSISTENT",
     "Adjustment",
+    "AnswerCells",
     "Calibration",
-    "Cells",
     "Family",
     "KnownTotals",
     "calibrated",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -43,7 +43,20 @@ def check_left(sums: Sums, left: Floats, has_free: Mask) -> None:
 def check_sums(sums: Sums, *, has_signs: bool) -> None:
     """Refuse two families that say different things about the same cells, which is the conflict most often met."""
     for one, other in combinations(sums.families, 2):
-        _check_pair(one, other, has_signs)
+        parts = _Parts.of(one, other)
+        first, second = parts.added(one, parts.of_one), parts.added(other, parts.of_other)
+        one_only, other_only = parts.outside(one, other, parts.of_one), parts.outside(other, one, parts.of_other)
+        is_wrong = ~one_only & ~other_only
+        if not has_signs:  # a part cannot be more than the whole where nothing is negative
+            is_wrong |= (~one_only & (first > second)) | (~other_only & (second > first))
+        is_wrong &= parts.is_shared & ~is_near(first, second, CONFLICT)
+        if is_wrong.any():
+            part = int(np.flatnonzero(is_wrong)[0])
+            sides = [_told(one, parts.of_one == part, first[part]), _told(other, parts.of_other == part, second[part])]
+            if one_only[part]:
+                sides.reverse()
+            cells = "the same cells" if one_only[part] == other_only[part] else "these cells and more"
+            raise QueryError(f"{sides[0]}, but {sides[1]}, for {cells}; {REMEDY}")
 
 
 @dataclass(frozen=True)
@@ -84,23 +97,6 @@ class _Parts:
         return found
 
 
-def _check_pair(one: Family, other: Family, has_signs: bool) -> None:
-    parts = _Parts.of(one, other)
-    first, second = parts.added(one, parts.of_one), parts.added(other, parts.of_other)
-    one_only, other_only = parts.outside(one, other, parts.of_one), parts.outside(other, one, parts.of_other)
-    is_wrong = ~one_only & ~other_only
-    if not has_signs:  # a part cannot be more than the whole where nothing is negative
-        is_wrong |= (~one_only & (first > second)) | (~other_only & (second > first))
-    is_wrong &= parts.is_shared & ~is_near(first, second, CONFLICT)
-    if is_wrong.any():
-        part = int(np.flatnonzero(is_wrong)[0])
-        sides = [_told(one, parts.of_one == part, first[part]), _told(other, parts.of_other == part, second[part])]
-        if one_only[part]:
-            sides.reverse()
-        cells = "the same cells" if one_only[part] == other_only[part] else "these cells and more"
-        raise QueryError(f"{sides[0]}, but {sides[1]}, for {cells}; {REMEDY}")
-
-
 def _told(family: Family, chosen: Mask, total: float) -> str:
     """What some totals of a family add up to."""
     numbers = np.flatnonzero(chosen).tolist()
@@ -122,17 +118,11 @@ def check_feasible(rest: Sums, sums: Sums) -> None:
     if not len(involved):
         return
     if len(involved) <= MOST_TRIED:
-        involved = _smallest(involved, lambda numbers: bool(len(_conflict(rest, numbers))))
+        for number in involved.tolist():  # leave out what is not needed for the conflict, one after the other
+            fewer = involved[involved != number]
+            if len(_conflict(rest, fewer)):
+                involved = fewer
     raise _together(sums, involved.tolist(), " without negative numbers")
-
-
-def _smallest(involved: Counts, is_conflict: Callable[[Counts], bool]) -> Counts:
-    """Leave out what is not needed for the conflict, one after the other."""
-    for number in involved.tolist():
-        fewer = involved[involved != number]
-        if is_conflict(fewer):
-            involved = fewer
-    return involved
 
 
 def _conflict(rest: Sums, numbers: Counts) -> Counts:

@@ -70,7 +70,10 @@ def nearest(values: Floats, variances: Floats, sums: Sums) -> Floats:
     at = _Point(np.maximum(values, errors), np.zeros(len(sums.totals)), 1 / errors)
     for _ in range(MOST_STEPS):
         if program.is_solved(at):
-            return _without_rest(at, variances, sums)
+            # Cells that the pull holds down become zero, and the others add up exactly.
+            is_above = at.cells > at.pulls * variances
+            table, _ = added_up(np.where(is_above, at.cells, 0.0), is_above, sums)
+            return np.maximum(0.0, table)
         at = _stepped(program, at)
     raise InternalError("no consistent table was found though there is one.")
 
@@ -100,10 +103,3 @@ def _reach(at: _Point, by: _Point) -> float:
         falls = change < 0
         ends.append(float((-have[falls] / change[falls]).min(initial=1.0)))
     return min(ends)
-
-
-def _without_rest(at: _Point, variances: Floats, sums: Sums) -> Floats:
-    """Cells that the pull holds down become zero, and the others add up exactly."""
-    is_above = at.cells > at.pulls * variances
-    table, _ = added_up(np.where(is_above, at.cells, 0.0), is_above, sums)
-    return np.maximum(0.0, table)

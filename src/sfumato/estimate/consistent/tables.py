@@ -48,7 +48,7 @@ CALIBRATED = Adjustment(
 
 
 @dataclass(frozen=True)
-class Cells:
+class AnswerCells:
     """The counts of an answer, before rows are chosen among."""
 
     columns: tuple[str, ...]
@@ -67,32 +67,32 @@ class Cells:
         families = [self._records(), *(each.family(self.columns, self.keys) for each in totals)]
         values = np.array([each.value for each in self.estimates], dtype=np.float64)
         found = adjustment.find(values, self._variances(), families)
-        self._check(families[1:])  # after conflicts, which are explained better
-        return found
-
-    def _check(self, known: Sequence[Family]) -> None:
-        """Refuse totals that no table of so many records has."""
+        # Totals that no table of so many records has are refused after conflicts, which are explained better.
         most = sum(map(float, self.records.values()))
-        for family in known:
+        for family in families[1:]:
             for number in np.flatnonzero((family.totals < 0) | (family.totals > most)).tolist():
                 raise QueryError(
                     f"{family.name(number)} is said to be {family.totals[number]:g}, and the answer is about {most:g} "
                     "records; correct it."
                 )
+        return found
 
     def _records(self) -> Family:
-        numbers = {group: number for number, group in enumerate(self.records)}
+        """Every public group adds up to its records."""
         groups = list(self.records)
+        numbers = {group: number for number, group in enumerate(groups)}
+
+        def name(number: int) -> str:
+            pairs = zip(self.public_columns, groups[number], strict=True)
+            said = ", ".join(f"{column} = {display(value)!r}" for column, value in pairs)
+            return f"the number of records with {said}" if said else "the number of records"
+
         return Family(
             np.array([numbers[group] for group in self.groups], dtype=np.int64),
             np.array([float(each) for each in self.records.values()], dtype=np.float64),
             "the numbers of records",
-            lambda number: self._name(groups[number]),
+            name,
         )
-
-    def _name(self, group: Key) -> str:
-        said = ", ".join(f"{name} = {display(value)!r}" for name, value in zip(self.public_columns, group, strict=True))
-        return f"the number of records with {said}" if said else "the number of records"
 
     def _variances(self) -> Floats:
         """The variance of each cell: 0 only where it is exact."""

@@ -41,36 +41,30 @@ class KnownTotals:
             )
         numbers = {line: number for number, line in enumerate(self.lines)}
         places = [list(columns).index(name) for name in self.columns]
-        texts = [_texts(keys, place, {line[at] for line in self.lines}) for at, place in enumerate(places)]
+        texts = []
+        for at, place in enumerate(places):  # how each value of a column is written in the totals
+            given = {line[at] for line in self.lines}
+            values = {key[place] for key in keys if key is not None}
+            texts.append(
+                {value: next((text for text in _spellings(value) if text in given), display(value)) for value in values}
+            )
         labels = np.full(len(keys), -1, dtype=np.int64)
         for cell, key in enumerate(keys):
             if key is not None:
                 written = tuple(text[key[place]] for text, place in zip(texts, places, strict=True))
                 labels[cell] = numbers.get(written, -1)
         totals: Floats = np.array(list(self.lines.values()), dtype=np.float64)
-        self._check_found(labels, totals)
-        return Family(labels, totals, self._words(), lambda number: self._name(list(self.lines)[number]))
-
-    def _check_found(self, labels: Sequence[int] | np.ndarray[tuple[int], np.dtype[np.int64]], totals: Floats) -> None:
         has_cells = np.isin(np.arange(len(totals)), labels)
         for number in np.flatnonzero(~has_cells & (totals != 0)).tolist():
             raise QueryError(
-                f"{self._name(list(self.lines)[number])} has no row in the answer; check how its values are spelt, or "
-                "leave it out."
+                f"{self._name(number)} has no row in the answer; check how its values are spelt, or leave it out."
             )
+        return Family(labels, totals, f"the totals in {self.source}", self._name)
 
-    def _words(self) -> str:
-        return f"the totals in {self.source}"
-
-    def _name(self, line: tuple[str, ...]) -> str:
-        said = ", ".join(f"{name} = {text!r}" for name, text in zip(self.columns, line, strict=True))
+    def _name(self, number: int) -> str:
+        pairs = zip(self.columns, list(self.lines)[number], strict=True)
+        said = ", ".join(f"{name} = {text!r}" for name, text in pairs)
         return f"the total of {said}" if said else "the total of all rows"
-
-
-def _texts(keys: Sequence[Key | None], place: int, given: set[str]) -> dict[Value, str]:
-    """How each value of a column is written in the totals."""
-    values = {key[place] for key in keys if key is not None}
-    return {value: next((text for text in _spellings(value) if text in given), display(value)) for value in values}
 
 
 def _spellings(value: Value) -> list[str]:
