@@ -212,7 +212,15 @@ class FeistelPermutation:
 
     def inverse(self, slots: Numbers, /) -> Numbers:
         """The rank of each slot."""
-        return self._walked(slots, self._backward)
+
+        def undone(halves: Halves) -> Halves:
+            left, right = halves
+            for number in reversed(range(0, len(self.rounds), 2)):
+                right = _wrapped(right + (self.right_size - self.rounds[number + 1].take(left)), self.right_size)
+                left = _wrapped(left + (self.left_size - self.rounds[number].take(right)), self.left_size)
+            return left, right
+
+        return self._walked(slots, undone)
 
     def _walked(self, numbers: Numbers, rounds: Callable[[Halves], Halves]) -> Numbers:
         """Walk on until within the range."""
@@ -231,13 +239,6 @@ class FeistelPermutation:
         left, right = rounds((whole.astype(half), (numbers - whole * self.right_size).astype(half)))
         joined: Numbers = left.astype(numbers.dtype) * self.right_size + right
         return joined
-
-    def _backward(self, halves: Halves) -> Halves:
-        left, right = halves
-        for number in reversed(range(0, len(self.rounds), 2)):
-            right = _wrapped(right + (self.right_size - self.rounds[number + 1].take(left)), self.right_size)
-            left = _wrapped(left + (self.left_size - self.rounds[number].take(right)), self.left_size)
-        return left, right
 
 
 @dataclass(frozen=True, slots=True)

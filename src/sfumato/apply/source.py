@@ -117,6 +117,36 @@ class MemorySource:
 
     table: pa.Table
 
+    @classmethod
+    def of_pandas(cls, frame: Any) -> MemorySource:
+        """Copy a pandas frame; its index is no column."""
+        names = [str(name) for name in frame.columns]
+        if repeated := next((name for name in names if names.count(name) > 1), None):
+            raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
+        try:
+            table = pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            # Arrow names the column in its last argument; the offending value in the first must not be repeated.
+            named = [str(part) for part in error.args if "column" in str(part)]
+            said = named[0].splitlines()[0] if named else type(error).__name__
+            raise SourceError(
+                f"the pandas frame holds a column of mixed or oversized values ({said}); convert it to text first."
+            ) from error
+        return cls(table.replace_schema_metadata(None))
+
+    @classmethod
+    def spooled(cls, stream: Any, spool: Path) -> MemorySource:
+        """Write a stream that can be read only once to a private file, and map that."""
+        try:
+            reader = pa.RecordBatchReader.from_stream(stream)
+            spool.touch(mode=0o600)
+            with pa.OSFile(str(spool), "wb") as file, pa.ipc.new_stream(file, reader.schema) as writer:
+                for batch in reader:
+                    writer.write_batch(batch)
+        except pa.ArrowException as error:
+            raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from error
+        return cls(pa.ipc.open_stream(pa.memory_map(str(spool))).read_all())
+
     @property
     def schema(self) -> pa.Schema:
         """The columns, with plain types."""
@@ -175,40 +205,13 @@ def open_source(table: Any, spool: Path, *, text: Sequence[str] = (), encoding: 
         return MemorySource(table)
     # Before the stream protocol, which pandas speaks too: its index is no column of the table.
     if type(table).__module__.split(".")[0] == "pandas":
-        return MemorySource(_from_pandas(table))
+        return MemorySource.of_pandas(table)
     if hasattr(table, "__arrow_c_stream__"):
-        return _spooled(table, spool)
+        return MemorySource.spooled(table, spool)
     raise SourceError(
         f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas frame, or an object with an "
         "Arrow stream (pyarrow, polars, DuckDB)."
     )
-
-
-def _from_pandas(frame: Any) -> pa.Table:
-    names = [str(name) for name in frame.columns]
-    if repeated := next((name for name in names if names.count(name) > 1), None):
-        raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
-    try:
-        return pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False).replace_schema_metadata(None)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        # Arrow names the column in its last argument; the offending value in the first must not be repeated.
-        named = [str(part) for part in error.args if "column" in str(part)]
-        said = named[0].splitlines()[0] if named else type(error).__name__
-        raise SourceError(
-            f"the pandas frame holds a column of mixed or oversized values ({said}); convert it to text first."
-        ) from error
-
-
-def _spooled(stream: Any, spool: Path) -> Source:
-    try:
-        reader = pa.RecordBatchReader.from_stream(stream)
-        spool.touch(mode=0o600)
-        with pa.OSFile(str(spool), "wb") as file, pa.ipc.new_stream(file, reader.schema) as writer:
-            for batch in reader:
-                writer.write_batch(batch)
-    except pa.ArrowException as error:
-        raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from error
-    return MemorySource(pa.ipc.open_stream(pa.memory_map(str(spool))).read_all())
 
 
 def _files(path: str) -> list[Path]:

@@ -25,7 +25,9 @@ REFINEMENTS = 4
 
 
 @dataclass(frozen=True)
-class _Point:
+class _State:
+    """Where one is, or the way from there to another place."""
+
     cells: Floats
     multipliers: Floats
     pulls: Floats
@@ -34,12 +36,20 @@ class _Point:
     def gap(self) -> float:
         return float(np.mean(self.cells * self.pulls))
 
-    def moved(self, by: _Point, reach: float) -> _Point:
-        return _Point(
+    def moved(self, by: _State, reach: float) -> _State:
+        return _State(
             self.cells + reach * by.cells,
             self.multipliers + reach * by.multipliers,
             self.pulls + reach * by.pulls,
         )
+
+    def reach(self, by: _State) -> float:
+        """How far one can go until a cell or a pull is zero, at most 1."""
+        ends = [1.0]
+        for have, change in ((self.cells, by.cells), (self.pulls, by.pulls)):
+            falls = change < 0
+            ends.append(float((-have[falls] / change[falls]).min(initial=1.0)))
+        return min(ends)
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,7 @@ class _Program:
     variances: Floats
     sums: Sums
 
-    def direction(self, at: _Point, product: Floats) -> _Point:
+    def direction(self, at: _State, product: Floats) -> _State:
         """Where to go so that the sums hold and each cell times its pull is a given product."""
         stiffness = 1 / self.variances + at.pulls / at.cells
         slope = (at.cells - self.values) / self.variances - self.sums.spread(at.multipliers) - at.pulls
@@ -56,50 +66,40 @@ class _Program:
         lack = self.sums.totals - self.sums.added(at.cells) - self.sums.added(towards / stiffness)
         multipliers, _ = solved(self.sums, 1 / stiffness, lack, REFINEMENTS)
         cells = (self.sums.spread(multipliers) + towards) / stiffness
-        return _Point(cells, multipliers, (product - at.pulls * cells) / at.cells - at.pulls)
+        return _State(cells, multipliers, (product - at.pulls * cells) / at.cells - at.pulls)
 
-    def is_solved(self, at: _Point) -> bool:
+    def is_solved(self, at: _State) -> bool:
         adds_up = is_near(self.sums.totals, self.sums.added(at.cells), np.sqrt(TOLERANCE)).all()
         return bool(adds_up) and float((at.cells * at.pulls).max()) <= CLOSE
+
+    def stepped(self, at: _State) -> _State:
+        """Look how far one gets towards the edge, aim at the middle accordingly, and go."""
+        first = self.direction(at, np.zeros(len(at.cells)))
+        reach = at.reach(first)
+        aim = at.gap * (at.moved(first, reach).gap / at.gap) ** 3
+        second = self.direction(at, aim - first.cells * first.pulls)
+        found = at.moved(second, STAY_INSIDE * at.reach(second))
+        if found.gap < at.gap:
+            return found
+        # The correction led astray, and could do so for ever: go towards the middle, as far as that closes the gap. A
+        # short way does, because cells and pulls that add up change in the same direction.
+        careful = self.direction(at, np.full(len(at.cells), at.gap / 3))
+        reach = STAY_INSIDE * at.reach(careful)
+        while reach > LEAST_REACH and at.moved(careful, reach).gap >= at.gap:
+            reach /= 2
+        return at.moved(careful, reach)
 
 
 def nearest(values: Floats, variances: Floats, sums: Sums) -> Floats:
     """The table without negative numbers, with sums that some such table has, that is nearest to the estimates."""
     program = _Program(values, variances, sums)
     errors = np.sqrt(variances)
-    at = _Point(np.maximum(values, errors), np.zeros(len(sums.totals)), 1 / errors)
+    at = _State(np.maximum(values, errors), np.zeros(len(sums.totals)), 1 / errors)
     for _ in range(MOST_STEPS):
         if program.is_solved(at):
             # Cells that the pull holds down become zero, and the others add up exactly.
             is_above = at.cells > at.pulls * variances
             table, _ = added_up(np.where(is_above, at.cells, 0.0), is_above, sums)
             return np.maximum(0.0, table)
-        at = _stepped(program, at)
+        at = program.stepped(at)
     raise InternalError("no consistent table was found though there is one.")
-
-
-def _stepped(program: _Program, at: _Point) -> _Point:
-    """Look how far one gets towards the edge, aim at the middle accordingly, and go."""
-    first = program.direction(at, np.zeros(len(at.cells)))
-    reach = _reach(at, first)
-    aim = at.gap * (at.moved(first, reach).gap / at.gap) ** 3
-    second = program.direction(at, aim - first.cells * first.pulls)
-    found = at.moved(second, STAY_INSIDE * _reach(at, second))
-    if found.gap < at.gap:
-        return found
-    # The correction led astray, and could do so for ever: go towards the middle, as far as that closes the gap. A short
-    # way does, because cells and pulls that add up change in the same direction.
-    careful = program.direction(at, np.full(len(at.cells), at.gap / 3))
-    reach = STAY_INSIDE * _reach(at, careful)
-    while reach > LEAST_REACH and at.moved(careful, reach).gap >= at.gap:
-        reach /= 2
-    return at.moved(careful, reach)
-
-
-def _reach(at: _Point, by: _Point) -> float:
-    """How far one can go until a cell or a pull is zero, at most 1."""
-    ends = [1.0]
-    for have, change in ((at.cells, by.cells), (at.pulls, by.pulls)):
-        falls = change < 0
-        ends.append(float((-have[falls] / change[falls]).min(initial=1.0)))
-    return min(ends)

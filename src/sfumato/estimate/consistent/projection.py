@@ -17,7 +17,7 @@ import numpy as np
 from sfumato.estimate.consistent import conflicts, interior
 from sfumato.estimate.consistent.calibration import moderate, solved
 from sfumato.estimate.consistent.sums import CONFLICT, TOLERANCE, Family, Sums, checked, is_near
-from sfumato.shown.tally import Floats, Mask
+from sfumato.shown.tally import Floats
 
 MOST_STEPS = 40
 MOST_HALVINGS = 30
@@ -33,24 +33,20 @@ def consistent(values: Floats, variances: Floats, families: Sequence[Family]) ->
     sums = checked(values, variances, families)
     conflicts.check_exact(values, variances)
     conflicts.check_sums(sums, has_signs=False)
-    found, is_free, rest = _without_settled(np.where(variances > 0, 0.0, values), variances > 0, sums)
-    found[is_free] = _table(values[is_free], moderate(variances)[is_free], rest, sums)
-    return found
-
-
-def _without_settled(found: Floats, is_free: Mask, sums: Sums) -> tuple[Floats, Mask, Sums]:
-    """Take out the cells that are exact, or zero because they are part of nothing; the others must add up the rest."""
-    scale = np.maximum(1.0, np.abs(sums.totals))
+    # Take out the cells that are exact, or zero because they are part of nothing; the others must add up the rest.
+    found, is_free = np.where(variances > 0, 0.0, values), variances > 0
     while True:
         left = sums.totals - sums.added(found)
-        left[np.abs(left) <= CONFLICT * scale] = 0.0
+        left[np.abs(left) <= CONFLICT * np.maximum(1.0, np.abs(sums.totals))] = 0.0
         conflicts.check_left(sums, left, sums.added(is_free.astype(np.float64)) > 0)
         is_nothing = sums.spread((left == 0).astype(np.float64)) > 0
         if not (is_nothing & is_free).any():
             break
         is_free = is_free & ~is_nothing
-    rest = [family.on(is_free, own) for family, own in zip(sums.families, sums.split(left), strict=True)]
-    return found, is_free, Sums(rest, int(is_free.sum()))
+    families = [family.on(is_free, own) for family, own in zip(sums.families, sums.split(left), strict=True)]
+    rest = Sums(families, int(is_free.sum()))
+    found[is_free] = _table(values[is_free], moderate(variances)[is_free], rest, sums)
+    return found
 
 
 def _table(values: Floats, variances: Floats, rest: Sums, sums: Sums) -> Floats:

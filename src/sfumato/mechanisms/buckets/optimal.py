@@ -22,7 +22,7 @@ from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.corner import Corner, corner_of
 from sfumato.mechanisms.buckets.cuts import Cuts, cut_of
 from sfumato.mechanisms.buckets.problem import Blocked, NoCombination, NothingFits, Problem, pose
-from sfumato.mechanisms.buckets.relaxation import Box, Point, Relaxed, proves_empty, relax
+from sfumato.mechanisms.buckets.relaxation import Box, Relaxed, proves_empty, relax
 from sfumato.mechanisms.buckets.setting import Setting, as_setting, fill
 from sfumato.mechanisms.buckets.steps import first_step
 from sfumato.mechanisms.buckets.walk import slides, walks_of, whole_points
@@ -54,9 +54,12 @@ def optimal(problem: Problem) -> Optimum:
     relaxed = relax(problem)
     if relaxed.point is None:
         raise Blocked(_nothing_fits(problem, relaxed.cuts))
-    whole = _whole_corner(problem, relaxed, relaxed.point)
-    if whole is not None:
-        return whole
+    buckets = np.rint(relaxed.point.buckets).astype(np.int64)
+    is_whole = (np.abs(relaxed.point.buckets - buckets) <= WHOLE).all()
+    if is_whole and int(problem.sizes @ buckets) == problem.total:
+        setting = as_setting(problem, buckets)
+        if relaxed.bound == setting.loss and not fill(problem, buckets).stuck.any():
+            return Optimum(setting, relaxed.bound)
     corner = corner_of(problem, relaxed.cuts, relaxed.point)
     near = None if corner is None else _near(problem, relaxed, corner)
     if near is not None:
@@ -114,16 +117,6 @@ def _nothing_fits(problem: Problem, cuts: Cuts) -> NothingFits | NoCombination:
         return NoCombination(largest, None)
     heaviest = int(np.argmax(prices * cuts.needs))
     return NothingFits(tuple(np.flatnonzero(cuts.sets[heaviest]).tolist()), largest, None)
-
-
-def _whole_corner(problem: Problem, relaxed: Relaxed, point: Point) -> Optimum | None:
-    """The relaxation's own point, if it is whole."""
-    buckets = np.rint(point.buckets).astype(np.int64)
-    if (np.abs(point.buckets - buckets) > WHOLE).any() or int(problem.sizes @ buckets) != problem.total:
-        return None
-    setting = as_setting(problem, buckets)
-    proven = relaxed.bound == setting.loss and not fill(problem, buckets).stuck.any()
-    return Optimum(setting, relaxed.bound) if proven else None
 
 
 def _near(problem: Problem, relaxed: Relaxed, corner: Corner) -> Optimum | None:

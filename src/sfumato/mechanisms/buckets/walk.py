@@ -46,7 +46,13 @@ def walks_of(corner: Corner) -> Walks | None:
     to_go[-1, zero[0]] = 0
     orders = tuple(_order(step) for step in after)
     for move in reversed(range(len(corner.costs))):
-        to_go[move] = _repeated(to_go[move + 1], after[move], corner.costs[move], orders[move])
+        # The cheapest of taking a move 0, 1, ..., order - 1 times first; each round doubles what is covered.
+        least, step, covered = to_go[move + 1], after[move], 1
+        while covered < orders[move]:
+            taken = least[step]
+            least = np.minimum(least, np.where(taken >= NEVER, NEVER, taken + corner.costs[move] * covered))
+            step, covered = step[step], 2 * covered
+        to_go[move] = least
     return Walks(after, to_go, orders, 0)
 
 
@@ -78,16 +84,6 @@ def _order(step: Integers) -> int:
     while place:
         place, count = int(step[place]), count + 1
     return count
-
-
-def _repeated(to_go: Integers, step: Integers, cost: int, order: int) -> Integers:
-    """The cheapest of taking a move 0, 1, ..., order - 1 times first; each round doubles what is covered."""
-    covered = 1
-    while covered < order:
-        taken = to_go[step]
-        to_go = np.minimum(to_go, np.where(taken >= NEVER, NEVER, taken + cost * covered))
-        step, covered = step[step], 2 * covered
-    return to_go
 
 
 class WalkSoFar(NamedTuple):

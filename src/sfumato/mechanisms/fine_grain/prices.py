@@ -111,6 +111,40 @@ class _Standing:
         rise = self.rise(peak, ceiling_is_demand) if raised == peak else 0.0
         return rise, -float(self.ladder.ceiling(peak).slope)
 
+    def cases(self) -> list[tuple[list[int], int | None]]:
+        """Values whose bounds, raised one at a time, may move the level; each list with a peak that it is tried with.
+
+        Where no value is a peak, those at their corner may become one. If the peak is among the raised, each is its
+        own.
+        """
+        ladder, peak = self.ladder, self.optimum.peak
+        between = [value for rung in ladder.rungs[self.low : self.high] for value in rung.members]
+        at_zero = [] if self.zero is None else list(ladder.rungs[self.zero].members)
+        if peak is None:
+            peaks = heapq.nlargest(2, between, key=ladder.weights.__getitem__)
+            cases = [(between, next(iter(between), None)), (at_zero, None)]
+        else:
+            peaks, cases = [peak], [([peak], peak)]
+        for top in peaks:
+            cases += [([value for value in values if value != top], top) for values in (between, at_zero)]
+        return [case for case in cases if case[0]]
+
+    def highest_step(self, raised: int, peak: int | None) -> float:
+        """How far the level may rise until a retention is negative."""
+        ladder = self.ladder
+        steps = [0.0] if self.optimum.level == 1 else []
+        if self.zero is not None:
+            rung = ladder.rungs[self.zero]
+            at_zero = {value for value in (raised, peak) if value is not None and ladder.rung_of[value] == self.zero}
+            if len(rung.members) > len(at_zero):
+                steps.append(0.0)
+            if raised in at_zero - {peak}:
+                steps.append(self.rise(raised) / float(rung.line.slope))
+        if peak is not None and ladder.ceiling(peak).zero == self.optimum.level:
+            rise, slope = self.ceiling(raised, peak)
+            steps.append(-rise / slope)
+        return min(steps, default=math.inf)
+
 
 def _prices(at: _Standing) -> Floats:
     """What raising the bound of each value gains next to this optimum, before the redrawn records are counted."""
@@ -121,27 +155,9 @@ def _prices(at: _Standing) -> Floats:
         prices[members] = shares[members] * at.rise(members[0])
     if at.optimum.peak is not None:
         prices[at.optimum.peak] = 0.0  # it is not on its line
-    for raised, peak in _cases(at):
+    for raised, peak in at.cases():
         prices[raised] = np.maximum(prices[raised], _gain(at, shares, raised, peak))
     return prices
-
-
-def _cases(at: _Standing) -> list[tuple[list[int], int | None]]:
-    """Values whose bounds, raised one at a time, may move the level; each list with a peak that it is tried with.
-
-    Where no value is a peak, those at their corner may become one. If the peak is among the raised, each is its own.
-    """
-    ladder, peak = at.ladder, at.optimum.peak
-    between = [value for rung in ladder.rungs[at.low : at.high] for value in rung.members]
-    at_zero = [] if at.zero is None else list(ladder.rungs[at.zero].members)
-    if peak is None:
-        peaks = heapq.nlargest(2, between, key=ladder.weights.__getitem__)
-        cases = [(between, next(iter(between), None)), (at_zero, None)]
-    else:
-        peaks, cases = [peak], [([peak], peak)]
-    for top in peaks:
-        cases += [([value for value in values if value != top], top) for values in (between, at_zero)]
-    return [case for case in cases if case[0]]
 
 
 def _gain(at: _Standing, shares: Floats, raised: list[int], peak: int | None) -> Floats:
@@ -164,7 +180,7 @@ def _gain(at: _Standing, shares: Floats, raised: list[int], peak: int | None) ->
     if peak is not None:
         top = weight if value == peak else shares[[peak]]
         terms += [(-top, at.lines(peak, ceilings)), (top, [_LEVEL])]
-    return _best(terms, _highest_step(at, value, peak))
+    return _best(terms, at.highest_step(value, peak))
 
 
 def _best(terms: Sequence[_Term], highest: float) -> Floats:
@@ -180,20 +196,3 @@ def _best(terms: Sequence[_Term], highest: float) -> Floats:
     ]
     best: Floats = np.max(gains, axis=0)
     return best
-
-
-def _highest_step(at: _Standing, raised: int, peak: int | None) -> float:
-    """How far the level may rise until a retention is negative."""
-    ladder = at.ladder
-    steps = [0.0] if at.optimum.level == 1 else []
-    if at.zero is not None:
-        rung = ladder.rungs[at.zero]
-        at_zero = {value for value in (raised, peak) if value is not None and ladder.rung_of[value] == at.zero}
-        if len(rung.members) > len(at_zero):
-            steps.append(0.0)
-        if raised in at_zero - {peak}:
-            steps.append(at.rise(raised) / float(rung.line.slope))
-    if peak is not None and ladder.ceiling(peak).zero == at.optimum.level:
-        rise, slope = at.ceiling(raised, peak)
-        steps.append(-rise / slope)
-    return min(steps, default=math.inf)

@@ -182,24 +182,17 @@ def aggregate(shares: Sequence[Share], amplifications: Sequence[Bound], directio
     """
     ladder = Ladder.of(shares, amplifications, direction)
     uniform = ladder.rungs[0].line.corner
-    step = Fraction(min(int(_best_part(ladder) * _RESOLUTION), _RESOLUTION - 1), _RESOLUTION)
-    found = [ladder.retentions(Candidate(uniform + part * (ladder.end - uniform))) for part in (Fraction(0), step)]
-    return min(found, key=lambda retentions: total_variance(shares, retentions))
-
-
-def _best_part(ladder: Ladder) -> float:
-    """How far to go from uniform perturbation to the end of the curve, for the least variance."""
-    shares = proportions(ladder.weights)
     lines = [(rung.line.top / rung.line.bottom, rung.line.pull / rung.line.bottom) for rung in ladder.rungs]
     starts, slopes = np.array([*lines, (1.0, 0.0)])[list(ladder.rung_of)].T  # the last one is of values without a bound
-    uniform, end = float(ladder.rungs[0].line.corner), float(ladder.end)
-    low, high = 0.0, 1.0
-    for _ in range(_ZOOMS):
+    weights, low, high = proportions(ladder.weights), 0.0, 1.0
+    for _ in range(_ZOOMS):  # how far to go from uniform perturbation to the end of the curve
         parts = np.linspace(low, high, _GRID + 1)[:-1]
-        levels = uniform + parts * (end - uniform)
-        best = int(np.argmin([_variance(shares, np.minimum(level, starts - slopes * level)) for level in levels]))
+        levels = float(uniform) + parts * (float(ladder.end) - float(uniform))
+        best = int(np.argmin([_variance(weights, np.minimum(level, starts - slopes * level)) for level in levels]))
         low, high = parts[max(best - 1, 0)], parts[best + 1] if best + 1 < _GRID else high
-    return float(parts[best])
+    step = Fraction(min(int(parts[best] * _RESOLUTION), _RESOLUTION - 1), _RESOLUTION)
+    found = [ladder.retentions(Candidate(uniform + part * (ladder.end - uniform))) for part in (Fraction(0), step)]
+    return min(found, key=lambda retentions: total_variance(shares, retentions))
 
 
 def total_variance(shares: Sequence[Share], retentions: Sequence[Fraction]) -> float:
