@@ -1,4 +1,5 @@
-# Every target sets up what it needs in .venv; a machine with Python 3.11 or newer and a package index is enough.
+# Every target sets up what it needs in .venv; a machine with Python 3.11 or newer and a package index is enough. Nothing
+# is installed outside; a program of the system that a test needs and that is missing skips that test (in CI: fails it).
 #   make demo PYTHON=python3.12          another interpreter (a change of interpreter makes .venv anew)
 #   make test ARGS="-k uniform"          further arguments for pytest or the benchmark
 
@@ -14,12 +15,15 @@ MADE := $(VENV)/.made-with-$(subst /,-,$(PYTHON))
 RUN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
+# Tests are compiled once and kept, whatever the environment says: compiling them takes longer than many of them.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
+
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo test check smoke bench clean
+.PHONY: help demo quick test full check smoke bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' Makefile
@@ -27,8 +31,14 @@ help: ## list the targets
 demo: $(RUN) ## publish a made-up table, query the release, show the result
 	$(BIN)/sfumato demo
 
-test: $(DEV) ## run the tests on all cores
-	$(BIN)/python -m pytest -n auto --dist worksteal $(ARGS)
+quick: $(DEV) ## one case of every test that is not long, in less than a minute: after each edit
+	$(PYTEST) --extent quick $(ARGS)
+
+test: $(DEV) ## all that guards a promise, in some minutes: before each commit
+	$(PYTEST) $(ARGS)
+
+full: $(DEV) ## the whole matrices, and many more examples: before a release
+	$(PYTEST) --extent full $(ARGS)
 
 check: $(DEV) ## lint, format, types, layers
 	$(BIN)/ruff check .

@@ -100,30 +100,30 @@ def measure(
 ) -> None:
     """Print one line for each estimator."""
     size = int(sensitive.max()) + 1
-    errors: dict[str, list[float]] = {name: [] for name in decoys.METHODS}
-    covered: dict[str, list[float]] = {name: [] for name in decoys.METHODS}
+    errors: dict[str, list[float]] = {name: [] for name in decoys.MECHANISM.methods}
+    covered: dict[str, list[float]] = {name: [] for name in decoys.MECHANISM.methods}
     for number in range(runs):
         design, shown = released(sensitive, group_size, creation)
         whole = Tally.of_symbols(np.bincount(shown, minlength=size))
-        for name, method in decoys.METHODS.items():
+        for name, method in decoys.MECHANISM.methods.items():
             if name == "paper" and number:
                 continue  # slow, and its error is bias rather than chance
             off, hits = [], []
             for condition in asked:
                 counts = np.bincount(shown[condition.mask], minlength=size)
-                tally = Tally(counts, int(counts.sum()), whole)
+                tally = Tally.of_symbols(counts).beside(whole, None)
                 places = list(condition.times)
-                found = method.reconstruct(design, tally, [np.array([place]) for place in places])
+                found = method.count(design, tally, [np.array([place]) for place in places])
                 for place, moments in zip(places, found, strict=True):
                     truth, times = condition.counts[place], condition.times[place]
-                    off.append((abs(moments.value - truth) / truth, times))
-                    if moments.variance_base is not None:
+                    off.append((abs(float(moments.value[0]) - truth) / truth, times))
+                    if not np.isnan(moments.base[0]):
                         low, high = Estimate.of(moments, "", "").interval(0.95)
                         hits.append((float(low <= truth <= high), times))
             errors[name].append(weighted(iter(off)))
             if hits:
                 covered[name].append(weighted(iter(hits)))
-    for name in decoys.METHODS:
+    for name in decoys.MECHANISM.methods:
         told = f", 95% intervals cover {np.mean(covered[name]):.1%}" if covered[name] else ""
         print(f"{creation.value:>16} {name:>8}: {np.mean(errors[name]):6.1%}{told}")
 
@@ -132,19 +132,21 @@ def measure_others(sensitive: Codes, asked: Sequence[Condition], group_size: int
     """The same queries without decoys: Anatomy's own estimator, the inverse of it, fresh values, and noise."""
     draws = Draws.secret().for_column("sensitive")
     plan = anatomy.plan(histogram_of(sensitive), Diversity(group_size), anatomy.Options(), draws)
-    buckets = anatomy.replace(plan, sensitive, slots_of(sensitive, draws, anatomy.NAME), draws, 0).cells
-    lines = [np.concatenate(column) for column in zip(*anatomy.side_rows(plan, 1 << 20), strict=True)]
+    buckets = anatomy.MECHANISM.replace(plan, sensitive, slots_of(sensitive, draws, anatomy.NAME), draws, 0).cells
+    lines = [np.concatenate(column) for column in zip(*anatomy.MECHANISM.contents(plan).batches(1 << 20), strict=True)]
     holdings = Holdings(*(column.astype(np.int64) for column in lines), domain_size=int(sensitive.max()) + 1)
     afresh = redrawn.redraw(np.bincount(sensitive).tolist(), len(sensitive), draws)
     off: dict[str, list[tuple[float, int]]] = {}
     for condition in asked:
         counts = np.bincount(buckets[condition.mask], minlength=plan.size)
-        tally = Tally(counts, int(counts.sum()), holdings=holdings)
+        tally = Tally.of_symbols(counts).beside(None, holdings)
         places = list(condition.times)
         answers = {
             f"Anatomy, {name}": [
-                moments.value
-                for moments in anatomy.METHODS[name].reconstruct(None, tally, [np.array([place]) for place in places])
+                float(moments.value[0])
+                for moments in anatomy.MECHANISM.methods[name].count(
+                    None, tally, [np.array([place]) for place in places]
+                )
             ]
             for name in ("uniform", "inverse")
         }

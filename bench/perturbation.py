@@ -28,7 +28,9 @@ from sfumato.mechanisms.coins.inverse import flat_variance
 from sfumato.mechanisms.small_domain import Merge
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
-from sfumato.shown.tally import Members, Symbols, Tally
+from sfumato.shown.sets import Sets
+from sfumato.shown.tally import Tally
+from sfumato.shown.values import Values
 
 SELECTIVITIES = (0.001, 0.005, 0.01)
 NEAR = 1.25
@@ -54,8 +56,8 @@ class Contender:
 
 
 CONTENDERS = (
-    Contender("uniform", "uniform", REGISTRY["uniform"].Options()),
-    Contender("subset", "subset", REGISTRY["subset"].Options()),
+    Contender("uniform", "uniform", REGISTRY["uniform"].options()),
+    Contender("subset", "subset", REGISTRY["subset"].options()),
     Contender("small-domain, paper", "small-domain", small_domain.Options(Merge.PAPER)),
     Contender("small-domain, variance", "small-domain", small_domain.Options()),
 )
@@ -91,25 +93,28 @@ def tallies(contender: Contender, plan: Any, masks: Sequence[Masks], sensitive: 
     module = REGISTRY[contender.mechanism]
     counts = np.bincount(sensitive)
     slots = None
-    if module.USES_SLOTS:
-        slots = Slots(draws, module.NAME, counts.tolist())(sensitive, np.zeros(len(counts), dtype=np.int64))
+    if module.uses_slots:
+        slots = Slots(draws, module.name, counts.tolist())(sensitive, np.zeros(len(counts), dtype=np.int64))
     replaced = module.replace(plan, sensitive.astype(np.uint16), slots, draws, 0)
-    shown = module.observe(module.design(plan))
-    if isinstance(shown, Members):
+    shown = module.shown(module.design(plan))
+    if isinstance(shown, Sets):
         bits = np.unpackbits(replaced.values, axis=1, count=shown.size).astype(np.float32)
         members = np.array(masks, dtype=np.float32) @ bits
-        return [Tally(row.round().astype(np.int64), int(mask.sum())) for row, mask in zip(members, masks, strict=True)]
+        return [
+            Tally.of_one(row.round().astype(np.int64), int(mask.sum()))
+            for row, mask in zip(members, masks, strict=True)
+        ]
     symbols = symbol_numbers(shown, len(counts))
     cells = np.zeros(len(sensitive), dtype=np.int64) if replaced.cells is None else replaced.cells
     numbers = symbols[cells, replaced.values]
-    return [Tally.of_symbols(np.bincount(numbers[mask], minlength=len(shown.places))) for mask in masks]
+    return [Tally.of_symbols(np.bincount(numbers[mask], minlength=len(shown.symbols))) for mask in masks]
 
 
-def symbol_numbers(shown: Symbols, size: int) -> Codes:
+def symbol_numbers(shown: Values, size: int) -> Codes:
     """The number of the symbol for each cell and value."""
-    cells = np.zeros(len(shown.places), dtype=np.int64) if shown.cells is None else shown.cells
+    cells = np.zeros(len(shown.symbols), dtype=np.int64) if shown.cells is None else shown.cells
     numbers = np.full((int(cells.max()) + 1, size), -1)
-    numbers[cells, shown.places] = np.arange(len(shown.places))
+    numbers[cells, shown.symbols] = np.arange(len(shown.symbols))
     return numbers
 
 
@@ -118,11 +123,11 @@ def errors(
 ) -> dict[float, float]:
     """The mean relative error of the queries of each selectivity."""
     module = REGISTRY[contender.mechanism]
-    design, reconstruct = module.design(plan), module.METHODS["closed"].reconstruct
+    design, count = module.design(plan), module.methods["closed"].count
     found = {}
     for share, asked in pool.items():
         off = [
-            abs(reconstruct(design, counted[row], [np.array([value])])[0].value - truth) / truth
+            abs(float(count(design, counted[row], [np.array([value])])[0].value[0]) - truth) / truth
             for row, value, truth in asked
         ]
         found[share] = float(np.mean(off)) if off else float("nan")
@@ -139,7 +144,7 @@ def expected_errors(
         off = []
         for row, value, truth in asked:
             counts = held[row].astype(np.float64)
-            if module.USES_SLOTS:
+            if module.uses_slots:
                 variance = cells_variance(plan, counts, value)
             else:
                 rows = np.full(len(counts), counts.sum())

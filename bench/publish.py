@@ -28,9 +28,10 @@ import pyarrow.parquet as pq
 
 from sfumato import BreachBound, DecoyGroups, Diversity, LinearCap, LocalEngine, Request, Schema, choose, publish
 from sfumato.apply.rewrite import Rewrite, decode
+from sfumato.apply.survey import survey
+from sfumato.arrays import Counts
 from sfumato.draws import Draws
-from sfumato.publish import open_table, survey
-from sfumato.shown.tally import Counts
+from sfumato.publication import open_table
 
 DOMAIN_SIZES = (77, 2, 14, 6, 9, 10, 83, 50)
 ROW_GROUP = 1 << 20
@@ -79,7 +80,7 @@ def run_in_order(source: Path, target: Path) -> None:
     """The two passes without the shuffle: what the rows cost if they could stay in order. No product does this."""
     request, engine = request_for(source), LocalEngine()
     table = open_table(request, target.parent)
-    found = survey(request, table, engine, target.parent)
+    found = survey(request.schema, request.spec, source=table, engine=engine, folder=target.parent)
     draws = Draws.secret()
     chosen = choose(found.histogram, request.spec, draws, request.mechanism)
     counts = found.histogram.counts

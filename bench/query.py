@@ -33,7 +33,7 @@ import pyarrow.parquet as pq
 from sfumato import Release, publish
 from sfumato.estimate.count.many import count_many
 from sfumato.estimate.count.queries import CountQuery
-from sfumato.shown.tally import Symbols
+from sfumato.shown.values import Values
 
 sys.path.insert(0, str(Path(__file__).parent))
 tables = importlib.import_module("publish")
@@ -173,7 +173,7 @@ def compare_one(release: Release, repeats: int) -> None:
     value = label(len(tables.DOMAIN_SIZES) - 1, 3)
     conditions = [f"column_2 = '{label(2, 3)}'", f"column_0 = '{label(0, 5)}' AND column_4 = '{label(4, 1)}'"]
     data = release.folder / release.manifest.data
-    shows_values = isinstance(release.manifest.observation, Symbols)
+    shows_values = isinstance(release.manifest.shown, Values)
     for where in conditions:
         plain, ours = [], []
         predicate = where + (f" AND sensitive = '{value}'" if shows_values else "")

@@ -19,9 +19,11 @@ from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import typer.main
+from typer.core import TyperGroup
 
-from sfumato.cli.app import main
+from sfumato.cli import app
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms.mechanism import AnyMechanism
 
 BOUND = ("--prior", "1/10", "--posterior", "1/2")
 OPEN_BOUND = ("--prior", "1/1000000000", "--posterior", "999999999/1000000000")
@@ -60,20 +62,22 @@ def run(*arguments: str | Path) -> Outcome:
     """Run a command inside this process."""
     out, err = io.StringIO(), io.StringIO()
     code: Any = None
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _command_built_once():
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _program_built_once():
         try:
-            main([str(argument) for argument in arguments])
+            app.main([str(argument) for argument in arguments])
         except SystemExit as leaving:
             code = leaving.code
     return Outcome(code, out.getvalue(), err.getvalue())
 
 
-def _command_built_once() -> contextlib.AbstractContextManager[Any]:
-    # Typer reads the signatures of all commands anew for every call, which takes longer than most commands.
-    return mock.patch.object(typer.main, "get_command", _built)
+def _program_built_once() -> contextlib.AbstractContextManager[Any]:
+    # To build the program takes longer than most commands, and only the mechanisms change it.
+    return mock.patch.object(app, "build", return_value=_built(tuple(REGISTRY.items())))
 
 
-_built = functools.cache(typer.main.get_command)
+@functools.cache
+def _built(mechanisms: tuple[tuple[str, AnyMechanism], ...]) -> TyperGroup:
+    return app.build()
 
 
 def run_apart(*arguments: str | Path, largest_file: int | None = None, **environment: str) -> Outcome:

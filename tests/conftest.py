@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import gc
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
-# A deadline measures the machine's other work, and would fail at random. In CI the examples are the same each time, so
-# that a change is judged by what it changed; everywhere else hypothesis goes on looking for new ones.
-settings.register_profile("sfumato", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "sfumato")
+from needs import pytest_sessionfinish
+from selection import pytest_addoption, pytest_collection_modifyitems, pytest_configure
+
+__all__ = ["pytest_addoption", "pytest_collection_modifyitems", "pytest_configure", "pytest_sessionfinish"]
 
 
 @pytest.fixture

@@ -11,9 +11,10 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from sfumato.draws import Draws, Words
-from sfumato.mechanisms import AnyMechanism
-from sfumato.shown.tally import Replaced
+from sfumato.arrays import Words
+from sfumato.draws import Draws
+from sfumato.mechanisms.mechanism import AnyMechanism
+from sfumato.shown import Replaced
 
 Outcome = TypeVar("Outcome")
 Shown = int | tuple[int, int] | frozenset[int]
@@ -75,7 +76,7 @@ def transition_law(mechanism: AnyMechanism, plan: object, counts: Sequence[int])
 
 
 def _row(mechanism: AnyMechanism, plan: object, original: int, count: int, size: int) -> Mapping[Shown, Fraction]:
-    slots = [np.array([slot], dtype=np.uint64) for slot in range(count)] if mechanism.USES_SLOTS else [None]
+    slots = [np.array([slot], dtype=np.uint64) for slot in range(count)] if mechanism.uses_slots else [None]
     row: dict[Shown, Fraction] = defaultdict(Fraction)
     for slot in slots:
         run = partial(_replaced, mechanism, plan, original, slot)

@@ -17,7 +17,8 @@ import pytest
 from conditions import Condition, Row
 from releases import published
 from sfumato.estimate.release import Release
-from sfumato.release.manifest import DATA, WEIGHTS
+from sfumato.release.manifest import WEIGHTS
+from sfumato.shown import DATA
 
 DISEASES = ["flu", "HIV", "cold", "crohn's", None, "asthma", "flu"]
 TOWNS = ["Aix", "Birr", "Lich", "Virum"]

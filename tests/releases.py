@@ -13,14 +13,17 @@ import pyarrow as pa
 from sfumato.apply.local import LocalEngine
 from sfumato.estimate.release import Release
 from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, small_domain, subset, uniform
-from sfumato.publish import Request, publish
-from sfumato.release.manifest import MANIFEST, manifest_digest
+from sfumato.publication import Request, publish
+from sfumato.release.manifest import MANIFEST, README, WEIGHTS, manifest_digest
 from sfumato.request.digest import file_digest
 from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound, DecoyGroups, Diversity, LinearCap, PrivacySpec, Tolerance
+from sfumato.shown import DATA
 
 SENSITIVE = "disease"
 BOUND = BreachBound("1/10", "1/2")
+FILES = (DATA, WEIGHTS, README)
+"""The files of a release that shows values, beside its manifest."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Way:
 
 
 WAYS: dict[str, Way] = {
-    "uniform": Way(BOUND, uniform.Options()),
+    "uniform": Way(BOUND, uniform.NoOptions()),
     "subset": Way(BreachBound("3/7", "1/2"), subset.Options()),
     "small-domain": Way(BreachBound("1/2", "3/4"), small_domain.Options(min_cell=1)),
     "fine-grain": Way(Tolerance("3/2"), fine_grain.Options(objective=fine_grain.Objective.AGGREGATE)),

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from releases import edit_manifest
 from sfumato.apply.local import open_parquet
+from sfumato.audit.files import verify_folder
 from sfumato.audit.original import verify
-from sfumato.audit.verify import verify_folder
 
 Design = dict[str, Any]
 

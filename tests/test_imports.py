@@ -1,4 +1,4 @@
-"""Importing sfumato loads what it needs, and no extra and no tool of its developers."""
+"""What is loaded when: nothing that takes long before it is used, no extra, and no tool of the developers."""
 
 from __future__ import annotations
 
@@ -7,36 +7,52 @@ import sys
 
 import pytest
 
+SLOW = ["duckdb", "sqlglot", "scipy"]
 EXTRAS = ["pandas", "polars", "pyspark", "starlette", "uvicorn", "frictionless", "opendp"]
-TOOLS = ["hypothesis", "pytest", "scipy", "mypy", "ruff"]
+TOOLS = ["hypothesis", "pytest", "mypy", "ruff"]
+EVERY_NAME = "import sfumato\nfor name in sfumato.__all__: getattr(sfumato, name)"
 
 
-def loaded_by(statement: str) -> set[str]:
-    """The packages that a fresh interpreter has loaded after a statement."""
-    code = f"import sys; {statement}; print(*{{name.partition('.')[0] for name in sys.modules}})"
+def loaded_by(statements: str) -> set[str]:
+    """The packages that a fresh interpreter has loaded after some statements, which may end by leaving."""
+    indented = statements.replace("\n", "\n    ")
+    told = "print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    code = f"import sys\ntry:\n    {indented}\nexcept SystemExit as leaving:\n    assert not leaving.code\n{told}"
     # Isolated: nothing of this project's tests, of the working directory or of the environment is on the path.
     ran = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stderr == ""
-    return set(ran.stdout.split())
+    (told,) = ran.stderr.splitlines()
+    return set(told.split())
 
 
-@pytest.fixture(scope="module", params=["import sfumato", "import sfumato.cli"])
-def loaded(request: pytest.FixtureRequest) -> set[str]:
-    return loaded_by(request.param)
+def running(*arguments: str) -> str:
+    """The statements that run a command."""
+    return f"from sfumato.cli import main\nmain({list(arguments)!r})"
 
 
-def test_import_loads_what_the_library_needs(loaded: set[str]) -> None:
-    assert {"sfumato", "pyarrow", "duckdb", "cryptography", "sqlglot"} <= loaded
+def test_import_loads_nothing_that_takes_long() -> None:
+    assert loaded_by("import sfumato").isdisjoint([*SLOW, "numpy", "pyarrow", "cryptography", "typer", "rich"])
 
 
-@pytest.mark.parametrize("package", [*EXTRAS, *TOOLS])
-def test_import_does_not_load(loaded: set[str], package: str) -> None:
-    assert package not in loaded
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["publish", "--help"]], ids=" ".join)
+def test_help_and_version_load_nothing_that_takes_long(arguments: list[str]) -> None:
+    loaded = loaded_by(running(*arguments))
+    assert loaded >= {"sfumato", "typer", "rich", "numpy"}
+    assert loaded.isdisjoint([*SLOW, *EXTRAS, *TOOLS])
+
+
+def test_library_loads_what_it_needs_when_it_is_used() -> None:
+    loaded = loaded_by(EVERY_NAME)
+    assert loaded >= {"sfumato", "numpy", "pyarrow", "cryptography", "duckdb", "sqlglot"}
+    assert loaded.isdisjoint([*EXTRAS, *TOOLS, "scipy", "typer", "rich"])
+
+
+def test_sums_of_large_tables_load_scipy() -> None:
+    assert "scipy" in loaded_by(
+        "import numpy as np\n"
+        "from sfumato.estimate.consistent.sums import Family, Sums\n"
+        "Sums([Family(np.array([0, 0]), np.array([3.0]), 'all', str)], 2).matrix"
+    )
 
 
 def test_loaded_packages_are_seen() -> None:
     assert "pandas" in loaded_by("import pandas")
-
-
-def test_library_does_not_load_the_command_line() -> None:
-    assert {"typer", "rich"}.isdisjoint(loaded_by("import sfumato"))

@@ -13,40 +13,44 @@ The analyst:
 
 from __future__ import annotations
 
-from sfumato.apply.local import LocalEngine
-from sfumato.audit.exposure import Exposure
-from sfumato.audit.original import verify
-from sfumato.audit.written import Verification
-from sfumato.errors import (
-    InfeasibleError,
-    InternalError,
-    MissingExtraError,
-    QueryError,
-    ReleaseFormatError,
-    SchemaError,
-    SfumatoError,
-    SourceError,
-    SpecError,
-    TargetError,
-)
-from sfumato.estimate.answer import Answer
-from sfumato.estimate.count.queries import CountQuery, Range
-from sfumato.estimate.estimate import Estimate, Interval
-from sfumato.estimate.estimates import Estimates
-from sfumato.estimate.release import Release
-from sfumato.plan.choose import Chosen, choose
-from sfumato.publish import Outlook, Publication, Request, plan_table, publish
-from sfumato.request.histogram import Histogram
-from sfumato.request.schema import Bins, NullPolicy, Role, Schema
-from sfumato.request.spec import (
-    BreachBound,
-    BreachBoundPerValue,
-    DecoyGroups,
-    Diversity,
-    LinearCap,
-    ShareCap,
-    Tolerance,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.apply.local import LocalEngine
+    from sfumato.audit.exposure import Exposure
+    from sfumato.audit.original import verify
+    from sfumato.audit.result import Verification
+    from sfumato.errors import (
+        InfeasibleError,
+        InternalError,
+        MissingExtraError,
+        QueryError,
+        ReleaseFormatError,
+        SchemaError,
+        SfumatoError,
+        SourceError,
+        SpecError,
+        TargetError,
+    )
+    from sfumato.estimate.answer import Answer
+    from sfumato.estimate.count.queries import CountQuery, Range
+    from sfumato.estimate.estimate import Estimate, Estimates, Interval
+    from sfumato.estimate.release import Release
+    from sfumato.plan.choose import choose
+    from sfumato.plan.predict import Chosen
+    from sfumato.publication import Outlook, Publication, Request, plan_table, publish
+    from sfumato.request.histogram import Histogram
+    from sfumato.request.schema import Bins, NullPolicy, Role, Schema
+    from sfumato.request.spec import (
+        BreachBound,
+        BreachBoundPerValue,
+        DecoyGroups,
+        Diversity,
+        LinearCap,
+        ShareCap,
+        Tolerance,
+    )
 
 __all__ = [
     "Answer",
@@ -90,3 +94,59 @@ __all__ = [
     "publish",
     "verify",
 ]
+
+_HOMES = {
+    "Answer": "sfumato.estimate.answer",
+    "Bins": "sfumato.request.schema",
+    "BreachBound": "sfumato.request.spec",
+    "BreachBoundPerValue": "sfumato.request.spec",
+    "Chosen": "sfumato.plan.predict",
+    "CountQuery": "sfumato.estimate.count.queries",
+    "DecoyGroups": "sfumato.request.spec",
+    "Diversity": "sfumato.request.spec",
+    "Estimate": "sfumato.estimate.estimate",
+    "Estimates": "sfumato.estimate.estimate",
+    "Exposure": "sfumato.audit.exposure",
+    "Histogram": "sfumato.request.histogram",
+    "InfeasibleError": "sfumato.errors",
+    "InternalError": "sfumato.errors",
+    "Interval": "sfumato.estimate.estimate",
+    "LinearCap": "sfumato.request.spec",
+    "LocalEngine": "sfumato.apply.local",
+    "MissingExtraError": "sfumato.errors",
+    "NullPolicy": "sfumato.request.schema",
+    "Outlook": "sfumato.publication",
+    "Publication": "sfumato.publication",
+    "QueryError": "sfumato.errors",
+    "Range": "sfumato.estimate.count.queries",
+    "Release": "sfumato.estimate.release",
+    "ReleaseFormatError": "sfumato.errors",
+    "Request": "sfumato.publication",
+    "Role": "sfumato.request.schema",
+    "Schema": "sfumato.request.schema",
+    "SchemaError": "sfumato.errors",
+    "SfumatoError": "sfumato.errors",
+    "ShareCap": "sfumato.request.spec",
+    "SourceError": "sfumato.errors",
+    "SpecError": "sfumato.errors",
+    "TargetError": "sfumato.errors",
+    "Tolerance": "sfumato.request.spec",
+    "Verification": "sfumato.audit.result",
+    "choose": "sfumato.plan.choose",
+    "plan_table": "sfumato.publication",
+    "publish": "sfumato.publication",
+    "verify": "sfumato.audit.original",
+}
+"""Where each name lives: a module is loaded when one of its names is first used, because some take long to load."""
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(home), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

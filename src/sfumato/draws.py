@@ -23,12 +23,13 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
+from sfumato.arrays import Numbers, Words
 from sfumato.errors import InternalError, SpecError
 
-Words = npt.NDArray[np.uint64]
-Numbers = npt.NDArray[Any]
-"""Whole numbers from 0 on, in any unsigned type."""
 Halves = tuple[Numbers, Numbers]
+
+VERSION = 1
+"""Of the draws: the same key gives the same draws in all versions of the software that share this number."""
 
 KEY_BYTES = 32
 WORD_BYTES = 8
@@ -89,7 +90,7 @@ class Draws:
 
     def _subkey(self, purpose: str) -> bytes:
         # JSON makes the pair unambiguous: ("a", "b/c") and ("a/b", "c") must not meet.
-        info = json.dumps(["sfumato", 1, self.column, purpose]).encode()
+        info = json.dumps(["sfumato", VERSION, self.column, purpose]).encode()
         return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(self.key)
 
 

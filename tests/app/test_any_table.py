@@ -13,9 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from releases import known_key
+from selection import examples
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import fine_grain, small_domain, subset
-from sfumato.publish import Request, publish
+from sfumato.publication import Request, publish
 from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound, BreachBoundPerValue, Tolerance
 from slow_counts import SlowRelease
@@ -67,8 +68,9 @@ def requests(values: Sequence[Any]) -> dict[str, tuple[str, Any, Any]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", requests(["a"]))
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(table=tables(), key=st.integers(0, 2**64))
 def test_any_table_keeps_its_people_and_is_counted_without_bias(
     tmp_path_factory: pytest.TempPathFactory, form: str, table: pa.Table, key: int

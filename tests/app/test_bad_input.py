@@ -114,6 +114,7 @@ def test_csv_with_a_quote_that_swallows_rows_is_refused_without_them(desk: Path,
     assert "Zelenka" not in sentence
 
 
+@pytest.mark.slow
 def test_wrong_encoding_is_refused_and_the_right_one_works(desk: Path) -> None:
     write_csv(desk / "people.csv", people(disease=["Grippe", "Röteln"]), encoding="latin-1")
     sentence = fail(desk, *publishing("people.csv"))
@@ -239,6 +240,7 @@ def test_huge_integers_are_refused_where_they_would_be_published(desk: Path) -> 
     assert sentence.startswith("column 'number' holds whole numbers beyond 64 bits; read it as text (--text number)")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
@@ -293,6 +295,7 @@ def test_values_of_1000_characters_are_published(desk: Path) -> None:
     succeed(*publishing("people.csv"))
 
 
+@pytest.mark.slow
 def test_nearly_unique_column_is_refused_unless_it_is_confirmed_left_out_or_coarsened(desk: Path) -> None:
     write_csv(desk / "people.csv", people(number=range(60)))
     sentence = fail(desk, *publishing("people.csv"))

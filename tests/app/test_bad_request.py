@@ -91,6 +91,7 @@ def test_wrong_usage_is_refused_with_where_help_is(desk: Path, arguments: list[s
     assert fail(desk, *arguments).endswith(f"; see {help_of} --help.")
 
 
+@pytest.mark.slow
 def test_wrong_usage_fails_alike_in_a_process_of_its_own(desk: Path) -> None:
     assert complaint(run_apart("publish", "--magic")).startswith("no such option: --magic")
     assert complaint(run_apart()).startswith("missing command")

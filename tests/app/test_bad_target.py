@@ -79,6 +79,7 @@ def test_target_in_no_directory_is_refused(desk: Path, table: Path, parent: str)
     assert sentence == f"the directory {parent!r} does not exist; create it first."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["release", "release.zip"])
 def test_no_space_for_the_release_leaves_nothing_behind(desk: Path, target: str) -> None:
     # Wide enough in its values that the release is larger than the limit; everything else is smaller.
@@ -89,6 +90,7 @@ def test_no_space_for_the_release_leaves_nothing_behind(desk: Path, target: str)
     assert content(desk) == before
 
 
+@pytest.mark.slow
 def test_no_space_for_the_demonstration_leaves_nothing_behind(desk: Path) -> None:
     outcome = run_apart("demo", "--rows", "5000", "--out", "shown", largest_file=6000, TMPDIR=str(desk))
     assert complaint(outcome) == "a file cannot be read or written: File too large."

@@ -27,7 +27,7 @@ from releases import SENSITIVE, WAYS, published_by
 from sfumato.cli.render import answer_json
 from sfumato.errors import SfumatoError
 from sfumato.estimate.count.queries import CountQuery, Range
-from sfumato.estimate.estimate import DEFAULT_LEVEL
+from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.estimate.release import Release
 from sfumato.request.values import Value
 
@@ -97,7 +97,7 @@ def assert_same(found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     for one, other in zip(found["rows"], expected["rows"], strict=True):
         for name, value in other.items():
             is_number = isinstance(value, float)
-            assert one[name] == (pytest.approx(value, rel=1e-9, abs=1e-6) if is_number else value), name
+            assert one[name] == (pytest.approx(value, rel=1e-9, abs=1e-5) if is_number else value), name
 
 
 SIMPLE = [
@@ -142,6 +142,7 @@ BAD = [
 # -------------------------------------------------------------------------------------- the answers of single questions
 
 
+@pytest.mark.slow
 @SUFFIXES
 @pytest.mark.parametrize("mechanism", sorted(WAYS))
 def test_answers_are_those_of_single_questions_in_their_order(
@@ -156,6 +157,7 @@ def test_answers_are_those_of_single_questions_in_their_order(
         assert_same(answer, alone(release, sql))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", sorted(WAYS))
 def test_options_are_those_of_single_questions(releases: dict[str, Release], tmp_path: Path, mechanism: str) -> None:
     release, questions = releases[mechanism], [SIMPLE[2], *OTHER[:2]]
@@ -181,6 +183,7 @@ def test_every_method_answers_a_batch(releases: dict[str, Release], tmp_path: Pa
             assert_same(answer, alone(release, sql, method=method))
 
 
+@pytest.mark.slow
 def test_thousands_of_questions_are_answered_in_their_order(releases: dict[str, Release]) -> None:
     release = releases["uniform"]
     values = [value for value in release.manifest.domain if value is not None and "'" not in str(value)]
@@ -224,6 +227,7 @@ COUNTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", sorted(WAYS))
 def test_sql_python_and_batch_say_the_same(releases: dict[str, Release], tmp_path: Path, mechanism: str) -> None:
     release = releases[mechanism]
@@ -236,7 +240,7 @@ def test_sql_python_and_batch_say_the_same(releases: dict[str, Release], tmp_pat
         single = release.count(count.value, where=count.where), release.count(where=count.sql())
         for found in (*single, release.sql(sql).only(), many):
             numbers = (found.value, found.standard_error, *found.interval())
-            assert numbers == pytest.approx(expected, rel=1e-9, abs=1e-6), sql
+            assert numbers == pytest.approx(expected, rel=1e-9, abs=1e-5), sql
             assert found.assumption == answer["assumption"] or row["n_se"] == 0
 
 
@@ -253,8 +257,8 @@ def test_weights_of_the_selected_records_add_up_to_the_count(
         own = connection.sql(f"SELECT COALESCE(SUM(own), 0) FROM d WHERE {count.where}").fetchall()[0][0]
         connection.register("w", pq.read_table(release.folder / "weights.parquet"))
         joined = connection.sql(by_weights(release, count)).fetchall()[0][0]
-    assert own == pytest.approx(expected, rel=1e-9, abs=1e-7)
-    assert joined == pytest.approx(expected, rel=1e-9, abs=1e-7)
+    assert own == pytest.approx(expected, rel=1e-9, abs=1e-5)
+    assert joined == pytest.approx(expected, rel=1e-9, abs=1e-5)
 
 
 def by_weights(release: Release, count: Count) -> str:
@@ -283,6 +287,7 @@ def test_release_without_weights_says_so(releases: dict[str, Release], mechanism
 # -------------------------------------------------------------------------------------------------- questions that fail
 
 
+@pytest.mark.slow
 @SUFFIXES
 @pytest.mark.parametrize("mechanism", sorted(WAYS))
 def test_question_that_fails_says_why_and_the_rest_is_answered(
@@ -357,8 +362,6 @@ def _refused(folder: Path, path: Path) -> str:
         ("no-column.csv", b"question\nSELECT 1\n"),
         ("capitals.csv", b"SQL\nSELECT 1\n"),
         ("short-line.csv", b"id,sql\n1\n"),
-        ("binary.csv", b"\x00\xff\xfe\x00\x01"),
-        ("parquet.csv", b"PAR1\x15\x04\x15\x00\x00\xc3"),
         ("text.jsonl", b"SELECT COUNT(*) FROM release\n"),
         ("no-key.jsonl", b'{"question": "SELECT 1"}\n'),
         ("number.jsonl", b'{"sql": 1}\n'),
@@ -375,6 +378,14 @@ def _refused(folder: Path, path: Path) -> str:
 def test_file_that_is_no_batch_is_refused(folder: Path, tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
     assert "is not a batch of questions: write a CSV with a column sql, or lines" in _refused(folder, tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x00\xff\xfe\x00\x01", b"PAR1\x15\x04\x15\x00\x00\xc3"], ids=["binary", "parquet"]
+)
+def test_batch_that_is_no_text_is_refused(folder: Path, tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "questions.csv").write_bytes(content)
+    assert "is not UTF-8 text; save it as UTF-8." in _refused(folder, tmp_path / "questions.csv")
 
 
 @pytest.mark.parametrize("name", ["questions.txt", "questions", "questions.json", "questions.parquet"])

@@ -108,6 +108,7 @@ def made(releases: Callable[[str], Made], way: str) -> Made:
 # ---------------------------------------------------------------------------------------------- published and verified
 
 
+@pytest.mark.slow
 @every_way
 def test_release_passes_with_and_without_its_original(made: Made) -> None:
     checks = succeed("verify", made.folder, "--original", made.table, "--json").json["checks"]
@@ -153,6 +154,7 @@ def test_no_value_is_above_its_cap_in_any_bucket(made: Made, way: str) -> None:
     assert all(line["count"] <= cap(line["disease"]) * made.sizes[line["bucket"]] for line in made.lines)
 
 
+@pytest.mark.slow
 def test_sizes_are_within_what_was_asked_for(releases: Callable[[str], Made]) -> None:
     sizes = {way: set(releases(way).sizes.values()) for way in WAYS}
     assert len(sizes["one size"]) == 1
@@ -176,6 +178,7 @@ def test_lines_stand_in_the_order_of_buckets_and_of_the_domain(made: Made) -> No
     assert keys == sorted(set(keys))
 
 
+@pytest.mark.slow
 @few_ways
 def test_a_plan_file_repeats_the_release_byte_by_byte(desk: Path, way: str) -> None:
     table = write_parquet(desk / "patients.parquet", patients())
@@ -190,6 +193,7 @@ def test_a_plan_file_repeats_the_release_byte_by_byte(desk: Path, way: str) -> N
 # --------------------------------------------------------------------------------------------------- info and questions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("out", ["release", "release.zip"])
 def test_a_release_of_buckets_is_replaced_by_force(desk: Path, out: str) -> None:
     table = write_parquet(desk / "patients.parquet", patients())
@@ -229,6 +233,7 @@ def test_the_plain_estimate_is_that_of_its_definition(made: Made) -> None:
         assert missing.value == pytest.approx(made.uniform(value, lambda row: row["ward"] is None))
 
 
+@pytest.mark.slow
 @few_ways
 def test_groups_are_counted_as_conditions_are(made: Made) -> None:
     release = Release.open(made.folder)
@@ -256,6 +261,7 @@ def test_a_condition_that_nobody_meets_finds_nobody(made: Made) -> None:
     assert Release.open(made.folder).count("flu", where="age = 1").interval() == (0, 0)
 
 
+@pytest.mark.slow
 @few_ways
 def test_command_line_counts_by_both_methods(made: Made) -> None:
     sql = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND sex = 'F'"
@@ -335,6 +341,7 @@ def in_the_clear(made: Made) -> int:
     return sum(line["count"] for line in made.lines if line["count"] == made.sizes[line["bucket"]])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("smallest", ["1", "2"])
 def test_values_in_the_clear_are_told_loudly(desk: Path, smallest: str) -> None:
     """A cap of 1 lets a value be alone in its bucket, and so published as it is: nobody must overlook that."""
@@ -503,6 +510,7 @@ def test_lower_caps_than_the_buckets_keep_are_noticed(folder: Path, way: str) ->
     assert failed_alone(folder) == (["domain", "promise"] if way == "diversity" else ["domain"])
 
 
+@pytest.mark.slow
 @few_ways
 def test_another_original_is_noticed(folder: Path, desk: Path) -> None:
     other = patients()
@@ -595,6 +603,7 @@ def renumbered(folder: Path, numbers: Mapping[int, int]) -> None:
     rewrite(folder, BUCKETS, lambda table: with_lines(table, lines))
 
 
+@pytest.mark.slow
 def test_random_ids_of_buckets_pass(large: Made, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(large.folder, tmp_path / "release"))
     numbers = list(range(len(large.sizes)))
@@ -603,6 +612,7 @@ def test_random_ids_of_buckets_pass(large: Made, tmp_path: Path) -> None:
     assert failed(folder, large.table) == []
 
 
+@pytest.mark.slow
 def test_ids_of_buckets_in_an_order_that_tells_are_noticed(large: Made, tmp_path: Path) -> None:
     """Ids in the order in which the buckets were made go with whatever the table was sorted by."""
     folder = Path(shutil.copytree(large.folder, tmp_path / "release"))
@@ -615,6 +625,7 @@ def test_ids_of_buckets_in_an_order_that_tells_are_noticed(large: Made, tmp_path
     assert failed(folder, large.table) == ["draws"]
 
 
+@pytest.mark.slow
 def test_records_in_the_order_of_the_original_are_noticed(large: Made, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(large.folder, tmp_path / "release"))
     places: dict[tuple[Any, ...], list[int]] = {}
@@ -636,9 +647,10 @@ def test_several_columns_are_refused_because_caps_of_combinations_do_not_cover_t
         assert "say nothing about the columns they are made of" in refused(desk, *asked, *options)
 
 
+@pytest.mark.slow
 def test_several_columns_would_be_published_and_counted_as_one(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables and the counts of a compound, with the refusal out of the way."""
-    monkeypatch.setattr(sys.modules["sfumato.publish"], "check_parts", lambda *arguments: None)
+    monkeypatch.setattr(sys.modules["sfumato.publication"], "check_parts", lambda *arguments: None)
     table = write_parquet(desk / "patients.parquet", patients())
     succeed("publish", table, "--out", "release", "--compound", "disease,drug", "--diversity", "4")
     succeed("verify", "release", "--original", table)
@@ -654,6 +666,7 @@ def test_several_columns_would_be_published_and_counted_as_one(desk: Path, monke
     assert readme_count(desk / "release") == pytest.approx(release.count(value, method="uniform").value)
 
 
+@pytest.mark.slow
 def test_columns_may_have_the_names_of_ours(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original = patients()
     names = {"sex": "bucket", "age": "g0", "ward": "place", "disease": "count"}
@@ -687,6 +700,7 @@ def test_the_query_of_the_readme_bears_any_public_column(
     assert readme_count(desk / "release") == pytest.approx(DISEASES[FIRST])
 
 
+@pytest.mark.slow
 def test_missing_values_are_a_value_or_are_left_out(desk: Path) -> None:
     table = write_parquet(desk / "patients.parquet", patients())
     succeed(*publishing(table, "--diversity", "3", "--nulls", "drop"))
@@ -698,6 +712,7 @@ def test_missing_values_are_a_value_or_are_left_out(desk: Path) -> None:
     assert Release.open("with").count(None).interval() == (24, 24)
 
 
+@pytest.mark.slow
 def test_numbers_and_dates_can_be_protected(desk: Path) -> None:
     original = patients()
     table = write_parquet(desk / "patients.parquet", {"sex": original["sex"] * 2, "age": [*range(30, 40)] * 120})
@@ -706,6 +721,7 @@ def test_numbers_and_dates_can_be_protected(desk: Path) -> None:
     assert Release.open("release").count(30).interval() == (120, 120)
 
 
+@pytest.mark.slow
 def test_a_zip_holds_the_same_release(desk: Path) -> None:
     table = write_parquet(desk / "patients.parquet", patients())
     for out in ("release", "release.zip"):
@@ -717,6 +733,7 @@ def test_a_zip_holds_the_same_release(desk: Path) -> None:
     del packed
 
 
+@pytest.mark.slow
 def test_texts_that_look_alike_stay_apart(desk: Path) -> None:
     odd = ["", " ", "a, b", "'", '"', "NULL", "null", "é", "e\u0301"]
     table = write_parquet(desk / "odd.parquet", {"sex": ["F", "M"] * 90, "disease": odd * 20})
@@ -796,6 +813,7 @@ def test_a_refusal_names_the_smallest_buckets_that_work(desk: Path) -> None:
     refused(desk, *asked, "--max-bucket", str(int(needed) - 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("request_of", [("--diversity", "3"), LINEAR], ids=["anatomy", "buckets"])
 @pytest.mark.parametrize("dealing", ["mixed", "round-robin"])
 def test_the_dealing_can_be_chosen_alone(desk: Path, request_of: tuple[str, ...], dealing: str) -> None:

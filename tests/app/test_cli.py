@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import stat
 import zipfile
+from dataclasses import dataclass, replace
+from enum import Enum
 from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer.main
 from rich.console import Console
 
 from command_line import (
@@ -20,6 +23,7 @@ from command_line import (
     TEST_KEY,
     Outcome,
     content,
+    fail,
     people,
     publishing,
     run,
@@ -28,11 +32,21 @@ from command_line import (
     write_csv,
     write_parquet,
 )
+from sfumato import BreachBound, Histogram, cli
 from sfumato.apply.local import LocalEngine
-from sfumato.cli.app import app
+from sfumato.cli.app import build
+from sfumato.cli.options import PromiseOptions
+from sfumato.draws import Draws
+from sfumato.mechanisms import REGISTRY, anatomy, buckets, uniform
+from sfumato.mechanisms.buckets import Deal
+from sfumato.mechanisms.mechanism import AnyMechanism, NoOptions
+from sfumato.request.exact import Exact
+from sfumato.request.flags import option, options_of
+from sfumato.request.requests import REQUESTS
 
 FILES = {"README.md", "data.parquet", "datapackage.json", "weights.parquet"}
 DISEASES = ["HIV", "asthma", "cold", "flu"]
+LONGEST_FUNCTION = 40
 PROMISE = "multiplies anybody's odds by at most 9"
 
 
@@ -43,6 +57,7 @@ def test_version_is_that_of_the_package() -> None:
     assert succeed("--version").out == f"sfumato {version('sfumato')}\n"
 
 
+@pytest.mark.slow
 def test_program_runs_in_a_process_of_its_own(desk: Path, table: Path) -> None:
     published = run_apart(*publishing(table, "--json"))
     assert published.code == 0
@@ -50,17 +65,112 @@ def test_program_runs_in_a_process_of_its_own(desk: Path, table: Path) -> None:
     assert {path.name for path in desk.iterdir()} == {"people.csv", "release"}
 
 
-@pytest.mark.parametrize("name", ["demo", "plan", "publish", "info", "query", "verify"])
-def test_help_names_every_option_with_a_sentence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("command", ["demo", "plan", "publish", "info", "query", "verify"])
+def test_help_names_every_option_with_a_sentence(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "250")
-    shown = succeed(name, "--help").words
-    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
-    for parameter in command.params:
+    shown = succeed(command, "--help").words
+    for parameter in build().commands[command].params:
         assert parameter.help, parameter.name
         assert parameter.help in shown
-        for option in parameter.opts:
-            assert option.startswith("--") is False or f" {option} " in shown
+        for name in parameter.opts:
+            assert name.startswith("--") is False or f" {name} " in shown
     assert "--json" in shown
+
+
+def panels(shown: str) -> dict[str, str]:
+    """The panels of a help page: what stands in each, by its title."""
+    parts = re.split(r"(?m)^╭─ (.+?) ─+╮$", shown)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def flags_of(mechanism: AnyMechanism) -> list[str]:
+    return [flag.name for _, flag in options_of(mechanism.options)]
+
+
+@pytest.mark.parametrize("name", ["plan", "publish"])
+def test_help_shows_panels_from_the_table_to_the_output(name: str) -> None:
+    shown = panels(succeed(name, "--help").out)
+    mechanisms = ["subset", "small-domain", "fine-grain", "buckets", "decoys"]
+    assert list(shown) == ["Arguments", "The table", "What to promise", *mechanisms, "Output"]
+    assert re.findall(r"(?m)^│ (--\S+)", shown["The table"])[0] == "--sensitive"
+    assert re.findall(r"(?m)^│ (--\S+)", shown["What to promise"])[:2] == ["--prior", "--posterior"]
+    assert "--help" in shown["Output"]
+
+
+@pytest.mark.parametrize("name", ["plan", "publish"])
+def test_help_names_every_option_of_a_request_and_of_a_mechanism_once(name: str) -> None:
+    shown = panels(succeed(name, "--help").out)
+    declared = {flag.name: "What to promise" for kind in REQUESTS for flag in kind.FLAGS}
+    for mechanism in REGISTRY.values():
+        for flag in flags_of(mechanism):
+            declared.setdefault(flag, mechanism.name)
+    for flag, title in declared.items():
+        places = [each for each, lines in shown.items() for _ in re.findall(rf"(?m)^│ {flag} ", lines)]
+        assert places == [title], flag
+
+
+def test_option_of_several_mechanisms_is_for_those_that_meet_the_request() -> None:
+    unsaid = {each.name: None for each in PromiseOptions.parameters()}
+    dealt = {**unsaid, "dealing": Deal.ROUND_ROBIN}
+    by_turns = {"buckets": buckets.Options(dealing=Deal.ROUND_ROBIN), "anatomy": anatomy.Options(Deal.ROUND_ROBIN)}
+    takers = {
+        "diversity": ({"diversity": 2}, "anatomy"),
+        "caps from shares": ({"cap_factor": "2"}, "buckets"),
+        "neither": ({"prior": "1/10", "posterior": "1/2"}, "buckets"),
+    }
+    for words, (request, taker) in takers.items():
+        assert PromiseOptions({**dealt, **request}).options == {taker: by_turns[taker]}, words
+
+
+def test_option_of_a_mechanism_that_does_not_meet_the_request_is_refused(desk: Path) -> None:
+    (desk / "counts.csv").write_text("value,count\nflu,24\ncold,12\nHIV,12\n")
+    asked = ["plan", "--counts", "counts.csv", "--diversity", "2", "--dealing", "mixed"]
+    succeed(*asked)
+    words = "options of 'buckets' were given, which does not meet this kind of request; leave them out."
+    assert fail(desk, *asked, "--min-bucket", "3") == words
+
+
+class Spice(Enum):
+    MILD = "mild"
+    HOT = "hot"
+
+
+@dataclass(frozen=True)
+class Seasoning:
+    spice: Spice = option(Spice.MILD, "--spice", "How much spice.")
+    limit: Exact | None = option(None, "--spice-limit", "At most R of it.", metavar="R")
+    is_fresh: bool = option(False, "--fresh", "Only what is fresh.")
+
+
+def test_options_of_a_new_mechanism_are_taken_and_shown(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[Seasoning] = []
+
+    def plan(histogram: Histogram, spec: BreachBound, options: Seasoning, draws: Draws, /) -> uniform.Plan:
+        taken.append(options)
+        return uniform.plan(histogram, spec, NoOptions(), draws)
+
+    toy = replace(uniform.MECHANISM, name="toy", options=Seasoning, plan=plan)
+    monkeypatch.setitem(REGISTRY, "toy", toy)
+    shown = panels(succeed("publish", "--help").out)
+    assert list(shown)[-2:] == ["toy", "Output"]
+    assert "<mild|hot>" in shown["toy"]
+    assert "decoys, toy." in " ".join(shown["What to promise"].replace("│", " ").split())
+    (desk / "counts.csv").write_text("value,count\nflu,24\ncold,12\nHIV,12\n")
+    chosen = ["plan", "--counts", "counts.csv", *BOUND, "--mechanism", "toy", "--json"]
+    succeed(*chosen)
+    assert succeed(*chosen, "--spice", "hot", "--spice-limit", "1/3", "--fresh").json["mechanism"] == "toy"
+    assert taken == [Seasoning(), Seasoning(Spice.HOT, "1/3", True)]
+
+
+def test_no_function_of_the_command_line_is_long() -> None:
+    lengths = {}
+    for path in Path(cli.__file__).parent.glob("*.py"):
+        for each in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(each, ast.FunctionDef):
+                said = each.body[0].end_lineno - each.body[0].lineno + 1 if ast.get_docstring(each) else 0
+                lengths[path.name, each.name] = each.end_lineno - each.lineno + 1 - said
+    assert len(lengths) > 50
+    assert {place: length for place, length in lengths.items() if length > LONGEST_FUNCTION} == {}
 
 
 def test_help_of_the_program_names_every_command() -> None:
@@ -303,6 +413,7 @@ def test_verify_tells_machines_what_failed(release: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------------ zip
 
 
+@pytest.mark.slow
 def test_packed_release_opens_answers_and_verifies(desk: Path, table: Path) -> None:
     succeed("publish", table, "--out", "release.zip", "--sensitive", "disease", *OPEN_BOUND)
     with zipfile.ZipFile(desk / "release.zip") as archive:
@@ -314,6 +425,7 @@ def test_packed_release_opens_answers_and_verifies(desk: Path, table: Path) -> N
     succeed("verify", "release.zip", "--original", table)
 
 
+@pytest.mark.slow
 def test_packed_release_is_replaced_by_force(desk: Path, table: Path) -> None:
     succeed(*publishing(table, out="release.zip"))
     old = (desk / "release.zip").read_bytes()
@@ -322,6 +434,7 @@ def test_packed_release_is_replaced_by_force(desk: Path, table: Path) -> None:
     assert {path.name for path in desk.iterdir()} == {"people.csv", "release.zip"}
 
 
+@pytest.mark.slow
 def test_packed_release_holds_the_files_of_the_directory(desk: Path, table: Path) -> None:
     succeed(*publishing(table, "--unsafe-test-key", TEST_KEY))
     succeed(*publishing(table, "--unsafe-test-key", TEST_KEY, out="release.zip"))
@@ -389,6 +502,7 @@ def test_release_of_a_secret_key_is_not_called_unfit(release: Path) -> None:
 # ----------------------------------------------------------------------------------------------------------------- demo
 
 
+@pytest.mark.slow
 def test_demo_shows_truth_estimate_and_interval_and_leaves_nothing(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sfumato.cli.app.out", Console(width=200))
     outcome = succeed("demo", "--rows", "2000")
@@ -411,6 +525,7 @@ def test_demo_tells_machines_truth_beside_estimate(desk: Path) -> None:
         assert abs(answer["n"] - answer["truth"]) < 6 * answer["n_se"] + 6
 
 
+@pytest.mark.slow
 def test_demo_keeps_its_files_on_request(desk: Path) -> None:
     outcome = succeed("demo", "--rows", "2000", "--out", "shown")
     assert {path.name for path in (desk / "shown").iterdir()} == {"hospital.parquet", "release"}
@@ -422,6 +537,7 @@ def test_demo_keeps_its_files_on_request(desk: Path) -> None:
 # --------------------------------------------------------------------------------------------------------------- tables
 
 
+@pytest.mark.slow
 def test_directory_of_parquet_files_is_one_table(desk: Path) -> None:
     (desk / "parts").mkdir()
     write_parquet(desk / "parts" / "a.parquet", people(40))

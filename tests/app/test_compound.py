@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from command_line import TEST_KEY, run, succeed, write_csv_rows, write_parquet
 from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, bounds_file, readme_count, refused, spread
+from selection import examples
 from sfumato import Release
-from sfumato.audit.compound import check_parts, part_posteriors
+from sfumato.audit.laws.law import Coin
 from sfumato.audit.original import verify
-from sfumato.audit.planned import Entry
+from sfumato.audit.proof import check_parts, part_posteriors
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, QueryError
 from sfumato.mechanisms import small_domain
@@ -244,6 +245,7 @@ def three_columns() -> dict[str, list[Any]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["uniform", "subset", "fine-grain"])
 @pytest.mark.parametrize(
     "options",
@@ -313,6 +315,7 @@ def test_cells_that_give_a_single_column_away_are_refused(desk: Path, more: list
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["uniform", "subset"])
 def test_mechanisms_for_every_statement_take_that_compound(desk: Path, way: str) -> None:
     table = example_table(desk)
@@ -335,17 +338,17 @@ def test_column_is_checked_by_the_plan_itself() -> None:
 
 
 @st.composite
-def cells(draw: st.DrawFn) -> list[Entry]:
+def cells(draw: st.DrawFn) -> list[Coin]:
     """A cell of combinations of two columns with one retention, or one for each."""
     values = draw(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), min_size=2, max_size=7, unique=True))
     one = draw(st.fractions(0, Fraction(9, 10), max_denominator=20))
     retentions = draw(st.sampled_from([st.just(one), st.fractions(0, Fraction(9, 10), max_denominator=20)]))
-    return [Entry(value, draw(st.integers(1, 20)), draw(retentions)) for value in values]
+    return [Coin(value, draw(st.integers(1, 20)), draw(retentions)) for value in values]
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(cells())
-def test_posterior_of_a_column_is_that_of_bayes_rule(cell: list[Entry]) -> None:
+def test_posterior_of_a_column_is_that_of_bayes_rule(cell: list[Coin]) -> None:
     brute: dict[Any, Fraction] = {}
     for seen in cell:
         chances = [

@@ -128,6 +128,7 @@ def test_about_one_record_in_a_group_shows_its_own_value(made: Made, way: str) -
         assert abs(count - 2 * DISEASES[value]) < 6 * np.sqrt(2 * DISEASES[value])
 
 
+@pytest.mark.slow
 @every_way
 def test_a_plan_file_repeats_the_release_byte_by_byte(desk: Path, way: str) -> None:
     table = write_parquet(desk / "patients.parquet", numbered())
@@ -160,6 +161,7 @@ def test_info_tells_what_is_promised_and_how_to_count(made: Made, way: str) -> N
     assert f"estimators: {estimators}, shrunk, paper" in succeed("info", made.folder).words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["fitted", "closed", "inverse", "shrunk", "paper"])
 @pytest.mark.parametrize("way", ["mixed", "random ties"])
 def test_every_method_answers_in_groups_as_under_conditions(made: Made, method: str) -> None:
@@ -175,6 +177,7 @@ def test_every_method_answers_in_groups_as_under_conditions(made: Made, method: 
     assert (method in ("shrunk", "paper")) == ("biased" in answered["method"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["mixed", "pairs", "merged", "suppressed", "two columns"])
 def test_the_closed_form_is_that_of_its_definition(made: Made, way: str) -> None:
     release, slow = Release.open(made.folder), made.slow
@@ -185,6 +188,7 @@ def test_the_closed_form_is_that_of_its_definition(made: Made, way: str) -> None
         assert estimate.value == pytest.approx(float(found[value]), abs=1e-6)
 
 
+@pytest.mark.slow
 def test_the_default_is_what_the_groups_need(releases: Callable[[str], Made]) -> None:
     sql = "SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND sex = 'F'"
     for way, method in {"mixed": "inverse", "random ties": "inverse", "ties by place": "inverse"}.items():
@@ -240,6 +244,7 @@ def test_large_counts_and_small_ones_are_told_apart(desk: Path) -> None:
 # ---------------------------------------------------------------------------------------------------------- two columns
 
 
+@pytest.mark.slow
 def test_each_of_two_columns_is_counted_as_if_it_were_alone(releases: Callable[[str], Made]) -> None:
     made = releases("two columns")
     release, slow = Release.open(made.folder), made.slow
@@ -267,6 +272,7 @@ def test_methods_for_one_column_are_refused_for_two(releases: Callable[[str], Ma
         assert sentence == f"the method '{method}' is for one sensitive column; use fitted, closed or inverse."
 
 
+@pytest.mark.slow
 def test_two_columns_can_have_domains_of_their_own(desk: Path) -> None:
     table = write_parquet(desk / "patients.parquet", numbered())
     (desk / "ages.txt").write_text("20\n30\n40\n50\n", encoding="utf-8")
@@ -428,6 +434,7 @@ def test_a_label_that_is_a_value_already_is_not_used_again(desk: Path) -> None:
     assert label == "(rare)_"
 
 
+@pytest.mark.slow
 def test_numbers_are_suppressed_but_not_merged(desk: Path) -> None:
     values = [1] * 40 + [2] * 40 + [3] * 40 + [4] * 40 + [5] * 2
     table = write_parquet(desk / "table.parquet", {"number": list(range(162)), "disease": values})
@@ -441,6 +448,7 @@ def test_numbers_are_suppressed_but_not_merged(desk: Path) -> None:
     assert failed(desk / "release", table) == []
 
 
+@pytest.mark.slow
 def test_rare_values_of_each_of_two_columns_are_merged(desk: Path) -> None:
     columns = {"number": list(range(164)), "disease": ["flu", "cold", "gout", "HIV"] * 41}
     columns["drug"] = ["pill"] * 54 + ["tea"] * 54 + ["none"] * 50 + ["arsenic"] * 6

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
-import typer.main
 
 from command_line import complaint, run, succeed
 from sfumato import Release, errors
-from sfumato.cli.app import app
+from sfumato.cli.app import build
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -79,6 +78,7 @@ def test_architecture_walk_runs() -> None:
     assert "estimate" in scope
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", sorted((DOCS / "how-to").glob("*.md")), ids=lambda page: page.stem)
 @pytest.mark.usefixtures("reader")
 def test_commands_of_a_how_to_run(page: Path) -> None:
@@ -110,6 +110,7 @@ def test_count_with_any_tool_agrees_with_the_library() -> None:
     assert found == pytest.approx([expected] * 3, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("reader")
 def test_count_in_sets_agrees_with_the_library() -> None:
     page = DOCS / "how-to" / "count-in-sets.md"
@@ -121,8 +122,7 @@ def test_count_in_sets_agrees_with_the_library() -> None:
 
 def test_reference_names_every_command_and_option() -> None:
     text = (DOCS / "reference.md").read_text(encoding="utf-8")
-    group = typer.main.get_command(app)
-    for name, command in group.commands.items():
+    for name, command in build().commands.items():
         assert f"`sfumato {name}" in text
         for parameter in command.params:
             for option in parameter.opts:

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 
 from command_line import succeed, write_parquet
 from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, WAYS, patients, refused, spread
+from selection import examples
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import small_domain
-from sfumato.publish import Request, plan_table
+from sfumato.publication import Request, plan_table
 from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound, Tolerance
 
@@ -121,7 +122,7 @@ def test_column_that_tells_nothing_exposes_what_the_bound_allows_and_no_more(des
     assert found["worst_posterior"] == pytest.approx(2 / 3)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     rows=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("uvwxyz")), min_size=12, max_size=60),
     minimum=st.sampled_from([0, 8, 20]),
@@ -165,6 +166,7 @@ def test_stop_leaves_an_existing_release_as_it_is(desk: Path, table: Path) -> No
     assert succeed("info", "release", "--json").json["mechanism"] != "small-domain"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [["--accept-marginal-prior"], ["--breach-limit", "1"], ["--drop", "sex", "--drop", "coin"]],
@@ -233,7 +235,7 @@ def test_mechanisms_for_any_prior_never_stop_and_never_breach(desk: Path, way: s
     assert any("'ward' nearly tells 'disease'" in notice for notice in outcome.notices)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     rows=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("uvwxyz")), min_size=12, max_size=60),
     way=st.sampled_from(["uniform", "subset", "fine-grain"]),

@@ -93,6 +93,7 @@ def by_value(slow: SlowRelease, is_counted: Test = everything) -> dict[Any, floa
 # ----------------------------------------------------------------------------------------------- published and verified
 
 
+@pytest.mark.slow
 @every_way
 def test_release_of_a_known_key_fails_the_check_of_its_key_alone(made: Made) -> None:
     assert failed_checks(made.folder) == ["fitness"]
@@ -125,7 +126,8 @@ def test_release_says_what_it_is_and_promises(made: Made, way: str) -> None:
     assert made.said == {**found, **{name: made.said[name] for name in ("path", "notices", "exposures")}}
     mechanism = way.partition(" ")[0]
     assert (found["mechanism"], found["rows"], found["sensitive"]) == (mechanism, 600, "disease")
-    assert found["guarantee"] == ("marginal-prior" if mechanism == "small-domain" else "any-prior")
+    own = {"small-domain": "marginal-prior", "fine-grain": "single-values"}
+    assert found["guarantee"] == own.get(mechanism, "any-prior")
     methods = {"uniform": ["closed", "em"], "fine-grain": ["closed", "em"], "small-domain": ["closed", "gls", "em"]}
     assert found["methods"] == methods.get(mechanism, ["closed"])
     words = succeed("info", made.folder).words
@@ -133,6 +135,7 @@ def test_release_says_what_it_is_and_promises(made: Made, way: str) -> None:
     assert "UNFIT TO PUBLISH" in words
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["subset as lists", "small-domain", "fine-grain"])
 def test_release_in_one_file_answers_the_same(desk: Path, made: Made, way: str) -> None:
     succeed(*publishing(made.table, "release.zip", way, "--unsafe-test-key", TEST_KEY))
@@ -293,6 +296,7 @@ def test_default_method_is_the_closed_form(made: Made) -> None:
     assert made(GROUPED, "closed") == made(GROUPED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["uniform", "fine-grain", "fine-grain for counts", "small-domain"])
 def test_iterative_bayes_tells_that_it_is_biased_and_has_no_error(made: Made) -> None:
     assert "biased" in succeed("query", made.folder, GROUPED, "--method", "em").words
@@ -388,6 +392,7 @@ def test_column_named_cell_stays_where_there_are_no_cells(desk: Path, way: str) 
     assert SlowRelease(desk / "release").public == [*PUBLIC, "cell"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cell", "CELL"])
 def test_column_named_cell_gives_the_cells_another_name(desk: Path, name: str) -> None:
     table = write_parquet(desk / "patients.parquet", {**patients(), name: ["a", "b"] * 300})
@@ -436,6 +441,7 @@ def test_values_that_nobody_could_tell_apart_can_still_be_planned(desk: Path) ->
     assert any("never kept under these bounds" in notice and "'x1', 'x3'" in notice for notice in outcome.notices)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["upward", "both"])
 def test_objective_for_counts_tells_all_values_apart(desk: Path, direction: str) -> None:
     succeed(*bounded(desk, TIED, "--objective", "aggregate", "--direction", direction))
@@ -498,6 +504,7 @@ def declared(desk: Path, asked: tuple[str, ...]) -> list[str | Path]:
     return ["publish", table, "--out", "release", *roles, *asked]
 
 
+@pytest.mark.slow
 @every_way
 def test_value_that_nobody_has_is_counted_and_verified_as_the_others_are(desk: Path, way: str) -> None:
     succeed(*declared(desk, WAYS[way]))
@@ -508,6 +515,7 @@ def test_value_that_nobody_has_is_counted_and_verified_as_the_others_are(desk: P
     assert succeed("verify", "release", "--original", "patients.parquet").err == ""
 
 
+@pytest.mark.slow
 def test_single_cell_without_a_value_that_nobody_has_passes_beside_its_original(desk: Path) -> None:
     succeed(*declared(desk, (*SMALL_DOMAIN, "--accept-marginal-prior")))
     (cell,) = SlowRelease(desk / "release").design["cells"]

@@ -14,8 +14,8 @@ import pytest
 
 from command_line import OPEN_BOUND, people, succeed, write_csv, write_parquet
 from releases import WAYS, published_by
+from sfumato.audit.files import FIT
 from sfumato.audit.original import verify
-from sfumato.audit.verify import FIT
 from sfumato.request.values import to_json
 
 DAY = datetime.date(2024, 2, 29)
@@ -40,6 +40,7 @@ def truth(values: Sequence[Any]) -> dict[Any, float]:
     return dict(Counter(to_json(value) for value in values))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "kind"),
     [
@@ -73,6 +74,7 @@ def test_category_of_any_plain_type_is_counted(desk: Path, values: list[Any], ki
     assert counted(table, "disease") == truth(expected.to_pylist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [[3, 1, 2], [True, False], [0.25, -1.5, 10.0], [DAY, DAY + datetime.timedelta(1)], ["007", "7"], ["a", None]],
@@ -104,11 +106,13 @@ def test_category_can_be_asked_for_by_its_value(desk: Path, values: list[Any], c
     assert round(answer["rows"][0]["n"], 3) == expected
 
 
+@pytest.mark.slow
 def test_number_written_in_two_ways_is_one_value(desk: Path) -> None:
     table = write_csv(desk / "people.csv", people(disease=["1.5", "1.50", "0", "-0.0", "0.25"]))
     assert counted(table, "disease") == {0.0: 24, 0.25: 12, 1.5: 24}
 
 
+@pytest.mark.slow
 def test_not_a_number_is_a_missing_value(desk: Path) -> None:
     values = pa.array([0.5, float("nan"), None] * 20)
     table = write_parquet(desk / "people.parquet", people() | {"disease": values})
@@ -123,6 +127,7 @@ OURS = [
 """Names that our own queries use for their columns and tables."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*NAMES, *OURS])
 def test_column_of_any_name_is_protected_and_counted(desk: Path, name: str) -> None:
     written = people()
@@ -134,6 +139,7 @@ def test_column_of_any_name_is_protected_and_counted(desk: Path, name: str) -> N
     assert [round(row["n"], 3) for row in rows] == [6, 6]
 
 
+@pytest.mark.slow
 def test_column_of_any_name_is_public_and_grouped_by(desk: Path) -> None:
     names = [*NAMES, *OURS]
     table = write_csv(desk / "people.csv", people(**{name: [f"x{name}", f"y{name}"] for name in names}))
@@ -145,6 +151,7 @@ def test_column_of_any_name_is_public_and_grouped_by(desk: Path) -> None:
         assert [(row[name], round(row["n"], 3)) for row in rows] == [(f"x{name}", 6), (f"y{name}", 6)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", WAYS)
 def test_columns_of_any_name_are_verified_beside_the_original(tmp_path: Path, mechanism: str) -> None:
     table = pa.table(people(**{name: [f"x{name}", f"y{name}"] for name in (*NAMES, *OURS)}))
@@ -152,6 +159,7 @@ def test_columns_of_any_name_are_verified_beside_the_original(tmp_path: Path, me
     assert [check.name for check in verify(release.folder, table).checks if not check.passed] == [FIT]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [
@@ -188,6 +196,7 @@ def test_column_names_are_shown_as_they_are_written(desk: Path) -> None:
     assert ":smile:" in outcome.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "kind", "expected"),
     [
@@ -207,6 +216,7 @@ def test_public_numbers_that_json_lacks_are_grouped_by(
     assert [row["size"] for row in answer["rows"]] == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "kind", "bins", "expected"),
     [

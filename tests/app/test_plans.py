@@ -107,7 +107,7 @@ def test_plan_of_one_bound_for_each_value_has_a_retention_for_each(desk: Path) -
     plan = planned(desk, [5] * 4, "--bounds", bounds_file(desk, AMPLIFICATIONS))
     own = {"direction", "objective", "retention", "amplification", "record_utility", "aggregate_error", "shadow_price"}
     assert plan.keys() - COMMON == own | {"reason", "exposures"}
-    assert (plan["mechanism"], plan["guarantee"], plan["direction"]) == ("fine-grain", "any-prior", "upward")
+    assert (plan["mechanism"], plan["guarantee"], plan["direction"]) == ("fine-grain", "single-values", "upward")
     assert plan["retention"] == {"x1": "0/1", "x2": "1/3", "x3": "1/3", "x4": "1/3"}
     assert plan["amplification"] == {"x1": "3/2", "x2": "3/1", "x3": "19/2", "x4": "18/1"}
     assert plan["record_utility"] == 0.4375
@@ -253,13 +253,14 @@ def publishing(table: Path, out: str, way: str, *options: str) -> list[str]:
     return ["publish", str(table), "--out", out, "--sensitive", "disease", *WAYS[way], "--drop", "drug", *options]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 def test_plan_file_repeats_the_same_bytes_and_names_the_mechanism(desk: Path, way: str) -> None:
     table = write_parquet(desk / "patients.parquet", patients())
     succeed(*publishing(table, "one", way, "--plan-file", "plan.json"))
     kept = (desk / "plan.json").read_bytes()
     plan = json.loads(kept)
-    assert (plan["sfumato_plan"], plan["mechanism"]) == (2, way.partition(" ")[0])
+    assert (plan["sfumato_plan"], plan["mechanism"]) == (3, way.partition(" ")[0])
     assert stat.S_IMODE((desk / "plan.json").stat().st_mode) == 0o600
     succeed(*publishing(table, "two", way, "--plan-file", "plan.json"))
     assert content(desk / "one") == content(desk / "two")
@@ -282,19 +283,35 @@ def test_plan_file_remembers_the_automatic_choice(desk: Path, codes: Path) -> No
     succeed(*automatic(codes, "one"))
     plan = json.loads((desk / "plan.json").read_text())
     assert plan["mechanism"] == "subset"
-    (desk / "plan.json").write_text(json.dumps({**plan, "mechanism": "uniform"}))
+    (desk / "plan.json").write_text(json.dumps({**older(plan), "mechanism": "uniform"}))
     succeed(*automatic(codes, "two"))
     assert SlowRelease(desk / "two").ours["mechanism"] == "uniform"
 
 
+def older(plan: dict[str, Any]) -> dict[str, Any]:
+    """A plan file as the second format had it: no options but those that were given, and nothing of the plan."""
+    kept = {name: plan[name] for name in ("warning", "key", "is_test", "fingerprint", "mechanism")}
+    return {"sfumato_plan": 2, **kept, "request": {**plan["request"], "guarantee": "any-prior"}}
+
+
+def test_plan_file_whose_release_would_come_out_differently_is_refused(desk: Path, codes: Path) -> None:
+    succeed(*automatic(codes, "one"))
+    plan = json.loads((desk / "plan.json").read_text())
+    for edited in ({"mechanism": "uniform"}, {"draws": 0}, {"plan": "0" * 64}):
+        (desk / "plan.json").write_text(json.dumps({**plan, **edited}))
+        assert "would come out differently" in refused(desk, *automatic(codes, "two"))
+        assert not (desk / "two").exists()
+
+
+@pytest.mark.slow
 def test_plan_file_of_the_first_format_means_uniform_perturbation(desk: Path, codes: Path) -> None:
     succeed(*automatic(codes, "one"))
     plan = json.loads((desk / "plan.json").read_text())
-    first = {name: plan[name] for name in ("warning", "key", "is_test", "fingerprint", "request")}
-    (desk / "plan.json").write_text(json.dumps({"sfumato_plan": 1, **first}))
+    first = {name: value for name, value in older(plan).items() if name != "mechanism"}
+    (desk / "plan.json").write_text(json.dumps({**first, "sfumato_plan": 1}))
     succeed(*automatic(codes, "two"))
     assert SlowRelease(desk / "two").ours["mechanism"] == "uniform"
-    (desk / "plan.json").write_text(json.dumps({**plan, "mechanism": "uniform"}))
+    (desk / "plan.json").write_text(json.dumps({**older(plan), "mechanism": "uniform"}))
     succeed(*automatic(codes, "three"))
     assert content(desk / "two") == content(desk / "three")
 

@@ -1,6 +1,6 @@
 """What every engine owes: the same key gives the same bytes, however the work is cut up, and a failure leaves nothing.
 
-A new engine adds its settings to `ENGINES`.
+A new engine adds its settings to `every_engine`.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
-from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,49 +22,50 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from releases import WAYS, known_key, people, published, published_by
+from sfumato import publication
 from sfumato.apply import local
 from sfumato.apply.local import LocalEngine, positions_in_order
-from sfumato.apply.rewrite import Rewrite, SideTable, decode
+from sfumato.apply.rewrite import Rewrite, decode
 from sfumato.apply.source import MemorySource, Source, open_source
+from sfumato.apply.survey import Survey
 from sfumato.draws import Draws
 from sfumato.errors import SourceError
 from sfumato.mechanisms import REGISTRY, subset
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.plan.choose import choose
-from sfumato.publish import Request, Survey, publish, survey
-from sfumato.release.manifest import BUCKETS, DATA, RECORDS
+from sfumato.publication import Request, publish
 from sfumato.request.schema import Schema
 from sfumato.request.spec import DecoyGroups
+from sfumato.shown import DATA, Naming
+from sfumato.shown.buckets import Buckets
 
+RECORDS, BUCKETS = Buckets.FILES
 DRAWS = Draws.unsafe_test_key(known_key(1))
 ROWS = 101
 
-
-def _setting(batch_rows: int, threads: int, budget: int) -> Any:
-    engine = LocalEngine(batch_rows, threads, budget)
-    return pytest.param(engine, id=f"{batch_rows} rows, {threads} threads, {budget} bytes")
+Test = TypeVar("Test", bound=Callable[..., None])
 
 
-ENGINES = [_setting(*each) for each in product((1, 7, 50, 1000), (1, 2, 4), (0, 2000, 1 << 28))]
-"""Batches of one row up to more than the table; scattered rows all on disk, partly on disk, and all in memory."""
-
-SOME_ENGINES = [_setting(1, 4, 2000), _setting(7, 2, 0), _setting(50, 1, 1 << 28), _setting(1000, 2, 0)]
-
-USUAL = LocalEngine()
-ONE_ENGINE = [_setting(7, 2, 2000)]
 MECHANISMS = pytest.mark.parametrize("mechanism", REGISTRY)
 
 
-def _engines_of(several: list[Any]) -> pytest.MarkDecorator:
-    """Several engines for one mechanism, and fewer for the others: an engine knows no mechanism.
+@pytest.fixture
+def engine(batch_rows: int, threads: int, budget: int) -> LocalEngine:
+    """An engine of the settings that a test is given."""
+    return LocalEngine(batch_rows, threads, budget)
 
-    What mechanisms do differ in is what a row carries (a value, the bits of a set, a value and a cell) and whether its
-    slot has to be found, which depends on the rows before it.
-    """
-    fewer = SOME_ENGINES if several is ENGINES else ONE_ENGINE
-    pairs = [(name, each) for name in REGISTRY for each in (several if name == "uniform" else fewer)]
-    return pytest.mark.parametrize(
-        ("mechanism", "engine"), [pytest.param(name, *each.values, id=f"{name}-{each.id}") for name, each in pairs]
-    )
+
+def every_engine(test: Test) -> Test:
+    """Batches of one row up to more than the table; scattered rows all on disk, partly on disk, and all in memory."""
+    for name, values in {"batch_rows": (1, 7, 50, 1000), "threads": (1, 2, 4), "budget": (0, 2000, 1 << 28)}.items():
+        test = pytest.mark.parametrize(name, values)(test)
+    return test
+
+
+SOME_ENGINES = pytest.mark.parametrize(
+    ("batch_rows", "threads", "budget"), [(1, 4, 2000), (7, 2, 0), (50, 1, 1 << 28), (1000, 2, 0)]
+)
+USUAL = LocalEngine()
 
 
 # --------------------------------------------------------------------------------------------------------------- tables
@@ -178,7 +177,7 @@ def surveyed(
     """The first pass, and what the second one needs."""
     source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
     request = Request(given_input.table, given_input.schema, **way.request(mechanism))
-    found = survey(request, source, engine, folder)
+    request, found = publication.surveyed(request, source, engine, folder)
     chosen = choose(found.histogram, way.spec, draws, mechanism, options=request.options)
     counts = found.histogram.counts
     return source, found, Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
@@ -190,9 +189,13 @@ def written(given_input: Input, engine: LocalEngine, folder: Path, mechanism: st
     source, found, rewrite = surveyed(given_input, engine, folder, mechanism, draws)
     engine.rewrite(source, found.preparation, rewrite, found.histogram.total, folder / records_of(mechanism))
     if has_side(mechanism):
-        plan, rows = rewrite.plan, partial(rewrite.mechanism.side_rows, rewrite.plan)
-        side = SideTable(found.sensitive, rewrite.cell_name, "count", rows)
-        engine.write_side(side, plan.dealing.size, folder / BUCKETS)
+        contents = rewrite.mechanism.contents(rewrite.plan)
+        assert contents is not None
+        names = tuple(part.name for part in found.sensitive.parts)
+        naming = Naming(names, found.histogram.values, (), rewrite.cell_name)
+        side = rewrite.shown.side(found.sensitive, naming, contents)
+        assert side is not None
+        engine.write_side(side, folder)
     files = tables_of(mechanism)
     assert sorted(os.listdir(folder)) == files
     return b"".join((folder / name).read_bytes() for name in files)
@@ -200,7 +203,7 @@ def written(given_input: Input, engine: LocalEngine, folder: Path, mechanism: st
 
 def has_side(mechanism: str) -> bool:
     """Whether a table says beside the records what they show."""
-    return hasattr(REGISTRY[mechanism], "side_rows")
+    return REGISTRY[mechanism].contents is not Mechanism.contents
 
 
 def records_of(mechanism: str) -> str:
@@ -223,7 +226,9 @@ def test_requests_are_for_what_mechanisms_differ_in(tmp_path: Path) -> None:
     assert len(plans) > 1
 
 
-@_engines_of(ENGINES)
+@pytest.mark.pairwise
+@MECHANISMS
+@every_engine
 def test_same_key_gives_the_same_bytes(
     engine: LocalEngine, mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,7 +237,9 @@ def test_same_key_gives_the_same_bytes(
     assert written(INPUTS["every type"], engine, tmp_path / "other", mechanism) == expected
 
 
-@_engines_of(SOME_ENGINES)
+@pytest.mark.pairwise
+@MECHANISMS
+@SOME_ENGINES
 @pytest.mark.usefixtures("sizes")
 def test_same_key_gives_the_same_bytes_for_every_table(
     engine: LocalEngine, mechanism: str, given_input: Input, tmp_path: Path
@@ -241,7 +248,7 @@ def test_same_key_gives_the_same_bytes_for_every_table(
     assert written(given_input, engine, tmp_path / "other", mechanism) == expected
 
 
-@pytest.mark.parametrize("engine", SOME_ENGINES)
+@SOME_ENGINES
 def test_same_key_gives_the_same_bytes_where_sets_are_lists(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,7 +262,7 @@ def test_same_key_gives_the_same_bytes_where_sets_are_lists(
     assert {member for members in sets for member in members} == {"flu", "cold", "asthma", None}
 
 
-@pytest.mark.parametrize("engine", SOME_ENGINES)
+@SOME_ENGINES
 def test_same_key_gives_the_same_bytes_where_columns_are_protected_each_for_itself(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,6 +280,7 @@ def test_same_key_gives_the_same_bytes_where_columns_are_protected_each_for_itse
         assert Counter(shown.column(name).to_pylist()) != held
 
 
+@pytest.mark.pairwise
 @MECHANISMS
 @pytest.mark.parametrize("part_rows", [1, 16, 60])
 @pytest.mark.parametrize("most_parts", [1, 3, 4096])
@@ -307,6 +315,7 @@ def test_another_key_gives_other_bytes(mechanism: str, tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------------- right rows
 
 
+@pytest.mark.pairwise
 @MECHANISMS
 @pytest.mark.usefixtures("sizes")
 @pytest.mark.parametrize("engine", [LocalEngine(7, 2, 0), LocalEngine(1000, 1)], ids=["in pieces", "at once"])
@@ -317,7 +326,7 @@ def test_rows_are_replaced_one_by_one_and_sorted_by_their_words(
     written(given_input, engine, tmp_path / "folder", mechanism)
     _, found, rewrite = surveyed(given_input, USUAL, tmp_path, mechanism)
     (batch,) = given_input.table.combine_chunks().to_batches()
-    before = np.zeros(found.histogram.domain_size, dtype=np.int64) if rewrite.mechanism.USES_SLOTS else None
+    before = np.zeros(found.histogram.domain_size, dtype=np.int64) if rewrite.mechanism.uses_slots else None
     rows = decode(rewrite.published, rewrite(found.preparation(batch), 0, before))
     words = DRAWS.stream("order").words(0, found.histogram.total).tolist()
     order = sorted(range(len(words)), key=words.__getitem__)

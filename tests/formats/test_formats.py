@@ -6,6 +6,7 @@ None is ever written anew.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +17,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sfumato import BreachBound, Release, Request, Schema, publish
-from sfumato.audit.verify import FIT, verify_folder
-from sfumato.mechanisms import decoys, fine_grain, small_domain
+from sfumato.audit.files import FIT, verify_folder
+from sfumato.audit.laws import law_of
+from sfumato.mechanisms import REGISTRY, decoys, fine_grain, small_domain
+from sfumato.release.manifest import MANIFEST
 from sfumato.request.spec import DecoyGroups, LinearCap, PrivacySpec, Tolerance
 
 HERE = Path(__file__).parent
@@ -124,6 +127,26 @@ def test_release_opens_and_answers_as_when_it_was_written(name: str) -> None:
 @every_release
 def test_release_verifies_but_for_its_test_key(name: str) -> None:
     assert [check.name for check in verify_folder(HERE / name).checks if not check.passed] == [FIT]
+
+
+def test_releases_of_fine_grain_said_more_than_they_kept_and_still_verify(tmp_path: Path) -> None:
+    """Its guarantee has a name of its own now; nothing else of what is published has changed."""
+    frozen = json.loads((HERE / "2-fine-grain" / MANIFEST).read_text())["sfumato"]
+    assert frozen["guarantee"] == "any-prior"
+    publish(RELEASES["2-fine-grain"].request(), tmp_path / "release", unsafe_test_key=KEY)
+    today = json.loads((tmp_path / "release" / MANIFEST).read_text())["sfumato"]
+    assert today["guarantee"] == "single-values"
+    assert today.keys() == frozen.keys()
+    assert {key for key in today if today[key] != frozen[key]} - {"software"} == {"guarantee", "digest"}
+
+
+@every_release
+def test_release_says_no_more_of_its_guarantee_than_when_it_was_written(name: str) -> None:
+    """Only the name that a past version wrote is taken beside that of today."""
+    ours = json.loads((HERE / name / MANIFEST).read_text())["sfumato"]
+    known = law_of(ours["mechanism"]).guarantees
+    assert ours.get("guarantee", known[0]) in known
+    assert set(known) == {REGISTRY[ours["mechanism"]].guarantee.value, ours.get("guarantee", known[0])}
 
 
 @every_release

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 
 from bucket_oracles import Request, can_be_filled, requests, settings
 from bucket_tables import Table, one_cap, tables
+from selection import examples
 from sfumato.evaluate.two_size_programs import fully_pruned, loss_pruned
 from sfumato.mechanisms.buckets.caps import floors
 from sfumato.mechanisms.buckets.dealing import round_robin
@@ -79,7 +80,7 @@ def small_tables(draw: st.DrawFn) -> Request:
     return Request(counts, tuple(draw(each | one_cap) for each in near), 1, sum(counts))
 
 
-@profile(max_examples=150)
+@profile(max_examples=examples(150))
 @given(request=small_tables())
 def test_lemma_1_some_bucketization_exists_exactly_where_caps_are_at_least_the_shares(request: Request) -> None:
     """Lemma 1, and its converse, which holds as long as nothing limits the size: one bucket of all records will do.
@@ -144,7 +145,7 @@ def test_lemma_2_information_loss_is_0_in_the_clear_and_1_in_one_bucket_and_betw
 # -------------------------------------------------------------------------------------------------------------- Lemma 3
 
 
-@profile(max_examples=60)
+@profile(max_examples=examples(60))
 @given(request=requests())
 def test_lemma_3_one_size_is_valid_if_dealing_in_turn_is_and_if_counts_are_within_the_floors(request: Request) -> None:
     """Lemma 3: (1) some filling exists, (2) dealing in turn is one, (3) eq. (4.1), (4) eq. (4.2)."""
@@ -167,6 +168,7 @@ def test_lemma_3_one_size_is_valid_if_dealing_in_turn_is_and_if_counts_are_withi
 # -------------------------------------------------------------------------------------------------------------- Lemma 4
 
 
+@pytest.mark.slow
 @given(total=st.integers(1, 10**6), sizes=two_different_sizes)
 def test_lemma_4_loss_grows_along_the_row_by_the_same_amount_with_every_step(total: int, sizes: Pair) -> None:
     """Lemma 4. The growth is Δ2 (S2-1)² - Δ1 (S1-1)², the divisor of eq. (5.7), and is above 0."""
@@ -177,7 +179,7 @@ def test_lemma_4_loss_grows_along_the_row_by_the_same_amount_with_every_step(tot
     assert all(after - before == growth for before, after in itertools.pairwise(losses))
 
 
-@profile(max_examples=200)
+@profile(max_examples=examples(200))
 @given(table=tables(6), smallest=st.integers(1, 3), span=st.integers(1, 6))
 def test_lemma_4_pairs_of_sizes_that_cannot_win_are_all_that_is_left_out(
     table: Table, smallest: int, span: int
@@ -393,7 +395,7 @@ def meets_theorem_1(problem: Problem, pair: Pair) -> bool:
     return bool((room.sum(axis=1) >= problem.counts).all() and (room.sum(axis=0) >= problem.sizes * pair).all())
 
 
-@profile(max_examples=60)
+@profile(max_examples=examples(60))
 @given(request=requests(), sizes=st.sampled_from(list(itertools.combinations(range(1, 7), 2))))
 def test_theorem_1_two_sizes_are_valid_exactly_where_its_conditions_hold(request: Request, sizes: Pair) -> None:
     """Theorem 1, against filling buckets in every possible way; numbers of buckets may be 0."""
@@ -403,7 +405,7 @@ def test_theorem_1_two_sizes_are_valid_exactly_where_its_conditions_hold(request
         assert can_be_filled(request, setting) == meets_theorem_1(problem, pair) == is_valid(problem, setting)
 
 
-@profile(max_examples=300)
+@profile(max_examples=examples(300))
 @given(table=tables(6) | tables(), sizes=two_different_sizes)
 def test_theorem_2_the_best_of_two_sizes_is_the_first_valid_pair(table: Table, sizes: Pair) -> None:
     """Theorem 2: of Γ, the first pair at which all conditions hold; and that loses least."""

@@ -8,7 +8,8 @@ from itertools import permutations
 
 import pytest
 
-from sfumato.mechanisms.fine_grain.solver import Direction, record_utility, solve
+from sfumato.mechanisms.fine_grain.ladder import Direction
+from sfumato.mechanisms.fine_grain.solver import record_utility, solve
 from sfumato.request.spec import BreachBound
 
 VALUES = ["SARS", "HIV", "H1N1", "cancer"]

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from bucket_cases import CASES, Case, linear_caps
-from sfumato.mechanisms.buckets.choose import choose
 from sfumato.mechanisms.buckets.dealing import round_robin
 from sfumato.mechanisms.buckets.one_size import one_size
 from sfumato.mechanisms.buckets.optimal import optimal
 from sfumato.mechanisms.buckets.problem import Blocked, Problem, pose
 from sfumato.mechanisms.buckets.setting import Assignment, Setting, blocking_set, is_valid
+from sfumato.mechanisms.buckets.sizes import choose
 from sfumato.mechanisms.buckets.top_down import top_down
 from sfumato.mechanisms.buckets.two_sizes import fillable, pairs_of, two_sizes
 

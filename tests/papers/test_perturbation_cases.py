@@ -16,19 +16,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.audit.promise import CellLaw, SetLaw, cell_posteriors, fallen, reached
+from selection import examples
+from sfumato.audit.laws.cells import CellLaw, cell_posteriors, fallen, reached
+from sfumato.audit.laws.subset import SetLaw
 from sfumato.draws import Draws
-from sfumato.estimate.estimate import Estimate, score_interval
+from sfumato.estimate.estimate import Estimate
+from sfumato.estimate.intervals import score_ends
 from sfumato.mechanisms import fine_grain, small_domain, subset, uniform
 from sfumato.mechanisms.coins import risk as exposure
 from sfumato.mechanisms.coins.inverse import iterated
 from sfumato.mechanisms.coins.operators import Cell, Operator
+from sfumato.mechanisms.method import Moments
 from sfumato.mechanisms.small_domain import Merge
 from sfumato.mechanisms.small_domain.balancing import balance
 from sfumato.mechanisms.small_domain.rearranging import rearranged
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound, BreachBoundPerValue
-from sfumato.shown.tally import Moments, Tally
+from sfumato.shown.tally import Tally
 
 DRAWS = Draws.unsafe_test_key("ca" * 32)
 Law = list[list[Fraction]]
@@ -41,7 +45,7 @@ T1, T2 = (12, 8, 6, 4, 4, 2, 0, 0, 0, 0), (0, 0, 0, 1, 0, 1, 1, 1, 1, 1)
 
 def _uniform(domain_size: int, bound: BreachBound) -> uniform.Design:
     histogram = Histogram.of(range(domain_size), [1] * domain_size)
-    return uniform.design(uniform.plan(histogram, bound, uniform.Options(), DRAWS))
+    return uniform.design(uniform.plan(histogram, bound, uniform.NoOptions(), DRAWS))
 
 
 def _odds(amplification: str | Fraction) -> BreachBound:
@@ -96,7 +100,7 @@ RECONSTRUCTED = [
 def _reconstructed(shown: Sequence[int], amplification: str, method: str) -> list[Moments]:
     design = _uniform(len(shown), _odds(amplification))
     tally = Tally.of_symbols(np.array(shown))
-    return uniform.METHODS[method].reconstruct(design, tally, [np.array([place]) for place in range(len(shown))])
+    return uniform.MECHANISM.methods[method].count(design, tally, [np.array([place]) for place in range(len(shown))])
 
 
 @pytest.mark.parametrize(("shown", "amplification", "closed", "iterated_"), RECONSTRUCTED)
@@ -135,7 +139,7 @@ COUNTS = [
 def _counted(case: CountCase) -> Moments:
     design = _uniform(case.domain_size, _odds(case.amplification))
     counts = np.array([case.hits, case.rows - case.hits] + [0] * (case.domain_size - 2))
-    (moments,) = uniform.METHODS["closed"].reconstruct(design, Tally.of_symbols(counts), [np.array([0])])
+    (moments,) = uniform.MECHANISM.methods["closed"].count(design, Tally.of_symbols(counts), [np.array([0])])
     return moments
 
 
@@ -143,7 +147,7 @@ def _counted(case: CountCase) -> Moments:
 def test_count_with_its_score_interval(case: CountCase) -> None:
     moments = _counted(case)
     assert moments.value == _close(float(Fraction(case.estimate)))
-    assert score_interval(moments, 0.95) == _close(case.interval)
+    assert np.concatenate(score_ends(moments, 0.95)) == _close(case.interval)
 
 
 @pytest.mark.parametrize("case", COUNTS)
@@ -157,7 +161,7 @@ def test_variance_of_a_count_at_the_nearest_possible_count(case: CountCase) -> N
 def test_unbiased_variance_of_a_count_is_that_at_the_estimate_itself(case: CountCase) -> None:
     """The sum of the squared weights less the estimate: the same line, taken where no count needs to be possible."""
     moments = _counted(case)
-    assert moments.variance_at(moments.value) == _close(case.unbiased_variance)
+    assert moments.base + moments.slope * moments.value == _close(case.unbiased_variance)
     written = uniform.weights(_uniform(case.domain_size, _odds(case.amplification)))
     squares = case.hits * written["if_equal"][0] ** 2 + (case.rows - case.hits) * written["otherwise"][0] ** 2
     assert squares - moments.value == _close(case.unbiased_variance)
@@ -226,7 +230,8 @@ def _counted_in_cells(case: CellsCase) -> Moments:
         is_wanted = operator.places[mine] == case.place
         counts[mine[~is_wanted][0]] = case.rows[cell] - case.hits[cell]
         counts[mine[is_wanted]] = case.hits[cell]
-    (moments,) = small_domain.METHODS["closed"].reconstruct(design, Tally.of_symbols(counts), [np.array([case.place])])
+    closed = small_domain.MECHANISM.methods["closed"]
+    (moments,) = closed.count(design, Tally.of_symbols(counts), [np.array([case.place])])
     return moments
 
 
@@ -234,7 +239,7 @@ def _counted_in_cells(case: CellsCase) -> Moments:
 def test_count_over_cells_with_its_score_interval(case: CellsCase) -> None:
     moments = _counted_in_cells(case)
     assert moments.value == _close(float(Fraction(case.estimate)))
-    assert score_interval(moments, 0.95) == _close(case.interval)
+    assert np.concatenate(score_ends(moments, 0.95)) == _close(case.interval)
 
 
 @pytest.mark.parametrize("case", CELLS)
@@ -260,15 +265,39 @@ JOINT_STEPS: Mapping[int, tuple[float, ...]] = {
 }
 
 
+def _iterated_by_hand(start: Sequence[float], steps: int) -> list[float]:
+    """Bayes' rule for every record of the two cells of Example 1, over and over."""
+    held = list(start)
+    for _ in range(steps):
+        told = [0.0] * len(EXAMPLE)
+        for counts, retention, shown in zip((T1, T2), (1 / 3, 3 / 5), JOINT_SHOWN, strict=True):
+            inside = {place: held[place] * count / EXAMPLE[place] for place, count in enumerate(counts) if count}
+            swap = (1 - retention) / len(inside)
+            for published in inside:
+                chances = {true: each * (swap + retention * (true == published)) for true, each in inside.items()}
+                for true, chance in chances.items():
+                    told[true] += shown[published] * chance / sum(chances.values())
+        held = told
+    return held
+
+
 @pytest.mark.parametrize("steps", JOINT_STEPS)
 def test_joint_iterative_bayes_over_cells(steps: int) -> None:
     """From the shares of the table, with the shares of each value in the two cells of Example 1."""
+    start = [count * 24 / 42 for count in EXAMPLE]
+    assert _iterated_by_hand(start, steps) == pytest.approx(JOINT_STEPS[steps], rel=1e-9)
+
+
+@pytest.mark.parametrize("steps", [0, *JOINT_STEPS])
+def test_iterative_bayes_takes_the_steps_of_the_case_from_an_even_start(steps: int) -> None:
+    """What is checked above by hand, and several lines of counts at once, each for itself."""
     design = _paper_plan(EXAMPLE, THIRDS).published
     operator, shares = design.operator, design.cell_shares
     assert shares is not None
     shown = np.array(JOINT_SHOWN)[operator.cells, operator.places]
-    start = np.array(EXAMPLE) * 24 / 42
-    assert iterated(operator, shown, shares, steps, start=start) == pytest.approx(JOINT_STEPS[steps], rel=1e-9)
+    found = iterated(operator, np.array([shown, 0 * shown, 3 * shown]), shares, steps)
+    expected = np.array(_iterated_by_hand([2.4] * 10, steps))
+    assert found == pytest.approx(np.array([expected, 0 * expected, 3 * expected]), rel=1e-9)
 
 
 def test_joint_iterative_bayes_takes_the_shares_of_the_values_in_the_cells() -> None:
@@ -497,7 +526,7 @@ def _brute_force(instance: Instance) -> tuple[Fraction, Fraction]:
     return worst, breached / sum(map(sum, instance.groups))
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(_instances())
 def test_exposure_is_what_brute_force_finds(instance: Instance) -> None:
     operator = Operator(instance.cells, len(instance.priors))
@@ -509,7 +538,7 @@ def test_exposure_is_what_brute_force_finds(instance: Instance) -> None:
     assert found.breached == pytest.approx(float(breached), abs=1e-12)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(
     st.lists(
         st.lists(st.integers(0, 9) | st.integers(30, 60), min_size=5, max_size=5).filter(any), min_size=1, max_size=3
@@ -541,7 +570,7 @@ def test_exposure_of_sets_is_what_brute_force_finds(groups: list[list[int]], odd
 def test_uniform_perturbation_is_never_breached_by_a_public_column(
     groups: list[list[int]], pair: tuple[str, str]
 ) -> None:
-    plan = uniform.plan(Histogram.of(range(4), [1] * 4), BreachBound(*pair), uniform.Options(), DRAWS)
+    plan = uniform.plan(Histogram.of(range(4), [1] * 4), BreachBound(*pair), uniform.NoOptions(), DRAWS)
     risk = uniform.risk(plan, np.array(groups))
     assert risk.breached == 0
     assert risk.worst <= float(Fraction(pair[1])) * (1 + exposure.ROUNDING)

@@ -8,15 +8,16 @@ import pytest
 
 from sfumato.draws import Draws
 from sfumato.mechanisms import uniform
+from sfumato.request.exact import Exact
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, Exact
+from sfumato.request.spec import BreachBound
 
 AMPLIFICATION_FIVE = BreachBound("1/10", "5/14")
 
 
 def _design(domain_size: int, bound: BreachBound = AMPLIFICATION_FIVE) -> uniform.Design:
     histogram = Histogram.of(range(domain_size), [1] * domain_size)
-    return uniform.design(uniform.plan(histogram, bound, uniform.Options(), Draws.unsafe_test_key("00" * 32)))
+    return uniform.design(uniform.plan(histogram, bound, uniform.NoOptions(), Draws.unsafe_test_key("00" * 32)))
 
 
 def _kept(design: uniform.Design) -> Fraction:

@@ -7,15 +7,16 @@ one side only, it rises towards the middle between the level and one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from sfumato.estimate.estimate import Estimate
-from sfumato.shown.tally import Moments
+from sfumato.arrays import Mask
+from sfumato.estimate.estimate import Estimate, Estimates
+from sfumato.mechanisms.method import Moments
 from statistical.support import ALPHA
 
 Floats = npt.NDArray[np.float64]
@@ -38,13 +39,20 @@ def holds(moments: Moments, level: float, truth: float) -> bool:
 
 def halved(moments: Moments) -> Moments:
     """An estimate that claims half of its standard error: its intervals have about half their width."""
-    assert moments.variance_base is not None
-    return replace(moments, variance_base=moments.variance_base / 4, variance_slope=moments.variance_slope / 4)
+    assert not np.isnan(moments.base).any()
+    return replace(moments, base=moments.base / 4, slope=moments.slope / 4)
 
 
-def share_held(estimates: Iterable[Moments], level: float, truth: float) -> float:
+def held(moments: Moments, level: float, truth: float | Floats) -> Mask:
+    """Which of many intervals hold the truth."""
+    assert not np.isnan(moments.base).any()
+    low, high = Estimates(moments, "method", "assumption").interval(level)
+    return np.asarray((low <= truth) & (truth <= high))
+
+
+def share_held(moments: Moments, level: float, truth: float | Floats) -> float:
     """The share of intervals that hold the truth."""
-    return float(np.mean([holds(moments, level, truth) for moments in estimates]))
+    return float(held(moments, level, truth).mean())
 
 
 def assert_covers(share: float, trials: int, limits: Range) -> None:

@@ -9,7 +9,7 @@ the outermost outcome at either end of what is covered. The sampler itself is th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -19,11 +19,13 @@ import pytest
 from scipy import stats
 
 from releases import people, published
-from sfumato.estimate.estimate import Estimate
+from sfumato.arrays import Mask
 from sfumato.mechanisms import uniform
+from sfumato.mechanisms.method import Moments
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
-from sfumato.shown.tally import Moments, Tally
+from sfumato.shown.tally import Tally
+from statistical.covering import halved, held
 from statistical.support import ALPHA, assert_mean, assert_other_mean, keyed_draws
 
 pytestmark = pytest.mark.statistical
@@ -60,29 +62,24 @@ class Setting:
 def plan_of(domain_size: int) -> uniform.Plan:
     """A prior of 1/10 may become 1/2: odds times nine."""
     histogram = Histogram(tuple(range(domain_size)), (1,) * domain_size)
-    return uniform.plan(histogram, BreachBound("1/10", "1/2"), uniform.Options(), keyed_draws(0))
+    return uniform.plan(histogram, BreachBound("1/10", "1/2"), uniform.NoOptions(), keyed_draws(0))
 
 
 @cache
-def moments_of(domain_size: int, rows: int, hits: int) -> Moments:
-    """What the estimator makes of an outcome."""
-    counts = np.zeros(domain_size, dtype=np.int64)
-    counts[:2] = hits, rows - hits
+def moments_of(domain_size: int, rows: int) -> Moments:
+    """What the estimator makes of every outcome, by the number of hits."""
+    counts = np.zeros((rows + 1, domain_size), dtype=np.int64)
+    counts[:, 0] = np.arange(rows + 1)
+    counts[:, 1] = rows - counts[:, 0]
     design, tally = uniform.design(plan_of(domain_size)), Tally.of_symbols(counts)
-    (moments,) = uniform.METHODS["closed"].reconstruct(design, tally, [np.array([0])])
+    (moments,) = uniform.MECHANISM.methods["closed"].count(design, tally, [np.array([0])])
     return moments
 
 
-def holds(moments: Moments, level: float, truth: int) -> bool:
-    """Whether the interval of an estimate holds the truth."""
-    low, high = Estimate.of(moments, "method", "assumption").interval(level)
-    return low <= truth <= high
-
-
-def halved(moments: Moments) -> Moments:
-    """An estimate that claims half of its standard error."""
-    assert moments.variance_base is not None
-    return replace(moments, variance_base=moments.variance_base / 4, variance_slope=moments.variance_slope / 4)
+def covered_of(setting: Setting, hits: npt.NDArray[np.int64], level: float, *, is_halved: bool) -> Mask:
+    """Which outcomes have an interval that holds the truth."""
+    moments = moments_of(setting.domain_size, setting.rows).take(hits)
+    return held(halved(moments) if is_halved else moments, level, setting.truth)
 
 
 @cache
@@ -105,9 +102,8 @@ def coverage_of(setting: Setting, level: float, *, is_halved: bool = False) -> t
     Where none is (of 20 rows, no outcome's interval at 50% may hold a truth of 1), that of the likeliest outcome.
     """
     first, chances = law_of(setting)
-    moments = [moments_of(setting.domain_size, setting.rows, first + place) for place in range(len(chances))]
-    covered = [holds(halved(each) if is_halved else each, level, setting.truth) for each in moments]
-    ends = chances[covered][[0, -1]].sum() if any(covered) else chances.max()
+    covered = covered_of(setting, first + np.arange(len(chances)), level, is_halved=is_halved)
+    ends = chances[covered][[0, -1]].sum() if covered.any() else chances.max()
     return float(chances[covered].sum()), float(ends)
 
 
@@ -164,8 +160,7 @@ def sampled_hits(setting: Setting) -> tuple[int, ...]:
 
 def covered_p_value(setting: Setting, level: float, *, is_halved: bool = False) -> float:
     """The probability of covering so often, or more strangely, if coverage were what was computed."""
-    moments = [moments_of(setting.domain_size, setting.rows, hits) for hits in sampled_hits(setting)]
-    covered = sum(holds(halved(each) if is_halved else each, level, setting.truth) for each in moments)
+    covered = int(covered_of(setting, np.array(sampled_hits(setting)), level, is_halved=is_halved).sum())
     return float(stats.binomtest(covered, KEYS, coverage_of(setting, level)[0]).pvalue)
 
 

@@ -22,9 +22,10 @@ import pytest
 from sfumato.apply.slots import Slots
 from sfumato.mechanisms import buckets
 from sfumato.mechanisms.buckets import Deal, Options, Plan, Sizes
+from sfumato.mechanisms.method import Moments
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import ShareCap
-from sfumato.shown.tally import Holdings, Moments, Tally
+from sfumato.shown.tally import Holdings, Tally
 from statistical.covering import assert_covers, assert_covers_too_rarely, halved, holds
 from statistical.support import keyed_draws
 
@@ -113,12 +114,14 @@ def trials(setting: Setting) -> dict[Wanted, list[Trial]]:
         codes, columns = table(setting, key)
         plan = planned(setting, codes, key)
         cells = published(plan, codes, key)
-        ((ids, places, numbers),) = buckets.side_rows(plan, setting.rows)
+        contents = buckets.MECHANISM.contents(plan)
+        assert contents is not None
+        ((ids, places, numbers),) = contents.batches(setting.rows)
         holdings = Holdings(ids, places, numbers, setting.values)
         for column, is_selected in enumerate(columns):
             selected = np.bincount(cells[is_selected], minlength=plan.size)
-            tally, sets = Tally(selected, int(selected.sum()), holdings=holdings), setting.wanted(column)
-            methods = [buckets.METHODS[name].reconstruct(None, tally, sets) for name in ("uniform", "inverse")]
+            tally, sets = Tally.of_symbols(selected).beside(None, holdings), setting.wanted(column)
+            methods = [buckets.MECHANISM.methods[name].count(None, tally, sets) for name in ("uniform", "inverse")]
             held = np.bincount(codes[is_selected], minlength=setting.values)
             for wanted, places, *moments in zip(Wanted, sets, *methods, strict=True):
                 found[wanted].append(Trial(int(held[places].sum()), *moments))
@@ -140,18 +143,18 @@ def uniform(trial: Trial) -> Moments:
 
 def doubled(moments: Moments) -> Moments:
     """An estimate that claims twice its standard error."""
-    assert moments.variance_base is not None
-    return replace(moments, variance_base=moments.variance_base * 4)
+    assert not np.isnan(moments.base).any()
+    return replace(moments, base=moments.base * 4)
 
 
 def plain_error(trial: Trial) -> Moments:
     """The inverse, with the error that the plain estimate has."""
-    return replace(trial.inverse, variance_base=trial.uniform.variance_base)
+    return replace(trial.inverse, base=trial.uniform.base)
 
 
 def error(setting: Setting, wanted: Wanted, method: Callable[[Trial], Moments]) -> float:
     """The root of the mean squared error."""
-    errors = [method(trial).value - trial.truth for trial in trials(setting)[wanted]]
+    errors = [method(trial).value[0] - trial.truth for trial in trials(setting)[wanted]]
     return float(np.sqrt(np.mean(np.square(errors))))
 
 

@@ -17,9 +17,10 @@ import pytest
 from sfumato.apply.slots import Slots
 from sfumato.mechanisms import anatomy
 from sfumato.mechanisms.buckets import Deal, Plan
+from sfumato.mechanisms.method import Moments
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import Diversity
-from sfumato.shown.tally import Holdings, Moments, Tally
+from sfumato.shown.tally import Holdings, Tally
 from statistical.covering import assert_covers, assert_covers_too_rarely, halved, holds
 from statistical.support import keyed_draws
 
@@ -69,7 +70,7 @@ def published(plan: Plan, codes: npt.NDArray[np.int64], key: int) -> npt.NDArray
     """The bucket of each record."""
     draws, size = keyed_draws(key), plan.histogram.domain_size
     slots = Slots(draws, anatomy.NAME, plan.histogram.counts)(codes, np.zeros(size, dtype=np.int64))
-    cells = anatomy.replace(plan, codes, slots, draws, 0).cells
+    cells = anatomy.MECHANISM.replace(plan, codes, slots, draws, 0).cells
     assert cells is not None
     return cells
 
@@ -83,13 +84,15 @@ def trials(setting: Setting) -> list[Trial]:
         histogram = Histogram.of(range(setting.values), counts)
         plan = anatomy.plan(histogram, Diversity(setting.ell), anatomy.Options(setting.deal), keyed_draws(key))
         cells = published(plan, codes, key)
-        ((ids, places, numbers),) = anatomy.side_rows(plan, setting.rows)
+        contents = anatomy.MECHANISM.contents(plan)
+        assert contents is not None
+        ((ids, places, numbers),) = contents.batches(setting.rows)
         holdings = Holdings(ids, places, numbers, setting.values)
         for number, is_selected in enumerate(columns):
             value = number % setting.values
             selected = np.bincount(cells[is_selected], minlength=plan.size)
-            tally, wanted = Tally(selected, int(selected.sum()), holdings=holdings), [np.array([value])]
-            methods = (anatomy.METHODS[name].reconstruct(None, tally, wanted)[0] for name in ("uniform", "inverse"))
+            tally, wanted = Tally.of_symbols(selected).beside(None, holdings), [np.array([value])]
+            methods = (anatomy.MECHANISM.methods[name].count(None, tally, wanted)[0] for name in ("uniform", "inverse"))
             found.append(Trial(int((codes[is_selected] == value).sum()), *methods))
     return found
 
@@ -102,7 +105,7 @@ def coverage(setting: Setting, method: str, *, is_halved: bool = False) -> float
 
 def error(setting: Setting, method: str) -> float:
     """The root of the mean squared error."""
-    errors = [getattr(trial, method).value - trial.truth for trial in trials(setting)]
+    errors = [getattr(trial, method).value[0] - trial.truth for trial in trials(setting)]
     return float(np.sqrt(np.mean(np.square(errors))))
 
 

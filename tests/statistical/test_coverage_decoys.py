@@ -23,11 +23,13 @@ import pytest
 from sfumato.apply.slots import Slots
 from sfumato.estimate.estimate import Estimate
 from sfumato.mechanisms import decoys
-from sfumato.mechanisms.decoys import Options, Plan
-from sfumato.mechanisms.decoys.law import Creation
+from sfumato.mechanisms.decoys import Plan
+from sfumato.mechanisms.decoys.leaks import Creation
+from sfumato.mechanisms.decoys.options import Options
+from sfumato.mechanisms.method import Moments
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import DecoyGroups
-from sfumato.shown.tally import Moments, Tally
+from sfumato.shown.tally import Tally
 from statistical.covering import Range, assert_covers, assert_covers_too_rarely, halved, holds
 from statistical.support import assert_mean, assert_other_mean, keyed_draws
 
@@ -136,8 +138,8 @@ def trials(setting: Setting) -> dict[Wanted, list[Trial]]:
             for wanted, places in setting.wanted(column).items():
                 is_selected = few[column] if wanted is Wanted.FEW else many[column]
                 counts = np.bincount(shown[is_selected], minlength=size)
-                tally = Tally(counts, int(counts.sum()), whole)
-                (moments,) = decoys.METHODS[setting.method].reconstruct(design, tally, [places])
+                tally = Tally.of_symbols(counts).beside(whole, None)
+                (moments,) = decoys.MECHANISM.methods[setting.method].count(design, tally, [places])
                 truth = int(np.isin(codes[is_selected], places).sum())
                 found[wanted].append(Trial(truth, moments))
     return found
@@ -217,12 +219,12 @@ def test_estimates_are_right_on_average_up_to_a_fraction_of_their_error(setting:
         whole = Tally.of_symbols(np.bincount(shown, minlength=setting.values))
         column, place = key % COLUMNS, key % setting.values
         counts = np.bincount(shown[many[column]], minlength=setting.values)
-        tally = Tally(counts, int(counts.sum()), whole)
-        method = decoys.METHODS[setting.method]
-        (moments,) = method.reconstruct(decoys.design(plan), tally, [np.array([place])])
+        tally = Tally.of_symbols(counts).beside(whole, None)
+        method = decoys.MECHANISM.methods[setting.method]
+        (moments,) = method.count(decoys.design(plan), tally, [np.array([place])])
         error = Estimate.of(moments, "", "").standard_error
         assert error is not None
-        scores.append((moments.value - int((codes[many[column]] == place).sum())) / error)
+        scores.append((moments.value[0] - int((codes[many[column]] == place).sum())) / error)
     assert_mean(scores, 0, 1)
     assert_other_mean(scores, 0.6, 1)
     assert_other_mean(scores, -0.6, 1)

@@ -24,10 +24,11 @@ import pyarrow as pa
 import pytest
 
 from releases import Way, known_key
+from selection import examples
 from sfumato.estimate.estimate import Estimate
 from sfumato.estimate.release import Release
 from sfumato.mechanisms import buckets, decoys, fine_grain, small_domain, subset, uniform
-from sfumato.publish import Request, publish
+from sfumato.publication import Request, publish
 from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound, DecoyGroups, LinearCap, Tolerance
 from statistical.covering import assert_covers, assert_covers_too_rarely
@@ -38,10 +39,10 @@ LEVEL = 0.95
 HALF = 2 * NormalDist().cdf(NormalDist().inv_cdf((1 + LEVEL) / 2) / 2) - 1
 """The level whose intervals have half the width, whatever their kind."""
 LIMITS = (0.92, 0.99)
-RELEASES, REGIONS, ROWS = 24, 10, 4000
+RELEASES, REGIONS, ROWS = examples(18, most=24), 10, 4000
 
 WAYS: Mapping[str, Way] = {
-    "uniform": Way(BreachBound("1/5", "3/5"), uniform.Options()),
+    "uniform": Way(BreachBound("1/5", "3/5"), uniform.NoOptions()),
     "subset": Way(BreachBound("1/5", "3/5"), subset.Options()),
     "small-domain": Way(BreachBound("1/3", "3/4"), small_domain.Options(min_cell=500)),
     "fine-grain": Way(Tolerance(2), fine_grain.Options(objective=fine_grain.Objective.AGGREGATE)),

@@ -14,14 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from sfumato.arrays import Places
 from sfumato.errors import QueryError
 from sfumato.estimate.estimate import Estimate
 from sfumato.mechanisms import small_domain
 from sfumato.mechanisms.coins.methods import BIASED, PLUG_IN
-from sfumato.mechanisms.coins.operators import Operator, Places
+from sfumato.mechanisms.coins.operators import Operator
+from sfumato.mechanisms.method import Moments
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
-from sfumato.shown.tally import Moments, Tally
+from sfumato.shown.tally import Tally
 from statistical.covering import (
     LEVELS,
     MEANS,
@@ -112,17 +114,15 @@ class Condition:
             dealt[:, entries] = rng.multivariate_hypergeometric(planned[cells, place], count, size=trials)
         shown = perturbed(operator, dealt, rng)
         others = perturbed(operator, planned[operator.cells, operator.places] - dealt, rng)
-        wholes = map(Tally.of_symbols, shown + others)
-        return [Tally(counts, self.rows, whole) for counts, whole in zip(shown, wholes, strict=True)]
+        pairs = zip(shown, map(Tally.of_symbols, shown + others), strict=True)
+        return [Tally.of_one(counts, self.rows).beside(whole, None) for counts, whole in pairs]
 
-    def estimates(
-        self, method: str, trials: int, *, is_public: bool = False, seed: int = 1
-    ) -> list[tuple[Moments, ...]]:
+    def estimates(self, method: str, trials: int, *, is_public: bool = False, seed: int = 1) -> list[Moments]:
         """For each wanted set, the estimates of all trials."""
         design, wanted = self.design(is_public=is_public), self.wanted
-        reconstruct = small_domain.METHODS[method].reconstruct
-        found = [reconstruct(design, tally, wanted) for tally in self.tallies(trials, seed)]
-        return list(zip(*found, strict=True))
+        count = small_domain.MECHANISM.methods[method].count
+        found = [count(design, tally, wanted) for tally in self.tallies(trials, seed)]
+        return [Moments.joined(each) for each in zip(*found, strict=True)]
 
 
 def perturbed(operator: Operator, held: Numbers, rng: np.random.Generator) -> Numbers:
@@ -143,7 +143,7 @@ CONDITIONS = [
 
 
 @cache
-def closed(condition: Condition) -> list[tuple[Moments, ...]]:
+def closed(condition: Condition) -> list[Moments]:
     return condition.estimates("closed", TRIALS)
 
 
@@ -153,9 +153,9 @@ def covered(condition: Condition, level: float) -> list[float]:
     return [share_held(closed(condition)[number], level, truth) for number, truth in condition.asked]
 
 
-def mean_share_of_half_the_width(condition: Condition, found: list[tuple[Moments, ...]], level: float) -> float:
+def mean_share_of_half_the_width(condition: Condition, found: list[Moments], level: float) -> float:
     """How often the asked sets would be covered if all intervals had half their width."""
-    shares = [share_held(map(halved, found[number]), level, truth) for number, truth in condition.asked]
+    shares = [share_held(halved(found[number]), level, truth) for number, truth in condition.asked]
     return float(np.mean(shares))
 
 
@@ -199,7 +199,7 @@ def test_a_value_that_no_selected_row_holds_is_rarely_counted_away_from_zero() -
 
 
 @cache
-def least_squares(condition: Condition, is_public: bool) -> list[tuple[Moments, ...]]:
+def least_squares(condition: Condition, is_public: bool) -> list[Moments]:
     return condition.estimates("gls", GLS_TRIALS, is_public=is_public)
 
 
@@ -223,9 +223,9 @@ def test_least_squares_intervals_hold_the_truth_nearly_as_often_as_they_say(cond
 
 def test_least_squares_tell_no_error_where_shares_are_estimated() -> None:
     """Estimated shares taken for known were seen to cover 61% at a level of 95%."""
-    condition, method = GLS_CONDITIONS[0], small_domain.METHODS["gls"]
-    moments = method.reconstruct(condition.design(), condition.tallies(1, seed=4)[0], [np.array([0])])
-    assert [each.variance_base for each in moments] == [None]
+    condition, method = GLS_CONDITIONS[0], small_domain.MECHANISM.methods["gls"]
+    (moments,) = method.count(condition.design(), condition.tallies(1, seed=4)[0], [np.array([0])])
+    assert np.isnan(moments.base).tolist() == [True]
 
 
 @every_gls_condition
@@ -236,12 +236,9 @@ def test_least_squares_intervals_of_half_the_width_would_be_noticed(condition: C
         assert_covers_too_rarely(share, GLS_TRIALS, (low - 0.02, high))
 
 
-def deviations(condition: Condition, found: list[tuple[Moments, ...]]) -> list[float]:
+def deviations(condition: Condition, found: list[Moments]) -> list[float]:
     """How far estimates lie from the truth, as a root of the mean square, for each wanted set that is asked."""
-    return [
-        float(np.sqrt(np.mean([(moments.value - truth) ** 2 for moments in found[number]])))
-        for number, truth in condition.asked
-    ]
+    return [float(np.sqrt(np.mean((found[number].value - truth) ** 2))) for number, truth in condition.asked]
 
 
 @pytest.mark.parametrize("condition", GLS_CONDITIONS, ids=str)
@@ -263,9 +260,9 @@ def mean_errors(method: str, *, is_public: bool = False) -> float:
     """The mean distance from the truth over all values, where noise is large: 5000 rows, 50 values, odds times 2.4."""
     condition = Condition(OCCUPATIONS, "1/13", "1/6", 5000)
     wanted = [np.array([place]) for place in range(len(OCCUPATIONS))]
-    reconstruct, design = small_domain.METHODS[method].reconstruct, condition.design(is_public=is_public)
+    count, design = small_domain.MECHANISM.methods[method].count, condition.design(is_public=is_public)
     tallies = condition.tallies(EM_TRIALS, seed=2)
-    found = [[moments.value for moments in reconstruct(design, tally, wanted)] for tally in tallies]
+    found = [[moments.value[0] for moments in count(design, tally, wanted)] for tally in tallies]
     return float(np.abs(np.array(found) - condition.held).mean())
 
 
@@ -277,8 +274,8 @@ def test_iterative_bayes_errs_less_where_the_noise_is_large(is_public: bool) -> 
 
 def test_iterative_bayes_tells_no_error_and_so_has_no_interval() -> None:
     condition = Condition(EXAMPLE, "1/3", "2/3", 500)
-    method = small_domain.METHODS["em"]
-    (moments,) = method.reconstruct(condition.design(), condition.tallies(1, seed=3)[0], [np.array([0])])
+    method = small_domain.MECHANISM.methods["em"]
+    (moments,) = method.count(condition.design(), condition.tallies(1, seed=3)[0], [np.array([0])])
     estimate = Estimate.of(moments, method.words, method.assumption, method.note)
     assert estimate.standard_error is None
     with pytest.raises(QueryError, match="tells no error, so it has no interval"):
@@ -286,7 +283,7 @@ def test_iterative_bayes_tells_no_error_and_so_has_no_interval() -> None:
 
 
 def test_methods_that_are_biased_say_so() -> None:
-    notes = {name: method.note for name, method in small_domain.METHODS.items()}
+    notes = {name: method.note for name, method in small_domain.MECHANISM.methods.items()}
     assert notes == {"closed": None, "gls": PLUG_IN, "em": BIASED}
-    assert [name for name, method in small_domain.METHODS.items() if method.needs_whole] == ["gls", "em"]
-    assert all(method.words and method.assumption for method in small_domain.METHODS.values())
+    assert [name for name, method in small_domain.MECHANISM.methods.items() if method.needs_whole] == ["gls", "em"]
+    assert all(method.words and method.assumption for method in small_domain.MECHANISM.methods.values())

@@ -17,9 +17,11 @@ from scipy import stats
 
 from sfumato.mechanisms import subset
 from sfumato.mechanisms.coins.methods import DEFAULT
+from sfumato.mechanisms.method import Moments
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
-from sfumato.shown.tally import Moments, Tally
+from sfumato.shown.tally import Tally
+from single import Single
 from statistical.covering import LEVELS, MEANS, RANGES, Floats, halved, holds
 from statistical.support import keyed_draws
 
@@ -80,7 +82,8 @@ class Setting:
         """The estimate from so many wanted members; how they are spread over the wanted values does not matter."""
         counts = np.zeros(self.domain_size, dtype=np.int64)
         counts[: self.values] = np.bincount(np.arange(hits) % self.values, minlength=self.values)
-        (found,) = subset.METHODS[DEFAULT].reconstruct(self.design, Tally(counts, self.rows), [np.arange(self.values)])
+        tally = Tally.of_one(counts, self.rows)
+        (found,) = subset.MECHANISM.methods[DEFAULT].count(self.design, tally, [np.arange(self.values)])
         return found
 
     def coverage(self, level: float, *, is_halved: bool = False) -> float:
@@ -127,9 +130,11 @@ def test_the_law_of_the_members_has_the_mean_of_the_design() -> None:
 def test_estimates_are_right_on_average_and_scatter_as_much_as_they_say() -> None:
     for setting in (SETTINGS[0], SETTINGS[-1], LARGE[2]):
         chances, moments = zip(*setting.outcomes, strict=True)
-        values = np.array([each.value for each in moments])
+        values = np.array([each.value[0] for each in moments])
         assert values @ chances == pytest.approx(setting.truth, rel=1e-6)
-        assert (values - setting.truth) ** 2 @ chances == pytest.approx(moments[0].variance_at(setting.truth), rel=1e-6)
+        assert (values - setting.truth) ** 2 @ chances == pytest.approx(
+            Single.of(moments[0]).variance_at(setting.truth), rel=1e-6
+        )
 
 
 @pytest.mark.parametrize("setting", [*SETTINGS, *LARGE], ids=str)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from sfumato.estimate.estimate import Estimate
-from sfumato.shown.tally import Moments
+from sfumato.mechanisms.method import Moments
 from statistical.covering import (
     LEVELS,
     MEANS,
@@ -13,11 +14,12 @@ from statistical.covering import (
     assert_covers,
     assert_covers_too_rarely,
     halved,
+    held,
     holds,
     share_held,
 )
 
-MOMENTS = Moments(500.0, 100.0, 0.0, 1000)
+MOMENTS = Moments.of(500.0, 100.0, 0.0, 1000)
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -35,7 +37,10 @@ def test_half_the_error_gives_half_the_width() -> None:
 def test_an_interval_holds_what_lies_between_its_ends() -> None:
     """500 plus and minus 1.96 times 10."""
     assert [holds(MOMENTS, 0.95, truth) for truth in (480, 481, 519, 520)] == [False, True, True, False]
-    assert share_held([MOMENTS, MOMENTS, halved(MOMENTS), Moments(600.0, 100.0, 0.0, 1000)], 0.95, 515) == 0.5
+    several = Moments.joined([MOMENTS, MOMENTS, halved(MOMENTS), Moments.of(600.0, 100.0, 0.0, 1000)])
+    assert held(several, 0.95, 515).tolist() == [True, True, False, False]
+    assert share_held(several, 0.95, 515) == 0.5
+    assert held(several, 0.95, np.array([515, 520, 500, 600])).tolist() == [True, False, True, True]
 
 
 @pytest.mark.parametrize("share", [0.925, 0.95, 0.985])

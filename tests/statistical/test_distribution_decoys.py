@@ -24,13 +24,13 @@ from sfumato.apply.slots import Slots
 from sfumato.apply.source import MemorySource
 from sfumato.draws import Draws
 from sfumato.mechanisms import REGISTRY, decoys
-from sfumato.mechanisms.decoys import Options
-from sfumato.mechanisms.decoys.law import Creation
-from sfumato.publish import Request, publish, survey
-from sfumato.release.manifest import DATA
+from sfumato.mechanisms.decoys.leaks import Creation
+from sfumato.mechanisms.decoys.options import Options
+from sfumato.publication import Request, publish, surveyed
 from sfumato.request.histogram import Histogram
 from sfumato.request.schema import Schema
 from sfumato.request.spec import DecoyGroups
+from sfumato.shown import DATA
 from statistical.support import (
     ALPHA,
     assert_different,
@@ -229,9 +229,9 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     table = pa.table({"row": np.arange(rows), "one": values, "two": values})
     request = Request(table, Schema.of(["one", "two"], keep=["row"]), DecoyGroups(3))
     source, engine, folder = MemorySource(table), LocalEngine(), tmp_path_factory.mktemp("pair")
-    found = survey(request, source, engine, folder)
+    _, found = surveyed(request, source, engine, folder)
     draws = keyed_draws(5)
-    plan = decoys.plan(found.histogram, DecoyGroups(3, found.sensitive.sizes), Options(), draws)
+    plan = decoys.plan(found.histogram, DecoyGroups(3), Options(), draws)
     rewrite = Rewrite(found.columns, found.sensitive, REGISTRY["decoys"], plan, found.histogram.counts, draws)
     (batch,) = table.combine_chunks().to_batches()
     codes = found.sensitive.encode(found.preparation(batch))

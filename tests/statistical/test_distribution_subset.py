@@ -208,7 +208,7 @@ def test_sets_of_one_value_are_uniform_perturbation() -> None:
     bound = BreachBound("1/2", "5/7")
     plan, size = _plan(6, bound), 6
     assert plan.subset_size == 1
-    design = uniform.design(uniform.plan(plan.histogram, bound, uniform.Options(), keyed_draws(0)))
+    design = uniform.design(uniform.plan(plan.histogram, bound, uniform.NoOptions(), keyed_draws(0)))
     for original in (0, size - 1):
         law = [design.swap_probability + design.retention * (value == original) for value in range(size)]
         assert_same_distribution(counts_of(_sets(plan, original, 30).argmax(axis=1), size), law)

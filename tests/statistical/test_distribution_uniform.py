@@ -33,7 +33,7 @@ Published = npt.NDArray[np.int32]
 
 
 def _plan(bound: BreachBound = BOUND, size: int = SIZE) -> uniform.Plan:
-    return uniform.plan(Histogram.of(range(size), [1] * size), bound, uniform.Options(), keyed_draws(0))
+    return uniform.plan(Histogram.of(range(size), [1] * size), bound, uniform.NoOptions(), keyed_draws(0))
 
 
 def _law(plan: uniform.Plan, original: int, factor: Fraction = Fraction(1)) -> list[Fraction]:

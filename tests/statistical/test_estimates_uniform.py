@@ -13,7 +13,8 @@ from scipy import stats
 from sfumato.mechanisms import uniform
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
-from sfumato.shown.tally import Moments, Tally
+from sfumato.shown.tally import Tally
+from single import Single, counted
 from statistical.support import ALPHA, assert_mean, assert_other_mean, counts_of, keyed_draws
 
 pytestmark = pytest.mark.statistical
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.statistical
 KEYS = 4000
 COUNTS = (250, 100, 40, 10, 0, 0)
 SIZE = len(COUNTS)
-PLAN = uniform.plan(Histogram.of(range(SIZE), COUNTS), BreachBound("1/5", "3/5"), uniform.Options(), keyed_draws(0))
+PLAN = uniform.plan(Histogram.of(range(SIZE), COUNTS), BreachBound("1/5", "3/5"), uniform.NoOptions(), keyed_draws(0))
 DESIGN = uniform.design(PLAN)
 
 
@@ -33,8 +34,8 @@ def _tallies() -> tuple[Tally, ...]:
     return tuple(Tally.of_symbols(counts_of(published, SIZE)) for published in released)
 
 
-def _reconstructed(values: tuple[int, ...], tally: Tally, design: uniform.Design) -> Moments:
-    (moments,) = uniform.METHODS["closed"].reconstruct(design, tally, [np.array(values)])
+def _reconstructed(values: tuple[int, ...], tally: Tally, design: uniform.Design) -> Single:
+    (moments,) = counted(uniform.MECHANISM.methods["closed"], design, tally, values)
     return moments
 
 

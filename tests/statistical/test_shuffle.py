@@ -20,10 +20,10 @@ from sfumato.apply.source import MemorySource
 from sfumato.draws import Draws
 from sfumato.mechanisms import uniform
 from sfumato.plan.choose import choose
-from sfumato.publish import Request, survey
-from sfumato.release.manifest import DATA
+from sfumato.publication import Request, surveyed
 from sfumato.request.histogram import Histogram
 from sfumato.request.schema import Schema
+from sfumato.shown import DATA
 from statistical.support import (
     ALPHA,
     assert_different,
@@ -55,7 +55,7 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Orders:
     folder = tmp_path_factory.mktemp("orders")
     table, schema = tiny_table()
     engine, source = LocalEngine(threads=1), MemorySource(table)
-    found = survey(Request(table, schema, BOUND), source, engine, folder)
+    _, found = surveyed(Request(table, schema, BOUND), source, engine, folder)
 
     def order_of(draws: Draws) -> list[int]:
         chosen = choose(found.histogram, BOUND, draws)
@@ -105,7 +105,7 @@ def test_releases_are_shuffled_too(tmp_path: Path) -> None:
 
 def test_order_is_independent_of_what_is_published(orders: Orders) -> None:
     """The words that order the rows are not those that decide which values are kept."""
-    plan = uniform.plan(Histogram(("cold", "flu"), (2, 2)), BOUND, uniform.Options(), keyed_draws(0))
+    plan = uniform.plan(Histogram(("cold", "flu"), (2, 2)), BOUND, uniform.NoOptions(), keyed_draws(0))
     flu = np.ones(PEOPLE, dtype=np.uint8)
     is_kept = np.array([_first_is_kept(plan, flu, keyed_draws(key)) for key in range(KEYS)])
     is_first = orders[:, 0] == 0
@@ -173,7 +173,7 @@ def test_neighbours_in_a_sorted_table_left_in_order_say_nearly_everything(
 ) -> None:
     """The same attack on the same perturbation without the shuffle: it works, and would be noticed."""
     histogram = Histogram(tuple(range(VALUES)), (ROWS // VALUES,) * VALUES)
-    plan = uniform.plan(histogram, BOUND, uniform.Options(), keyed_draws(0))
+    plan = uniform.plan(histogram, BOUND, uniform.NoOptions(), keyed_draws(0))
     shown = uniform.replace(plan, sorted_values, None, keyed_draws(0), 0).values
     hits, guesses = attack(shown, sorted_values)
     assert hits > 0.9 * guesses

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sfumato.arrays import Words
 from sfumato.draws import (
     KEY_BYTES,
     LARGEST_BOUND,
@@ -24,7 +25,6 @@ from sfumato.draws import (
     Permutation,
     Stream,
     TablePermutation,
-    Words,
 )
 from sfumato.errors import InternalError, SpecError
 from strategies import batch_splits

@@ -9,7 +9,7 @@ import pytest
 
 from enumeration import every_outcome, shown_by
 from sfumato.draws import Draws
-from sfumato.shown.tally import Replaced
+from sfumato.shown import Replaced
 
 
 def _two_dice(draws: Draws) -> int:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from sfumato.apply.preparation import Preparation
 from sfumato.apply.profile import Profile
-from sfumato.apply.rewrite import Preparation, Rewrite, SideTable
+from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.source import Source
+from sfumato.shown import SideTable
 
 
 class Engine(Protocol):
@@ -37,6 +39,6 @@ class Engine(Protocol):
         """
         ...
 
-    def write_side(self, side: SideTable, rows: int, target: Path) -> None:
-        """Write the rows of a side table to the target in their order."""
+    def write_side(self, side: SideTable, folder: Path) -> None:
+        """Write the rows of a side table into the folder, in their order."""
         ...

@@ -17,19 +17,19 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-import duckdb
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.apply.preparation import Preparation
 from sfumato.apply.profile import BatchCounts, Profile, Profiler
-from sfumato.apply.rewrite import ORDER, Preparation, Rewrite, Rows, SideTable, decode, published_schema
+from sfumato.apply.rewrite import ORDER, Rewrite, Rows, decode, published_schema
 from sfumato.apply.source import Source, read_ahead
-from sfumato.draws import Words
+from sfumato.arrays import Counts, Words
 from sfumato.errors import SchemaError, SourceError
-from sfumato.shown.columns import NumberColumn, PublishedColumn, dense, smallest_type
-from sfumato.shown.tally import Counts
+from sfumato.shown import SideTable
+from sfumato.shown.columns import PublishedColumn, dense, smallest_type
 
 BATCH_ROWS = 1 << 18
 PART_ROWS = 1 << 17
@@ -67,6 +67,8 @@ class LocalEngine:
 
     def check_persons(self, source: Source, person: str, folder: Path) -> None:
         """Refuse a table in which a person has several rows: repeats average the protection away."""
+        import duckdb  # noqa: PLC0415 - takes long to load, and only this check needs it here
+
         kind = source.schema.field(person).type
         # DuckDB has no whole numbers of more than 38 digits; as text they are as different as before.
         schema = pa.schema([("person", pa.string() if pa.types.is_decimal256(kind) else kind)])
@@ -145,11 +147,11 @@ class LocalEngine:
                 finished.result()
         scatter.remove()
 
-    def write_side(self, side: SideTable, rows: int, target: Path) -> None:
+    def write_side(self, side: SideTable, folder: Path) -> None:
         """Write the rows of a side table in their order; quietly, because the records are what takes the time."""
         quiet = replace(self, progress=no_progress)
         with ThreadPoolExecutor(1) as pool:
-            quiet._write_pieces(pool, side.batches(self.batch_rows), side.published, rows, target)
+            quiet._write_pieces(pool, side.batches(self.batch_rows), side.columns, side.size, folder / side.file)
 
     def _write_pieces(
         self,
@@ -193,7 +195,7 @@ class LocalEngine:
 
     def _write(self, groups: Iterable[pa.Table], columns: Sequence[PublishedColumn], rows: int, target: Path) -> None:
         done = 0
-        plain = [column.name for column in columns if isinstance(column, NumberColumn)]
+        plain = [column.name for column in columns if column.is_plain]
         with open_parquet(target, published_schema(columns), plain) as writer:
             for group in groups:
                 writer.write_table(group, row_group_size=ROW_GROUP_ROWS)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.arrays import Counts
 from sfumato.shown.columns import local_codes
 
 MOST_VALUES = 1 << 20
@@ -21,8 +21,6 @@ FEW_RECORDS = 5
 MOST_PAIRS = 1 << 18
 """Pairs of public and sensitive values are counted up to this many; beyond, a column is reported as not checked."""
 
-Numbers = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True)
 class ColumnProfile:
@@ -31,7 +29,7 @@ class ColumnProfile:
     name: str
     type: pa.DataType
     values: pa.Array
-    counts: Numbers
+    counts: Counts
     missing: int
     is_wide: bool
 
@@ -54,7 +52,7 @@ class Association:
     """
 
     column: str
-    pairs: Numbers | None
+    pairs: Counts | None
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,8 @@ class BatchCounts:
     """
 
     values: pa.Array
-    counts: Numbers
-    pairs: Numbers | None = None
+    counts: Counts
+    pairs: Counts | None = None
 
 
 class Profiler:
@@ -134,10 +132,10 @@ class _Counter:
     def __init__(self, name: str, kind: pa.DataType) -> None:
         self.name = name
         self.values = pa.array([], type=kind)
-        self.counts: Numbers = np.zeros(1, dtype=np.int64)
+        self.counts: Counts = np.zeros(1, dtype=np.int64)
         self.is_wide = False
 
-    def add(self, counted: BatchCounts) -> Numbers | None:
+    def add(self, counted: BatchCounts) -> Counts | None:
         """Add a batch; returns the places of its values (the missing one last), or None if there are too many."""
         if self.is_wide:
             self.counts[0] += counted.counts[-1]
@@ -151,24 +149,24 @@ class _Counter:
             return None
         return places
 
-    def _places(self, values: pa.Array) -> Numbers:
+    def _places(self, values: pa.Array) -> Counts:
         """The places of a batch's distinct values; new values get the next ones."""
         found = pc.index_in(values, self.values)
         is_new = pc.and_not(pc.is_null(found), pc.is_null(values, nan_is_null=True))
         fresh = values.filter(is_new)
-        places: Numbers = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        places: Counts = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
         places[is_new.to_numpy(zero_copy_only=False)] = len(self.values) + 1 + np.arange(len(fresh))
         if len(fresh):
             self.values = pa.concat_arrays([self.values, fresh])
             self.counts = np.append(self.counts, np.zeros(len(fresh), dtype=np.int64))
         return places
 
-    def order(self) -> Numbers:
+    def order(self) -> Counts:
         """The values in canonical order, without those that no row has.
 
         A dictionary may list some: they are not of this table, and must not be published.
         """
-        order: Numbers = pc.sort_indices(self.values).to_numpy().astype(np.int64)
+        order: Counts = pc.sort_indices(self.values).to_numpy().astype(np.int64)
         return order[self.counts[1:][order] > 0]
 
     def result(self) -> ColumnProfile:
@@ -182,9 +180,9 @@ class _Pairs:
     """How often each public value meets each sensitive value; missing values are values here."""
 
     def __init__(self) -> None:
-        self.table: Numbers | None = np.zeros((1, 1), dtype=np.int64)
+        self.table: Counts | None = np.zeros((1, 1), dtype=np.int64)
 
-    def add(self, public: Numbers | None, sensitive: Numbers | None, pairs: Numbers | None) -> None:
+    def add(self, public: Counts | None, sensitive: Counts | None, pairs: Counts | None) -> None:
         if self.table is None or public is None or sensitive is None or pairs is None:
             self.table = None
             return
@@ -200,7 +198,7 @@ class _Pairs:
             self.table = grown
         np.add.at(self.table, np.ix_(public, sensitive), pairs)
 
-    def ordered(self, order: Numbers) -> Numbers | None:
+    def ordered(self, order: Counts) -> Counts | None:
         """The pairs with the sensitive values in the given order."""
         if self.table is None:
             return None

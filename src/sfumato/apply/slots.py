@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.draws import Draws, FeistelPermutation, FeistelPermutations, Numbers, TablePermutation
+from sfumato.arrays import Codes, Counts, Numbers
+from sfumato.draws import Draws, FeistelPermutation, FeistelPermutations, TablePermutation
 from sfumato.errors import SourceError
-from sfumato.shown.tally import Codes, Counts
 
 EMPTY: Numbers = np.zeros(0, dtype=np.uint8)
 

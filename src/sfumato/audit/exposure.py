@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from sfumato.arrays import Counts
 from sfumato.errors import InfeasibleError
-from sfumato.plan.choose import Chosen
-from sfumato.shown.tally import Counts
+from sfumato.plan.predict import Chosen
 
 BREACH_LIMIT = Fraction(1, 100)
 """The usual limit on the share of records that a public column may breach."""
@@ -41,7 +41,7 @@ def exposures(chosen: Chosen, groups: Mapping[str, Counts | None]) -> tuple[Expo
             found.append(Exposure(column, None, None))
             continue
         risk = chosen.mechanism.risk(chosen.plan, counts)
-        found.append(Exposure(column, risk.worst, risk.breached))
+        found.append(Exposure(column, None, None) if risk is None else Exposure(column, risk.worst, risk.breached))
     return tuple(found)
 
 

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.apply.rewrite import Preparation
+from sfumato.apply.preparation import Preparation
 from sfumato.apply.source import Source, open_source
-from sfumato.audit.counted import Connection, public_columns, public_names
-from sfumato.audit.draws import check_draws
-from sfumato.audit.posteriors import check_posteriors
-from sfumato.audit.verify import verify_folder
-from sfumato.audit.written import Check, Verification, data_of, resource_of, sensitive_names, tables_of
+from sfumato.audit.comparison import Connection
+from sfumato.audit.files import verify_folder
+from sfumato.audit.laws import read
+from sfumato.audit.laws.law import Law
+from sfumato.audit.result import Check, Verification
+from sfumato.audit.written import Written
 from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.estimate.release import Release
-from sfumato.release.manifest import BUCKETS, load_json, read_merged
+from sfumato.release.manifest import load_json, read_merged
 from sfumato.request.schema import Bins, NullPolicy, Role, Schema
 from sfumato.shown.columns import dense
-
-Numbers = npt.NDArray[np.float64]
 
 MEMORY_LIMIT = "512MB"
 BATCH_ROWS = 1 << 17
@@ -42,19 +39,24 @@ def verify(release: str | Path, original: Any = None, *, encoding: str = "utf-8"
     is_intact = found.checks[0].passed  # the files come first, and without them there is nothing to compare
     if original is None or not is_intact:
         return found
+    law, written = read(load_json(folder))
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private = Path(name)
-        source = open_source(original, private / "spool", text=text_columns(load_json(folder)), encoding=encoding)
-        return Verification((*found.checks, *verify_original(folder, source, private).checks))
+        source = open_source(original, private / "spool", text=text_columns(written), encoding=encoding)
+        return Verification((*found.checks, *verify_original(folder, law, written, source, private).checks))
 
 
-def verify_original(folder: Path, source: Source, private: Path) -> Verification:
+def verify_original(folder: Path, law: Law, written: Written, source: Source, private: Path) -> Verification:
     """Check a release against the table it was made from; what does not fit into memory goes into a private folder."""
-    written = load_json(folder)
     try:
         with duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": str(private)}) as connection:
             _load(connection, folder, written, source)
-            checks = tuple(check(connection, written) for check in _CHECKS)
+            checks = (
+                _check_public(connection, written),
+                _check_order(connection, written),
+                law.draws(connection, written),
+                law.posteriors(connection, written),
+            )
     except (KeyError, TypeError, ValueError, duckdb.Error) as error:
         if isinstance(error, SfumatoError):
             raise
@@ -62,11 +64,10 @@ def verify_original(folder: Path, source: Source, private: Path) -> Verification
     return Verification(checks)
 
 
-def original_schema(written: Mapping[str, Any], columns: Sequence[str]) -> Schema:
+def original_schema(written: Written, columns: Sequence[str]) -> Schema:
     """The schema under which the original was published, as far as the manifest tells."""
-    ours = written["sfumato"]
-    sensitive = sensitive_names(written)
-    published = [*public_names(written), *sensitive]
+    ours, sensitive = written.ours, written.names
+    published = [*written.public, *sensitive]
     if lacking := sorted(set(published) - set(columns)):
         raise ReleaseFormatError(f"the table is not the original of this release: it has no column {lacking[0]!r}.")
     roles = {name: Role.DROPPED for name in columns if name not in published}
@@ -77,18 +78,16 @@ def original_schema(written: Mapping[str, Any], columns: Sequence[str]) -> Schem
     return Schema(roles, bins=bins, nulls=nulls, compound=compound, merged=read_merged(ours))
 
 
-def text_columns(written: Mapping[str, Any]) -> list[str]:
+def text_columns(written: Written) -> list[str]:
     """The columns that a CSV original must be read as text for."""
-    ours, names = written["sfumato"], sensitive_names(written)
-    types = {field["name"]: field["type"] for field in resource_of(written, data_of(written))["schema"]["fields"]}
-    types |= dict(zip(names, ours.get("types", [types.get(name) for name in names]), strict=True))
-    return [name for name, kind in types.items() if kind == "string" and name not in ours["bins"]]
+    types = {**written.fields, **dict(zip(written.names, written.naming.types, strict=True))}
+    return [name for name, kind in types.items() if kind == "string" and name not in written.ours["bins"]]
 
 
-def _load(connection: Connection, folder: Path, written: Mapping[str, Any], source: Source) -> None:
+def _load(connection: Connection, folder: Path, written: Written, source: Source) -> None:
     """Bring the prepared original into DuckDB, which spills to disk where it is large."""
     schema = original_schema(written, source.schema.names)
-    names = (*public_names(written), *sensitive_names(written))
+    names = (*written.public, *written.names)
     preparation = Preparation(schema, names)
     prepared = preparation.types(source.schema)
     types = pa.schema([prepared.field(name) for name in names])
@@ -100,13 +99,12 @@ def _load(connection: Connection, folder: Path, written: Mapping[str, Any], sour
 
     connection.register("stream", pa.RecordBatchReader.from_batches(types, batches()))
     connection.execute("CREATE TEMP TABLE original AS SELECT * FROM stream")
-    connection.read_parquet(str(folder / data_of(written))).create_view("release")
-    if BUCKETS in tables_of(written):
-        connection.read_parquet(str(folder / BUCKETS)).create_view("buckets")
+    for view, file in zip(("release", "beside"), written.shown.FILES, strict=False):
+        connection.read_parquet(str(folder / file)).create_view(view)
 
 
-def _check_public(connection: Connection, written: Mapping[str, Any]) -> Check:
-    columns = ", ".join(public_columns(written))
+def _check_public(connection: Connection, written: Written) -> Check:
+    columns = ", ".join(written.public_columns)
     rows = connection.execute("SELECT (SELECT COUNT(*) FROM original), (SELECT COUNT(*) FROM release)").fetchall()[0]
     counted = f"SELECT {columns}, COUNT(*) FROM {{}} GROUP BY ALL"
     sql = f"SELECT COUNT(*) FROM ({counted.format('original')} EXCEPT {counted.format('release')})"
@@ -116,15 +114,12 @@ def _check_public(connection: Connection, written: Mapping[str, Any]) -> Check:
     return Check("public columns", True, f"the public columns of all {rows[0]:,} records are the original's.")
 
 
-def _check_order(connection: Connection, written: Mapping[str, Any]) -> Check:
+def _check_order(connection: Connection, written: Written) -> Check:
     """The first rows must not be those of the original, unless that could well be chance."""
-    columns = ", ".join(public_columns(written))
+    columns = ", ".join(written.public_columns)
     first = [connection.execute(f"SELECT {columns} FROM {name} LIMIT {FIRST_ROWS}").fetchall() for name in TABLES]
     sizes = f"SELECT COUNT(*) AS size FROM original GROUP BY {columns}"
     alike = connection.execute(f"SELECT SUM(size * size) / SUM(size) / SUM(size) FROM ({sizes})").fetchall()[0][0]
     if first[0] == first[1] and first[0] and alike ** len(first[0]) < CHANCE:
         return Check("order", False, "the rows stand in the order of the original, which gives values away.")
     return Check("order", True, "the rows do not stand in the order of the original.")
-
-
-_CHECKS = (_check_public, _check_order, check_draws, check_posteriors)

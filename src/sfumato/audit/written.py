@@ -1,117 +1,133 @@
-"""What a manifest says, read from its JSON: for the checks, which trust nothing else; and what a check finds."""
+"""What a manifest says, read from its JSON: for the checks, which trust nothing else."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.audit.result import Check
 from sfumato.errors import ReleaseFormatError
-from sfumato.release.manifest import BUCKETS, DATA, RECORDS, WEIGHTS
-from sfumato.request.schema import COMPOUND_MARK
+from sfumato.release.manifest import KNOWN_FILES
 from sfumato.request.values import Value, values_from_json
+from sfumato.shown import Naming, Shown
+from sfumato.shown.quoting import quoted
 
 MOST_COMBINATIONS = 1 << 18
 """Of the values of columns that are protected each for itself."""
+BATCH_ROWS = 1 << 18
 
 
-@dataclass(frozen=True)
-class Check:
-    """One thing that was checked, in words."""
+@dataclass(frozen=True, eq=False)
+class Written:
+    """A manifest as JSON, and what a record of its release shows."""
 
-    name: str
-    passed: bool
-    detail: str
-
-
-@dataclass(frozen=True)
-class Verification:
-    """All checks of a release."""
-
-    checks: tuple[Check, ...]
+    json: Mapping[str, Any]
+    shown: Shown
+    hidden: frozenset[str] = frozenset()
+    """Columns of the records that are left out of account."""
 
     @property
-    def passed(self) -> bool:
-        """Whether every check passed."""
-        return all(check.passed for check in self.checks)
+    def ours(self) -> Mapping[str, Any]:
+        """What sfumato adds to a Data Package."""
+        found: Mapping[str, Any] = self.json["sfumato"]
+        return found
 
+    @property
+    def design(self) -> Mapping[str, Any]:
+        """The design, with rationals as they are written."""
+        found: Mapping[str, Any] = self.ours["design"]
+        return found
 
-def sensitive_names(written: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of the sensitive columns; format 1 had one."""
-    names = written["sfumato"]["sensitive"]
-    return (names,) if isinstance(names, str) else tuple(names)
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The names of the sensitive columns; format 1 had one."""
+        given = self.ours["sensitive"]
+        return (given,) if isinstance(given, str) else tuple(given)
 
+    @cached_property
+    def fields(self) -> Mapping[str, str]:
+        """The types of the columns of the records, by their names."""
+        fields = self.resource(self.shown.FILES[0])["schema"]["fields"]
+        return {each["name"]: each["type"] for each in fields if each["name"] not in self.hidden}
 
-def shown_names(written: Mapping[str, Any]) -> tuple[str, ...]:
-    """The columns of the data that show something about what is sensitive."""
-    ours, names = written["sfumato"], sensitive_names(written)
-    if ours["mechanism"] == "subset":
-        names = (COMPOUND_MARK.join(names),)
-    if is_bucketed(written):
-        names = ()
-    return (*names, ours["cell_column"]) if "cell_column" in ours else names
-
-
-def sensitive_domain(written: Mapping[str, Any]) -> tuple[Value, ...]:
-    """The domain of what is sensitive."""
-    ours = written["sfumato"]
-    kinds = {field["name"]: field["type"] for field in resource_of(written, data_of(written))["schema"]["fields"]}
-    types = ours.get("types") or [kinds[name] for name in sensitive_names(written)]
-    if "domains" in ours["design"]:  # columns that are protected each for itself: all their combinations
-        pairs = zip(ours["design"]["domains"], types, strict=True)
+    @cached_property
+    def domain(self) -> tuple[Value, ...]:
+        """The domain of what is sensitive."""
+        types = self.ours.get("types") or [self.fields[name] for name in self.names]
+        if "domains" not in self.design:
+            return values_from_json(self.design["domain"], types)
+        # Columns that are protected each for itself: all their combinations.
+        pairs = zip(self.design["domains"], types, strict=True)
         domains = [values_from_json(domain, [kind]) for domain, kind in pairs]
         if math.prod(map(len, domains)) > MOST_COMBINATIONS:
             raise ReleaseFormatError("the domain of the release is larger than any release needs.")
         return tuple(itertools.product(*domains))  # type: ignore[arg-type]
-    return values_from_json(ours["design"]["domain"], types)
 
+    @cached_property
+    def naming(self) -> Naming:
+        """What the columns that show something are called."""
+        types = tuple(self.ours.get("types") or [self.fields[name] for name in self.names])
+        return Naming(self.names, self.domain, types, self.ours.get("cell_column"))
 
-def by_column(written: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """A manifest of columns that are protected each for itself, as one manifest for each of them.
+    @cached_property
+    def shown_names(self) -> tuple[str, ...]:
+        """The columns of the records that show something about what is sensitive."""
+        return self.shown.names(self.naming)
 
-    The other sensitive columns are left out of each: they are not public.
-    """
-    ours, names = written["sfumato"], sensitive_names(written)
-    if "domains" not in ours["design"]:
-        return [written]
-    found: list[Mapping[str, Any]] = []
-    for name, kind, domain in zip(names, ours["types"], ours["design"]["domains"], strict=True):
-        design = {key: value for key, value in ours["design"].items() if key != "domains"}
-        alone = {**ours, "sensitive": [name], "types": [kind], "design": {**design, "domain": domain}}
-        found.append({**written, "sfumato": alone, "resources": _without(written, set(names) - {name})})
-    return found
+    @cached_property
+    def public(self) -> list[str]:
+        """The names of the public columns."""
+        return [name for name in self.fields if name not in self.shown_names]
 
+    @property
+    def public_columns(self) -> list[str]:
+        """The public columns, quoted for SQL."""
+        return [quoted(name) for name in self.public]
 
-def _without(written: Mapping[str, Any], names: Collection[str]) -> list[Mapping[str, Any]]:
-    """The resources of a release without some columns of the data."""
-    found: list[Mapping[str, Any]] = []
-    for resource in written["resources"]:
-        if resource["path"] == DATA:
-            fields = [field for field in resource["schema"]["fields"] if field["name"] not in names]
-            resource = {**resource, "schema": {**resource["schema"], "fields": fields}}  # noqa: PLW2901
-        found.append(resource)
-    return found
+    @cached_property
+    def tables(self) -> tuple[str, ...]:
+        """The Parquet files of the release."""
+        listed = {str(resource["path"]) for resource in self.json["resources"]}
+        return tuple(name for name in KNOWN_FILES if name in listed and name.endswith(".parquet"))
 
+    def resource(self, name: str) -> Mapping[str, Any]:
+        """The description of one file."""
+        found: Mapping[str, Any] = {resource["path"]: resource for resource in self.json["resources"]}[name]
+        return found
 
-def tables_of(written: Mapping[str, Any]) -> tuple[str, ...]:
-    """The Parquet files of the release."""
-    listed = {str(resource["path"]) for resource in written["resources"]}
-    return tuple(name for name in (DATA, WEIGHTS, RECORDS, BUCKETS) if name in listed)
+    def by_column(self) -> list[Written]:
+        """Columns that are protected each for itself, as one manifest for each of them.
 
+        The other sensitive columns are left out of each: they are not public.
+        """
+        if "domains" not in self.design:
+            return [self]
+        found = []
+        for name, kind, domain in zip(self.names, self.ours["types"], self.design["domains"], strict=True):
+            design = {key: value for key, value in self.design.items() if key != "domains"}
+            alone = {**self.ours, "sensitive": [name], "types": [kind], "design": {**design, "domain": domain}}
+            found.append(
+                replace(self, json={**self.json, "sfumato": alone}, hidden=frozenset(self.names) - frozenset({name}))
+            )
+        return found
 
-def is_bucketed(written: Mapping[str, Any]) -> bool:
-    """Whether a release shows the bucket of each record, and no value."""
-    return written["sfumato"]["mechanism"] in ("buckets", "anatomy")
+    def batches(self, folder: Path, columns: Sequence[str], table: str | None = None) -> Iterator[pa.RecordBatch]:
+        """Some columns of the records, or of another table, group by group; texts by dictionaries, quick to count."""
+        path = folder / (table or self.shown.FILES[0])
+        with pq.ParquetFile(path) as file:
+            strings = [name for name in columns if pa.types.is_string(file.schema_arrow.field(name).type)]
+        with pq.ParquetFile(path, read_dictionary=strings) as file:
+            for group in range(file.num_row_groups):
+                yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=list(columns))
 
-
-def data_of(written: Mapping[str, Any]) -> str:
-    """The file of the records."""
-    return RECORDS if is_bucketed(written) else DATA
-
-
-def resource_of(written: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """The description of one file."""
-    found: Mapping[str, Any] = {resource["path"]: resource for resource in written["resources"]}[name]
-    return found
+    def outside(self, name: str) -> Check:
+        """A check fails because the original holds what the release cannot have been made from."""
+        return Check(name, False, f"the original holds a {self.naming.together!r} outside the domain of the release.")

@@ -10,16 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato import BreachBound, Estimate, Publication, Request, Schema, Verification, publish, verify
 from sfumato.apply.engine import Engine
-from sfumato.audit.original import verify
-from sfumato.audit.written import Verification
-from sfumato.estimate.estimate import DEFAULT_LEVEL, Estimate
-from sfumato.publish import Publication, Request, publish
-from sfumato.request.schema import Schema
-from sfumato.request.spec import BreachBound
+from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.request.values import Value
 
-ROWS = 50_000
 SEED = 20_260
 SENSITIVE = "diagnosis"
 BOUND = BreachBound("1/10", "1/2")
@@ -58,7 +53,7 @@ QUESTIONS = (
 
 
 @dataclass(frozen=True)
-class Line:
+class BesideTruth:
     """One answer beside the truth."""
 
     question: str
@@ -79,10 +74,10 @@ class Demonstration:
     table: Path
     publication: Publication
     verification: Verification
-    lines: tuple[Line, ...]
+    lines: tuple[BesideTruth, ...]
 
 
-def hospital(rows: int = ROWS, seed: int = SEED) -> pa.Table:
+def hospital(rows: int, seed: int = SEED) -> pa.Table:
     """Invent patients: skewed diagnoses, correlated with age and sex. No real person is in it.
 
     The generator is an ordinary one, because these numbers protect nobody.
@@ -106,7 +101,7 @@ def hospital(rows: int = ROWS, seed: int = SEED) -> pa.Table:
     )
 
 
-def demonstrate(folder: Path, rows: int = ROWS, engine: Engine | None = None) -> Demonstration:
+def demonstrate(folder: Path, rows: int, engine: Engine | None = None) -> Demonstration:
     """Write the table and its release into a folder, verify the release, and ask it three questions."""
     table = folder / "hospital.parquet"
     pq.write_table(hospital(rows), table)
@@ -117,7 +112,7 @@ def demonstrate(folder: Path, rows: int = ROWS, engine: Engine | None = None) ->
     return Demonstration(table, publication, verification, tuple(lines))
 
 
-def _ask(publication: Publication, table: Path, title: str, sql: str) -> list[Line]:
+def _ask(publication: Publication, table: Path, title: str, sql: str) -> list[BesideTruth]:
     with duckdb.connect() as connection:
         connection.read_parquet(str(table)).create_view("release")
         truths: dict[tuple[Value, ...], int] = {
@@ -128,5 +123,5 @@ def _ask(publication: Publication, table: Path, title: str, sql: str) -> list[Li
     for row in answer.rows:
         key = tuple(value for name, value in row.items() if name not in answer.numbers)
         (estimate,) = (row[name] for name in answer.numbers)
-        lines.append(Line(": ".join([title, *map(str, key)]), truths.get(key, 0), estimate))
+        lines.append(BesideTruth(": ".join([title, *map(str, key)]), truths.get(key, 0), estimate))
     return lines

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,17 +14,14 @@ from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from sfumato.apply.local import LocalEngine
-from sfumato.audit.exposure import Exposure
-from sfumato.audit.written import Verification
-from sfumato.cli.demo import Demonstration
-from sfumato.estimate.answer import Answer
-from sfumato.estimate.estimate import DEFAULT_LEVEL
-from sfumato.estimate.release import Release
-from sfumato.estimate.sql.question import number_columns
-from sfumato.plan.choose import Chosen
+import sfumato
+from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.request.schema import Bins
 from sfumato.request.values import display, to_json
+
+if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
+    from sfumato import Answer, Chosen, Exposure, LocalEngine, Publication, Release, Verification
+    from sfumato.cli.demo import Demonstration
 
 MOST_CELLS = 12
 LONGEST_RATIO = 12
@@ -35,7 +32,7 @@ EXACT_DIGITS = 4
 def progress_engine(console: Console, *, quiet: bool) -> Iterator[LocalEngine]:
     """An engine whose progress is shown while the terminal is interactive."""
     if quiet or not console.is_terminal:
-        yield LocalEngine()
+        yield sfumato.LocalEngine()
         return
     columns = (
         TextColumn("{task.description:>10}"),
@@ -52,7 +49,7 @@ def progress_engine(console: Console, *, quiet: bool) -> Iterator[LocalEngine]:
                 tasks[stage] = bars.add_task(stage, total=total)
             bars.update(tasks[stage], completed=done, total=total)
 
-        yield LocalEngine(progress=show)
+        yield sfumato.LocalEngine(progress=show)
 
 
 @contextmanager
@@ -78,9 +75,8 @@ def number(value: Any, digits: int = 0) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:,.1f}"  # noqa: PLR2004
 
 
-def _digits(row: Mapping[str, Any], name: str) -> int:
+def _digits(value: float | None, error: float | None) -> int:
     """How many digits a number and its interval need behind the point: two of a standard error below 1."""
-    value, error = row[name], row[number_columns(name)[1]]
     if value is not None and error and error < ROUNDING * max(abs(value), 1.0):
         return 0  # the error is that of floating-point numbers
     if error:
@@ -95,7 +91,10 @@ def show_answer(console: Console, answer: Answer, level: float) -> None:
     for name in columns:
         table.add_column(escape(name), justify="right" if name.startswith(answer.numbers) else "left", overflow="fold")
     for row in rows:
-        digits = {each: _digits(row, name) for name in answer.numbers for each in answer.columns_of(name)}
+        digits = {}
+        for filled in map(answer.columns_of, answer.numbers):
+            value, error = (row[name] for name in filled[:2])
+            digits.update(dict.fromkeys(filled, _digits(value, error)))
         table.add_row(*(escape(number(row[name], digits.get(name, 0))) for name in columns))
     console.print(table)
     if answer.note:
@@ -128,14 +127,10 @@ def show_plan(console: Console, chosen: Chosen) -> None:
     """What would be published, at which error."""
     histogram, plan = chosen.histogram, chosen.to_json()
     console.print(f"mechanism [bold]{plan['mechanism']}[/bold], guarantee {plan['guarantee']}")
-    console.print(_summary(plan), highlight=False)
+    console.print(chosen.mechanism.summary(chosen.plan), highlight=False)
     console.print("expected relative error of a count, by the share of all records that it finds:")
     console.print(_comparison([chosen, *chosen.others]))
-    extra = [
-        name
-        for name in ("retention", "amplification", "likelihood_ratio", "shadow_price", "caps")
-        if isinstance(plan.get(name), dict)
-    ]
+    extra = [name for name in chosen.mechanism.by_value if name in plan]
     table = Table("value", "count", "share", *(name.replace("_", " ") for name in extra))
     order = sorted(range(histogram.domain_size), key=lambda place: -histogram.counts[place])
     for place in order[:MOST_CELLS]:
@@ -157,42 +152,12 @@ def _cell_text(value: Any) -> str:
     return str(value) if len(str(value)) <= LONGEST_RATIO else f"{float(Fraction(value)):.4g}"
 
 
-def _summary(plan: Mapping[str, Any]) -> str:
-    """What the mechanism decided, in one line."""
-    if "subset_size" in plan:
-        return f"sets of {plan['subset_size']} values, amplification {plan['amplification']}"
-    if "buckets" in plan:
-        return _buckets_summary(plan)
-    if "group_size" in plan:
-        accurate = plan["accurate_count"]
-        groups = f"{plan['groups']:,} groups of {plan['group_size']} records or one more"
-        return f"{groups}; the number of people with a value is within 10% where at least {accurate:,} have it"
-    if "record_utility" in plan:
-        error = plan["aggregate_error"]
-        counted = "counts cannot be reconstructed" if error is None else f"mean error of a share {error:.3%}"
-        return f"a record keeps its value with probability {plan['record_utility']:.4f}; {counted}"
-    cells = plan["cells"]
-    if len(cells) == 1:
-        return f"retention {cells[0]['retention']}, amplification {cells[0]['amplification']}"
-    sizes = sorted({len(cell["values"]) for cell in cells})
-    width = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
-    return f"{len(cells)} cells of {width} values"
-
-
-def _buckets_summary(plan: Mapping[str, Any]) -> str:
-    sizes = ", ".join(str(each["size"]) for each in plan["buckets"])
-    total = sum(each["count"] for each in plan["buckets"])
-    loss, bound = plan["loss"], plan["lower_bound"]
-    proof = "the least possible" if loss == bound else f"at least {bound:,} is unavoidable"
-    return f"{total:,} buckets of {sizes} records; loss {loss:,} ({proof})"
-
-
 def _comparison(plans: Sequence[Chosen]) -> Table:
     """The predicted errors of the plans that meet a request, the chosen one first."""
     table = Table("mechanism", "guarantee", *(f"{float(share):.1%}" for share in plans[0].predicted))
     for plan in plans:
         errors = ["no count" if error is None else f"{error:.1%}" for error in plan.predicted.values()]
-        table.add_row(plan.mechanism.NAME, plan.mechanism.GUARANTEE, *errors)
+        table.add_row(plan.mechanism.name, plan.mechanism.guarantee, *errors)
     return table
 
 
@@ -235,7 +200,7 @@ def info_json(release: Release) -> dict[str, Any]:
     return {
         "rows": release.rows,
         "mechanism": manifest.mechanism_name,
-        "guarantee": manifest.mechanism.GUARANTEE,
+        "guarantee": manifest.mechanism.guarantee,
         "sensitive": manifest.sensitive_name,
         "public": list(manifest.public),
         "fit_to_publish": not manifest.is_test,
@@ -244,6 +209,12 @@ def info_json(release: Release) -> dict[str, Any]:
         "promise": release.promise,
         "software": manifest.software,
     }
+
+
+def publication_json(publication: Publication) -> dict[str, Any]:
+    """What was published, for machines, with what is for its holder alone."""
+    exposed = [each.to_json() for each in publication.exposures]
+    return {**info_json(publication.release), "notices": list(publication.notices), "exposures": exposed}
 
 
 def show_info(console: Console, release: Release) -> None:

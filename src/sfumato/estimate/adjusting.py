@@ -13,19 +13,19 @@ from sfumato.estimate.attaching import attached
 from sfumato.estimate.connection import Session
 from sfumato.estimate.consistent.tables import CALIBRATED, CONSISTENT, Adjustment, AnswerCells
 from sfumato.estimate.consistent.totals import TOTAL, KnownTotals, read_totals
-from sfumato.estimate.count.scan import Key, key_of
 from sfumato.estimate.estimate import Estimate
 from sfumato.estimate.estimating import Estimator, Line
 from sfumato.estimate.selecting import chosen
 from sfumato.estimate.sql.question import Question, Selection
 from sfumato.request.values import Value, display
+from sfumato.shown.tally import Key, key_of
 
 NO_COUNT = "only COUNT(*) is made consistent or calibrated, and the question does not select it; add COUNT(*)."
 NOTHING_TO_ADJUST = "every number is exact, so nothing was made consistent or calibrated."
 
 
 @dataclass(frozen=True)
-class _Part:
+class _CountedPart:
     """A line of an answer, or what the lines leave out of a public group."""
 
     key: Key | None
@@ -36,9 +36,9 @@ class _Part:
     @property
     def certain(self) -> float:
         """How many records are in it for certain, where not all of it is known."""
-        return 0.0 if self.estimate.is_exact else max(0.0, float(self.estimate.moments.least))
+        return 0.0 if self.estimate.is_exact else max(0.0, self.estimate.bounds.low)
 
-    def split(self) -> tuple[_Part, _Part]:
+    def split(self) -> tuple[_CountedPart, _CountedPart]:
         """What is certain, and the rest of it, which cannot be negative either."""
         known, rest = Estimate.exact(self.certain), self.estimate.scaled(1.0, -self.certain)
         return replace(self, estimate=known), replace(self, estimate=rest)
@@ -65,12 +65,12 @@ class Adjusting:
         question, groups = estimator.question, estimator.public_groups()
         (count,) = {each.formula for each in question.outputs if each.formula is not None and question.is_count(each)}
         shown = chosen(session, replace(question, selection=Selection()), lines)
-        parts = [_Part(key_of(values), line.estimates[count], line.public) for line, values in shown]
-        parts += [_Part(None, group.rest, key) for key, group in groups.items() if group.rest is not None]
+        parts = [_CountedPart(key_of(values), line.estimates[count], line.public) for line, values in shown]
+        parts += [_CountedPart(None, group.rest, key) for key, group in groups.items() if group.rest is not None]
         numbers = self._numbers(question, parts, {key: group.records for key, group in groups.items()})
         return [replace(line, adjusted=number) for line, number in zip(lines, numbers[: len(lines)], strict=True)]
 
-    def _numbers(self, question: Question, parts: Sequence[_Part], records: Mapping[Key, float]) -> list[float]:
+    def _numbers(self, question: Question, parts: Sequence[_CountedPart], records: Mapping[Key, float]) -> list[float]:
         """The adjusted count of each part."""
         known, free = zip(*(part.split() for part in parts), strict=True) if parts else ((), ())
         split = [*free, *(part for part in known if part.estimate.value)]
@@ -90,14 +90,13 @@ def adjusting(*, consistent: bool, totals: Sequence[Any]) -> Adjusting | None:
     """What is asked for: no negative numbers, known totals (files or tables), both or nothing."""
     if isinstance(totals, str | Path):
         raise QueryError("give a list of totals, such as totals=['known.csv'].")
-    known = tuple(_known(each, number) for number, each in enumerate(totals, 1))
+    known = tuple(
+        read_totals(Path(each)) if isinstance(each, str | Path) else _of_table(each, f"table {number} of totals")
+        for number, each in enumerate(totals, 1)
+    )
     if not consistent and not known:
         return None
     return Adjusting(CONSISTENT if consistent else CALIBRATED, known)
-
-
-def _known(given: Any, number: int) -> KnownTotals:
-    return read_totals(Path(given)) if isinstance(given, str | Path) else _of_table(given, f"table {number} of totals")
 
 
 def _of_table(given: Any, name: str) -> KnownTotals:

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.errors import MissingExtraError
-from sfumato.estimate.estimate import DEFAULT_LEVEL, Estimate, check_level
+from sfumato.estimate.estimate import Estimate
+from sfumato.estimate.intervals import DEFAULT_LEVEL, check_level
 from sfumato.estimate.sql.question import note_column, number_columns
-from sfumato.request.values import Value
 
 NO_INTERVAL = "the denominator may be zero at this level, so the ratio may be anything"
 
@@ -70,10 +70,10 @@ class Answer:
     def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
         """The table of the answer for Arrow."""
         columns, rows = self.table(level)
-        return pa.table({name: _array([row[name] for row in rows], self._is_number(name)) for name in columns})
-
-    def _is_number(self, name: str) -> bool:
-        return any(name in self.columns_of(number) for number in self.numbers)
+        numbers = {name for number in self.numbers for name in self.columns_of(number)}
+        return pa.table(
+            {name: pa.array([row[name] for row in rows], pa.float64() if name in numbers else None) for name in columns}
+        )
 
     def to_pandas(self, level: float = DEFAULT_LEVEL) -> Any:
         """The table of the answer as a pandas frame."""
@@ -89,10 +89,6 @@ class Answer:
         ((name,), (row,)) = self.numbers, self.rows
         found: Estimate = row[name]
         return found
-
-
-def _array(values: list[Value], is_number: bool) -> pa.Array:
-    return pa.array(values, type=pa.float64()) if is_number else pa.array(values)
 
 
 def _filled(estimate: Estimate, level: float) -> tuple[Any, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import EllipsisType
 from typing import Any
 
@@ -12,26 +11,26 @@ import numpy as np
 import pyarrow as pa
 from sqlglot import exp
 
+from sfumato.arrays import Mask
 from sfumato.errors import QueryError
 from sfumato.estimate import exact
 from sfumato.estimate.adjusting import NOTHING_TO_ADJUST, Adjusting
 from sfumato.estimate.answer import Answer
-from sfumato.estimate.connection import Limits, Session, opened
-from sfumato.estimate.count.scan import part_array
+from sfumato.estimate.connection import OpenRelease, Session
 from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
 from sfumato.estimate.estimating import Estimator, Line
+from sfumato.estimate.exact import NOTHING
+from sfumato.estimate.limits import Limits
 from sfumato.estimate.selecting import chosen, note_of
 from sfumato.estimate.sql import grammar, public
-from sfumato.estimate.sql.conditions import PLACE
+from sfumato.estimate.sql.conditions import PLACE_NAME
 from sfumato.estimate.sql.question import Question, question_of
-from sfumato.estimate.sql.sources import VALUES
-from sfumato.mechanisms.coins.methods import Method
+from sfumato.estimate.sql.sources import VALUES_NAME
+from sfumato.mechanisms.method import Method
 from sfumato.release.manifest import Manifest
 from sfumato.request.values import Value, display
 from sfumato.shown.quoting import TABLE
-from sfumato.shown.tally import Mask
 
-NOTHING = "no record satisfies the condition on the public columns; check how their values are spelt."
 TOGETHER = "; intervals hold together (Bonferroni over {} numbers)"
 
 
@@ -39,8 +38,7 @@ TOGETHER = "; intervals hold together (Bonferroni over {} numbers)"
 class Asker:
     """A release to ask, with the tables of the analyst and the limits of a question."""
 
-    manifest: Manifest
-    folder: Path
+    opened: OpenRelease
     attached: Mapping[str, pa.Table] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
     method: str | None = None
@@ -50,23 +48,26 @@ class Asker:
 
     def ask(self, sql: str) -> Answer:
         """Answer one SQL query."""
-        method = method_of(self.manifest, self.method)
+        method = method_of(self.opened.manifest, self.method)
         select = grammar.parse(sql)
-        with opened(self.manifest, self.folder, self.attached, self.limits) as session:
+        with self.opened.session(self.attached, self.limits) as session:
             whole = public.inlined(select, {})
             if not isinstance(whole, exp.Select) or not public.names_sensitive(whole, session):
-                return self._exact(exact.answer(session, whole))
+                answer = exact.answer(session, whole)
+                if self.adjusting is None:
+                    return answer
+                return replace(answer, note=" ".join(filter(None, [answer.note, NOTHING_TO_ADJUST])))
             question = _question(session, whole)
             return self._answer(session, question, method)
 
     def count(self, value: Value | EllipsisType, where: str | None) -> Estimate:
         """Count the rows that hold a value, or any value, under a condition."""
-        method = method_of(self.manifest, self.method)
+        method = method_of(self.opened.manifest, self.method)
         select = grammar.parse(f"SELECT COUNT(*) FROM {TABLE}" + (f" WHERE {where}" if where else ""))
         if set(name for name, given in select.args.items() if given) - {"expressions", "from", "from_", "where"}:
             raise QueryError("a condition has no GROUP BY, ORDER BY or LIMIT; ask for these with a whole query.")
         only = None if isinstance(value, EllipsisType) else self._only(value)
-        with opened(self.manifest, self.folder, self.attached, self.limits) as session:
+        with self.opened.session(self.attached, self.limits) as session:
             if only is None and not public.names_sensitive(select, session):
                 return exact.answer(session, select).only()
             (line,) = Estimator(session, _question(session, select), method, only).lines() or (None,)
@@ -74,17 +75,12 @@ class Asker:
 
     def _only(self, value: Value) -> Mask:
         """The place of a value of the domain."""
-        if value not in self.manifest.domain:
-            raise QueryError(f"{display(value)!r} is not in the domain of {self.manifest.sensitive_name!r}.")
-        found: Mask = np.arange(len(self.manifest.domain)) == self.manifest.domain.index(value)
+        if value not in self.opened.manifest.domain:
+            raise QueryError(f"{display(value)!r} is not in the domain of {self.opened.manifest.sensitive_name!r}.")
+        found: Mask = np.arange(len(self.opened.manifest.domain)) == self.opened.manifest.domain.index(value)
         return found
 
-    def _exact(self, answer: Answer) -> Answer:
-        if self.adjusting is None:
-            return answer
-        return replace(answer, note=" ".join(filter(None, [answer.note, NOTHING_TO_ADJUST])))
-
-    def _answer(self, session: Session, question: Question, method: Method) -> Answer:
+    def _answer(self, session: Session, question: Question, method: Method[Any]) -> Answer:
         adjusted = {} if self.adjusting is None else self.adjusting.columns(question)
         estimator = Estimator(session, question, method)
         lines = estimator.lines()
@@ -96,7 +92,7 @@ class Asker:
             for line, values in shown
         )
         notes = [None if estimator.has_records or not question.where.public else NOTHING, note_of(question, lines)]
-        words, assumption = _described(question, lines)
+        words, assumption = _described(method, lines)
         estimated = sum(not each.is_exact for line in lines for each in line.estimates)
         if self.is_simultaneous:
             words += TOGETHER.format(estimated)
@@ -114,19 +110,7 @@ class Asker:
         )
 
 
-def ask(manifest: Manifest, folder: Path, sql: str, method: str | None = None) -> Answer:
-    """Answer one SQL query."""
-    return Asker(manifest, folder, method=method).ask(sql)
-
-
-def count(
-    manifest: Manifest, folder: Path, value: Value | EllipsisType, where: str | None, method: str | None = None
-) -> Estimate:
-    """Count the rows that hold a value, or any value, under a condition."""
-    return Asker(manifest, folder, method=method).count(value, where)
-
-
-def method_of(manifest: Manifest, name: str | None) -> Method:
+def method_of(manifest: Manifest, name: str | None) -> Method[Any]:
     """The estimator of this name, or the default one."""
     methods = manifest.methods
     found = next(iter(methods.values())) if name is None else methods.get(name)
@@ -138,14 +122,12 @@ def method_of(manifest: Manifest, name: str | None) -> Method:
 
 
 def _question(session: Session, select: exp.Select) -> Question:
-    session.connection.register(VALUES.strip('"'), _domain_table(session.manifest))
+    """Take a query apart; the domain is a table beside: the place of each value, and its part in each column."""
+    manifest = session.manifest
+    columns = {name: manifest.naming.part(number) for number, name in enumerate(manifest.sensitive)}
+    places = pa.array(range(len(manifest.domain)), pa.int64())
+    session.register(VALUES_NAME, pa.table({PLACE_NAME: places, **columns}))
     return question_of(select, session)
-
-
-def _domain_table(manifest: Manifest) -> pa.Table:
-    """The domain as a table: the place of each value, and the value in each sensitive column."""
-    columns = {name: part_array(manifest, number) for number, name in enumerate(manifest.sensitive)}
-    return pa.table({PLACE.strip('"'): pa.array(range(len(manifest.domain)), pa.int64()), **columns})
 
 
 def _row(question: Question, line: Line, values: list[Any]) -> dict[str, Any]:
@@ -156,11 +138,10 @@ def _row(question: Question, line: Line, values: list[Any]) -> dict[str, Any]:
     }
 
 
-def _described(question: Question, lines: list[Line]) -> tuple[str, str]:
+def _described(method: Method[Any], lines: list[Line]) -> tuple[str, str]:
     """The methods behind the numbers of an answer, and what they assume."""
     estimates = [each for line in lines for each in line.estimates if not each.is_exact]
     if not estimates:
         return EXACT_METHOD, EXACT_ASSUMPTION
-    base, *_ = estimates[0].method.split("; ")
-    kinds = dict.fromkeys(kind for each in estimates for kind in each.method.split("; ")[1:])
-    return "; ".join([base, *kinds]), estimates[0].assumption
+    made = dict.fromkeys(each.made for each in estimates if each.made is not None)
+    return "; ".join([method.words, *made]), method.assumption

@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import threading
 import time
-import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from sfumato.errors import QueryError, ReleaseFormatError
+from sfumato.estimate.limits import Limits
 from sfumato.release.manifest import Manifest
-from sfumato.shown.quoting import TABLE, quoted
+from sfumato.shown.quoting import RECORDS, TABLE, quoted
 
-RECORDS = quoted("sfumato records")
-"""All columns of the release; what is called `release` has only the public ones."""
 BATCH_ROWS = 1 << 17
-DEFAULT_SECONDS = 60.0
-DEFAULT_MEMORY = "1GB"
 MOMENT = 0.05
 """How long to wait before stopping once more what did not stop."""
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long and how much memory one question may take."""
-
-    seconds: float = DEFAULT_SECONDS
-    memory: str = DEFAULT_MEMORY
 
 
 @dataclass
@@ -47,6 +36,8 @@ class Session:
     limits: Limits = field(default_factory=Limits)
     parts: list[pa.Table] = field(default_factory=list)
     """What subqueries gave."""
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What was worked out of the whole release, for all questions to it."""
     stops_at: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -73,6 +64,10 @@ class Session:
             relation = self.connection.sql(sql)
             return dict(zip(relation.columns, map(str, relation.types), strict=True))
 
+    def register(self, name: str, table: pa.Table) -> None:
+        """Let statements read a table under a name."""
+        self.connection.register(name, table)
+
     @contextmanager
     def _complaining(self) -> Iterator[None]:
         try:
@@ -98,39 +93,33 @@ class Session:
             raise ReleaseFormatError(said) from error
 
 
-@contextmanager
-def opened(
-    manifest: Manifest, folder: Path, attached: Mapping[str, pa.Table] | None = None, limits: Limits | None = None
-) -> Iterator[Session]:
-    """Open a release for one question."""
-    tables = {name.lower(): table for name, table in (attached or {}).items()}
-    with _connection(manifest, folder, limits or Limits()).cursor() as connection:
-        for name, table in tables.items():
-            connection.register(name, table)
-        session = Session(manifest, folder, connection, tables, limits or Limits())
-        with _stopping(session):
-            yield session
+@dataclass(frozen=True)
+class OpenRelease:
+    """A release that is open for questions: making a connection takes as long as many a count, so they are kept."""
 
+    manifest: Manifest
+    folder: Path
+    _connections: dict[str, duckdb.DuckDBPyConnection] = field(default_factory=dict, repr=False)
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False)
 
-_open: dict[tuple[int, Path, str], duckdb.DuckDBPyConnection] = {}
-"""The connections of releases that are still in use: making one takes as long as many a count."""
-
-
-_opening = threading.Lock()
-
-
-def _connection(manifest: Manifest, folder: Path, limits: Limits) -> duckdb.DuckDBPyConnection:
-    """The connection of a release, made once; each question gets a cursor of its own, with its own tables."""
-    key = (id(manifest), folder, limits.memory)
-    with _opening:
-        if key not in _open:
-            _open[key] = connected(folder / manifest.data, manifest.public, limits)
-            weakref.finalize(manifest, _closed, key)
-        return _open[key]
-
-
-def _closed(key: tuple[int, Path, str]) -> None:
-    _open.pop(key).close()
+    @contextmanager
+    def session(
+        self, attached: Mapping[str, pa.Table] | None = None, limits: Limits | None = None
+    ) -> Iterator[Session]:
+        """A session for one question: a cursor of its own, with its own tables."""
+        limits, tables = limits or Limits(), {name.lower(): table for name, table in (attached or {}).items()}
+        with self._lock:
+            if limits.memory not in self._connections:
+                data = self.folder / self.manifest.data
+                self._connections[limits.memory] = connected(data, self.manifest.public, limits)
+            cursor = self._connections[limits.memory].cursor()
+        with cursor as connection:
+            for name, table in tables.items():
+                connection.register(name, table)
+            session = Session(self.manifest, self.folder, connection, tables, limits, kept=self._kept)
+            with _stopping(session):
+                yield session
 
 
 def connected(data: Path, public: tuple[str, ...], limits: Limits) -> duckdb.DuckDBPyConnection:

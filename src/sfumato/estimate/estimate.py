@@ -1,20 +1,25 @@
-"""An answer with its error: the estimate, its standard error, and an interval at any level."""
+"""An answer with its error: the estimate, its standard error, and an interval at any level; one, or many at once.
+
+One and many share their words: `value`, `standard_error`, `interval(level)`, `method`, `assumption`, notes; and both
+are made from moments.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from statistics import NormalDist
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple, overload
 
 import numpy as np
+import pyarrow as pa
 
+from sfumato.arrays import Floats, Mask
 from sfumato.errors import QueryError
-from sfumato.shown.tally import Floats, Moments
+from sfumato.estimate.intervals import DEFAULT_LEVEL, intervals, quantile, standard_errors
+from sfumato.mechanisms.method import Moments
 
-Number = float | Floats
-
-DEFAULT_LEVEL = 0.95
 EXACT_METHOD = "exact count"
 EXACT_ASSUMPTION = "none: only public columns are counted"
 
@@ -83,24 +88,28 @@ class Estimate:
     """Why something is not given, or what to beware of."""
     derived: Scaled | Ratio | None = field(default=None, repr=False)
     """How it comes from other estimates, where that tells the interval."""
+    made: str | None = field(default=None, repr=False)
+    """How it is made from counts, where it is none; the method says so too."""
 
     @classmethod
-    def of(cls, moments: Moments, method: str, assumption: str, note: str | None = None) -> Estimate:
-        """Take the standard error at the estimate, moved into the range that a count can have."""
-        nearest = min(max(moments.value, float(moments.least)), float(moments.most))
-        variance = moments.variance_at(nearest)
-        error = None if variance is None else math.sqrt(variance)
-        return cls(moments.value, error, method, assumption, moments, note)
+    def of(
+        cls, moments: Moments, method: str, assumption: str, note: str | None = None, made: str | None = None
+    ) -> Estimate:
+        """The estimate of moments of one number, with the standard error at the nearest possible one."""
+        (value,), (error,) = moments.value.tolist(), standard_errors(moments).tolist()
+        words = method if made is None else f"{method}; {made}"
+        return cls(value, None if math.isnan(error) else error, words, assumption, moments, note, made=made)
 
     @classmethod
     def exact(cls, count: float) -> Estimate:
         """A count or a sum of public columns only, which the release answers without error."""
-        return cls(float(count), 0.0, EXACT_METHOD, EXACT_ASSUMPTION, Moments(count, 0, 0, count, count))
+        certain = Moments.of(count, 0.0, 0.0, count, count)
+        return cls(float(count), 0.0, EXACT_METHOD, EXACT_ASSUMPTION, certain)
 
     @classmethod
     def missing(cls, note: str | None) -> Estimate:
         """No number, as SQL gives NULL."""
-        nothing = Moments(math.nan, None, 0.0, math.inf, -math.inf)
+        nothing = Moments.of(math.nan, None, 0.0, math.inf, -math.inf)
         return cls(math.nan, None, EXACT_METHOD, EXACT_ASSUMPTION, nothing, note)
 
     def __str__(self) -> str:
@@ -114,6 +123,11 @@ class Estimate:
         """Whether there is no error at all."""
         return self.method == EXACT_METHOD
 
+    @property
+    def bounds(self) -> Interval:
+        """Between what the number lies for certain."""
+        return Interval(float(self.moments.least[0]), float(self.moments.most[0]))
+
     def scaled(self, factor: float, shift: float) -> Estimate:
         """A known factor times this estimate, plus a known number."""
         if (factor, shift) == (1.0, 0.0):
@@ -121,56 +135,81 @@ class Estimate:
         value = factor * self.value + shift
         error = None if self.standard_error is None else abs(factor) * self.standard_error
         variance = None if error is None else error**2
-        least, most = sorted(factor * end + shift for end in (self.moments.least, self.moments.most))
-        moments = Moments(value, variance, 0.0, most, least)
+        least, most = sorted(factor * end + shift for end in self.bounds)
+        moments = Moments.of(value, variance, 0.0, most, least)
         note = None if self.moments.is_own_note else self.note
-        return Estimate(value, error, self.method, self.assumption, moments, note, Scaled(self, factor, shift))
+        return replace(
+            self, value=value, standard_error=error, moments=moments, note=note, derived=Scaled(self, factor, shift)
+        )
 
     def interval(self, level: float = DEFAULT_LEVEL) -> Interval:
         """The score interval: all counts that a test at this level would not reject."""
         if self.standard_error is None:
             raise QueryError(f"the method {self.method!r} tells no error, so it has no interval; use the default one.")
-        if self.derived is not None:
-            return self._clipped(self.derived.interval(level))
-        low, high = self._clipped(score_interval(self.moments, level))
-        if low == high and self.standard_error:
-            # Every count that fits lies outside the range of a count: say how far off the nearest may be, not that
-            # it is certain.
-            nearest, reach = low, quantile(level) * self.standard_error
-            return self._clipped(Interval(nearest - reach, nearest + reach))
-        return Interval(low, high)
-
-    def _clipped(self, interval: Interval) -> Interval:
-        least, most = float(self.moments.least), float(self.moments.most)
-        return Interval(*(min(max(end, least), most) for end in interval))
+        if self.derived is None:
+            (low,), (high,) = (ends.tolist() for ends in intervals(self.moments, level))
+            return Interval(low, high)
+        least, most = self.bounds
+        return Interval(*(min(max(end, least), most) for end in self.derived.interval(level)))
 
 
-def score_interval(moments: Moments, level: float) -> Interval:
-    """The score interval of one estimate, without regard to the range of a count."""
-    low, high = score_ends(moments.value, moments.variance_base or 0.0, moments.variance_slope, level)
-    return Interval(float(low), float(high))
+@dataclass(frozen=True, eq=False)
+class Estimates(Sequence[Estimate]):
+    """The answers to many queries, in their order: arrays for all, and an Estimate for each."""
 
+    moments: Moments = field(repr=False)
+    method: str
+    assumption: str
+    note: str | None = None
+    """What to beware of, beside every estimate."""
 
-def score_ends(value: Number, base: Number, slope: Number, level: float) -> tuple[Number, Number]:
-    """Solve (value - c)² <= z² (base + slope c) for c; for one estimate, or for an array of them.
+    def __len__(self) -> int:
+        return len(self.moments.value)
 
-    Source: Wilson 1927 for one binomial; here for the sum of two.
-    """
-    squared = quantile(level) ** 2
-    shift = squared * slope / 2
-    # (value + shift)² - value² + z² base, written so that the square of a large sum does not swallow the rest. Below
-    # zero no count fits: the variance would be negative wherever the estimate lies.
-    half = np.sqrt(np.maximum(shift * (2 * value + shift) + squared * base, 0.0))
-    return value + shift - half, value + shift + half
+    def __iter__(self) -> Iterator[Estimate]:
+        return (self[number] for number in range(len(self)))
 
+    @overload
+    def __getitem__(self, number: int) -> Estimate: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Estimate]: ...
+    def __getitem__(self, number: int | slice) -> Estimate | list[Estimate]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        if self.is_exact[number]:
+            return Estimate.exact(float(self.moments.value[number]))
+        return Estimate.of(self.moments.take(np.array([number])), self.method, self.assumption, self.notes[number])
 
-def check_level(level: float) -> None:
-    """Refuse a level that is no probability."""
-    if not 0 < level < (1 + level) / 2 < 1:
-        raise QueryError(f"the level is {level}, and must lie between 0 and 1, such as 0.95.")
+    @cached_property
+    def is_exact(self) -> Mask:
+        """Which answers are certain: those about public columns only, and those about no record."""
+        return self.moments.is_certain
 
+    @cached_property
+    def notes(self) -> list[str | None]:
+        """What to beware of, beside each estimate."""
+        pairs = zip(self.is_exact.tolist(), self.moments.noted, strict=True)
+        return [None if exact else self.note or note for exact, note in pairs]
 
-def quantile(level: float) -> float:
-    """How many standard errors an interval of this level reaches to either side."""
-    check_level(level)
-    return NormalDist().inv_cdf((1 + level) / 2)
+    @property
+    def value(self) -> Floats:
+        """The estimated counts."""
+        return self.moments.value
+
+    @property
+    def standard_error(self) -> Floats:
+        """Their standard errors; not-a-number where none is known."""
+        return standard_errors(self.moments)
+
+    def interval(self, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
+        """The low and the high ends of their intervals; not-a-number where no error is known."""
+        return intervals(self.moments, level)
+
+    def table(self, level: float = DEFAULT_LEVEL) -> pa.Table:
+        """A row for each query: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say."""
+        low, high = self.interval(level)
+        numbers = {"n": self.value, "n_se": self.standard_error, "n_low": low, "n_high": high}
+        named = {name: pa.array(each, from_pandas=True) for name, each in numbers.items()}
+        if any(self.notes):
+            named["n_note"] = pa.array(self.notes, type=pa.string())
+        return pa.table(named)

@@ -6,23 +6,25 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from sfumato.arrays import Floats, Mask
 from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
-from sfumato.estimate.count import one
-from sfumato.estimate.count.scan import COUNT, Asked, Key, Measured, holdings_of, key_of, tallies, with_whole
 from sfumato.estimate.estimate import Estimate
 from sfumato.estimate.sql.conditions import Domain, Signature, Test
-from sfumato.estimate.sql.formulas import Gradient, Row, evaluated, sums_of
+from sfumato.estimate.sql.formulas import Gradient, RowSums, evaluated, sums_of
 from sfumato.estimate.sql.question import Question
-from sfumato.estimate.sql.sources import check_single
+from sfumato.estimate.sql.sources import VALUES, check_single
 from sfumato.estimate.sql.terms import Combination, Term, combined, products, weight_of
-from sfumato.mechanisms.coins.methods import Method
-from sfumato.shown.tally import Floats, Holdings, Mask, Moments, Piece, Tally
+from sfumato.mechanisms.method import Method, Moments, Piece
+from sfumato.request.values import parts
+from sfumato.shown.quoting import TABLE, literal, quoted
+from sfumato.shown.tally import COUNT, Holdings, Key, Measured, Scan, Tally, key_of
 
-SUMS = "; sums with a normal interval"
+SUMS = "sums with a normal interval"
 UPPER_BOUND = "the standard error is an upper bound: parts are taken to err together"
 ONLY_COUNTS = (
     "this method only counts; use the default one for sums, means, ratios and conditions that mix public and sensitive "
@@ -117,7 +119,7 @@ def _groups(domain: Domain, question: Question, where: Test) -> dict[Key, Mask]:
 class Estimator:
     """Estimates the numbers of a question, group by group."""
 
-    def __init__(self, session: Session, question: Question, method: Method, only: Mask | None = None) -> None:
+    def __init__(self, session: Session, question: Question, method: Method[Any], only: Mask | None = None) -> None:
         self.session, self.question, self.method = session, question, method
         self.design = session.manifest.design
         self.only = only
@@ -138,14 +140,14 @@ class Estimator:
 
     def public_groups(self) -> dict[Key, PublicGroup]:
         """The public groups of the lines, each as a whole."""
-        return {public: self._public_group(cuts) for public, cuts in self._cuts.items()}
-
-    def _public_group(self, cuts: Sequence[Cut]) -> PublicGroup:
-        left_out = [(cut.measured, ~self.prepared.where.mask(cut.bits)) for cut in cuts]
-        terms = [Term(measured, {COUNT: mask.astype(np.float64)}) for measured, mask in left_out]
-        has_rest = any(mask.any() for _, mask in left_out)
-        rest = self._count_or_sum(combined(terms, self.prepared.positive)) if has_rest else None
-        return PublicGroup(sum(cut.measured[COUNT].rows for cut in cuts), rest)
+        found = {}
+        for public, cuts in self._cuts.items():
+            left_out = [(cut.measured, ~self.prepared.where.mask(cut.bits)) for cut in cuts]
+            terms = [Term(measured, {COUNT: mask.astype(np.float64)}) for measured, mask in left_out]
+            has_rest = any(mask.any() for _, mask in left_out)
+            rest = self._count_or_sum(combined(terms, self.prepared.positive)) if has_rest else None
+            found[public] = PublicGroup(sum(cut.measured[COUNT].rows.item() for cut in cuts), rest)
+        return found
 
     @cached_property
     def _cuts(self) -> dict[Key, list[Cut]]:
@@ -155,7 +157,7 @@ class Estimator:
         for formula in question.formulas:
             used = {prepared.weights[number] for number in sums_of(formula)}
             needed.update(dict.fromkeys(products(used)))
-        asked = Asked(
+        scan = Scan(
             question.source.records,
             question.where.public_sql,
             (*question.public_groups, *prepared.signature.columns),
@@ -164,31 +166,68 @@ class Estimator:
         )
         width = len(question.public_groups)
         found: dict[Key, list[Cut]] = {} if width else {(): []}
-        for key, measured in self._counted_by_group(asked).items():
-            self.has_records |= bool(measured[COUNT].rows)
+        for key, measured in self._counted_by_group(scan).items():
+            self.has_records |= bool(measured[COUNT].rows[0])
             cut = Cut(prepared.signature.bits([int(each) for each in key[width:]]), measured)  # type: ignore[arg-type]
             if prepared.where.mask(cut.bits).any():
                 found.setdefault(key[:width], []).append(cut)
         return found
 
-    def _counted_by_group(self, asked: Asked) -> dict[Key, Measured]:
-        condition = one.condition_of(self.session, self.question, self.only, self.method)
-        if condition is None:
-            return tallies(self.session, asked)
-        return one.tallies(self.session, asked, condition, self.prepared.where.wanted & self.prepared.tests[0].wanted)
+    def _counted_by_group(self, scan: Scan) -> dict[Key, Measured]:
+        """Count what the records of each group show; of one count by the quick way, where there is one."""
+        manifest = self.session.manifest
+        condition = self._hit_condition()
+        if condition is not None:
+            wanted = self.prepared.where.wanted & self.prepared.tests[0].wanted
+            found = manifest.shown.hits(self.session, scan, manifest.naming, condition, wanted)
+            if found is not None:
+                return found
+        return manifest.shown.scanned(self.session, scan, manifest.naming)
 
-    @cached_property
-    def holdings(self) -> Holdings | None:
-        """What the buckets hold."""
-        return holdings_of(self.session)
+    def _hit_condition(self) -> str | None:
+        """The condition that a shown value must satisfy to be wanted; None where more must be known than hits.
 
-    @cached_property
-    def whole(self) -> Tally | None:
-        """The tally of all records, where the method looks at it."""
-        if not self.method.needs_whole:
+        Where records are kept or redrawn evenly within their cells, an unbiased count needs to know no more of what
+        they show than whether it is wanted. So DuckDB need not tell values apart, and one count costs little more than
+        a count of the shown values would.
+        """
+        question, manifest = self.question, self.session.manifest
+        needs_hits_only = self.method.needs_hits_only
+        if needs_hits_only is None or not needs_hits_only(self.design):
             return None
-        ((_, measured),) = tallies(self.session, Asked()).items()
-        return measured[COUNT]
+        if len(question.totals) != 1 or not question.totals[0].is_count or question.sensitive_groups:
+            return None
+        inner = question.totals[0].condition
+        if question.where.mixed or inner.mixed or inner.public or question.source.value_joins:
+            return None
+        wanted = [*question.where.sensitive, *inner.sensitive]
+        if self.only is not None:
+            value = parts(manifest.domain[int(self.only.argmax())])
+            kinds = self.session.columns(f"SELECT {', '.join(map(quoted, manifest.sensitive))} FROM {VALUES}")
+            wanted += [
+                f"{quoted(TABLE)}.{quoted(name)} IS NOT DISTINCT FROM {literal(part, kinds[name])}"
+                for name, part in zip(manifest.sensitive, value, strict=True)
+            ]
+        return " AND ".join(wanted) or None
+
+    @property
+    def holdings(self) -> Holdings | None:
+        """What the buckets hold; read once for all questions."""
+        kept, manifest = self.session.kept, self.session.manifest
+        if "holdings" not in kept:
+            kept["holdings"] = manifest.shown.holdings(self.session, Scan(), manifest.naming, self.session.folder)
+        found: Holdings | None = kept["holdings"]
+        return found
+
+    @property
+    def whole(self) -> Tally | None:
+        """The tally of all records, where the method looks at it; counted once for all questions."""
+        kept, manifest = self.session.kept, self.session.manifest
+        if self.method.needs_whole and "whole" not in kept:
+            ((_, measured),) = manifest.shown.scanned(self.session, Scan(), manifest.naming).items()
+            kept["whole"] = measured[COUNT]
+        found: Tally | None = kept["whole"] if self.method.needs_whole else None
+        return found
 
     def _is_possible(self, cuts: Sequence[Cut], mask: Mask) -> bool:
         """Whether a record could be in a sensitive group; each is shown where no condition mixes columns."""
@@ -205,8 +244,8 @@ class Estimator:
         (cut,) = cuts
         wanted = prepared.where.mask(cut.bits) & prepared.tests[0].mask(cut.bits)
         places = [np.flatnonzero(wanted & mask) for mask in prepared.groups.values()]
-        tally = with_whole(cut.measured[COUNT], self.whole, self.holdings)
-        found = self.method.reconstruct(self.design, tally, places)
+        tally = cut.measured[COUNT].beside(self.whole, self.holdings)
+        found = self.method.count(self.design, tally, places)
         return [self._counted(moments) for moments in found]
 
     def _estimates(self, cuts: Sequence[Cut], mask: Mask, given: Estimate | None) -> tuple[Estimate, ...]:
@@ -217,9 +256,9 @@ class Estimator:
                 totals[number] = self._total(number, cuts, mask)
             return totals[number]
 
-        row = Row(
+        row = RowSums(
             total,
-            lambda gradient: self._combination(gradient, cuts, mask),
+            lambda gradient: self._estimated(self._gathered(gradient, cuts, mask)),
             lambda one, other: self._is_part(one, other, cuts, mask),
             self.method.words,
             self.method.assumption,
@@ -252,30 +291,24 @@ class Estimator:
 
     def _total(self, number: int, cuts: Sequence[Cut], mask: Mask) -> Estimate:
         """One sum: a count has an interval of its own."""
-        asked = self.question.totals[number]
-        if not asked.is_count and not self._has_records(number, cuts, mask):
+        has_records = any(cut.measured[COUNT].rows[0] and self._theta(number, cut, mask).any() for cut in cuts)
+        if not self.question.totals[number].is_count and not has_records:
             return Estimate.missing("no record satisfies the condition")
         return self._count_or_sum(self._gathered({number: 1.0}, cuts, mask))
 
     def _count_or_sum(self, found: Combination) -> Estimate:
         if _is_one_count(found):
             ((piece,),) = found.layers
-            tally = with_whole(piece.first, self.whole, self.holdings)
-            (moments,) = self.method.reconstruct(self.design, tally, [np.flatnonzero(piece.theta)])
+            tally = piece.first.beside(self.whole, self.holdings)
+            (moments,) = self.method.count(self.design, tally, [np.flatnonzero(piece.theta)])
             return self._counted(_shifted(moments, found.known))
         return self._estimated(found)
 
-    def _has_records(self, number: int, cuts: Sequence[Cut], mask: Mask) -> bool:
-        return any(cut.measured[COUNT].rows and self._theta(number, cut, mask).any() for cut in cuts)
-
     def _counted(self, moments: Moments) -> Estimate:
         note = self.method.note or moments.note
-        if moments.variance_base == 0 and moments.variance_slope == 0 and moments.least == moments.most:
-            return Estimate.exact(moments.value)
+        if moments.is_certain[0]:
+            return Estimate.exact(float(moments.value[0]))
         return Estimate.of(moments, self.method.words, self.method.assumption, note)
-
-    def _combination(self, gradient: Gradient, cuts: Sequence[Cut], mask: Mask) -> Estimate:
-        return self._estimated(self._gathered(gradient, cuts, mask))
 
     def _estimated(self, found: Combination) -> Estimate:
         """Estimate what is not known; the layers of a combination are taken to err together."""
@@ -285,18 +318,18 @@ class Estimator:
         first = _shifted(moments[0], found.known)
         note = self.method.note or moments[0].note
         if len(moments) > 1:
-            error = sum(math.sqrt(each.variance_base or 0.0) for each in moments)
-            ends = [sum(getattr(each, end) for each in moments) + found.known for end in ("value", "most", "least")]
-            first, note = Moments(ends[0], error**2, 0.0, ends[1], ends[2]), UPPER_BOUND
-        return Estimate.of(first, self.method.words + SUMS, self.method.assumption, note)
+            error = sum(math.sqrt(float(each.base[0])) for each in moments)
+            ends = [sum(getattr(each, end)[0] for each in moments) + found.known for end in ("value", "most", "least")]
+            first, note = Moments.of(ends[0], error**2, 0.0, ends[1], ends[2]), UPPER_BOUND
+        return Estimate.of(first, self.method.words, self.method.assumption, note, SUMS)
 
     def _moments(self, layer: Sequence[Piece]) -> Moments:
         if self.method.total is None:
             raise QueryError(f"{ONLY_COUNTS}.")
         pieces = []
         for piece in layer:
-            first = with_whole(piece.first, self.whole, self.holdings)
-            second = first if piece.second is piece.first else with_whole(piece.second, self.whole, self.holdings)
+            first = piece.first.beside(self.whole, self.holdings)
+            second = first if piece.second is piece.first else piece.second.beside(self.whole, self.holdings)
             pieces.append(replace(piece, first=first, second=second))
         return self.method.total(self.design, pieces)
 
@@ -313,11 +346,10 @@ def _shifted(moments: Moments, known: float) -> Moments:
     """Moments of a number that is larger by what is known."""
     if not known:
         return moments
-    base = moments.variance_base
     return replace(
         moments,
         value=moments.value + known,
-        variance_base=None if base is None else base - moments.variance_slope * known,
+        base=moments.base - moments.slope * known,
         most=moments.most + known,
         least=moments.least + known,
     )

@@ -14,6 +14,7 @@ from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
 from sfumato.estimate.sql import public
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.question import DEFAULT_COUNT, is_aggregate, note_column, number_columns
+from sfumato.request.values import field_type
 from sfumato.shown.quoting import TABLE
 
 MOST_ROWS = 100_000
@@ -34,7 +35,10 @@ def answer(session: Session, select: Tree) -> Answer:
     filled = [*names, *(each for name in numbers for each in [*number_columns(name)[1:], note_column(name)])]
     if len(set(filled)) != len(filled):
         raise QueryError("two columns of the answer have the same name; rename one with AS.")
-    rows = [_row(each, numbers) for each in table.to_pylist()]
+    rows = [
+        {name: _exact(value) if name in numbers else value for name, value in each.items()}
+        for each in table.to_pylist()
+    ]
     note = NOTHING if select.args.get("where") and _is_nothing(select, rows, numbers) else None
     return Answer(tuple(names), tuple(numbers), tuple(rows), EXACT_METHOD, EXACT_ASSUMPTION, note)
 
@@ -77,15 +81,9 @@ def _numbers(select: Tree, table: pa.Table) -> list[str]:
     if len(select.expressions) != table.num_columns:
         return []  # a star stands for several columns, and no aggregate can stand beside it
     pairs = zip(select.expressions, table.schema, strict=True)
-    return [field.name for each, field in pairs if is_aggregate(each) and _is_numeric(field.type)]
-
-
-def _is_numeric(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
-def _row(row: dict[str, Any], numbers: list[str]) -> dict[str, Any]:
-    return {name: _exact(value) if name in numbers else value for name, value in row.items()}
+    return [
+        field.name for each, field in pairs if is_aggregate(each) and field_type(field.type) in ("integer", "number")
+    ]
 
 
 def _exact(value: Any) -> Estimate:

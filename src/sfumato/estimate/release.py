@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import itertools
 import shutil
-import stat
-import struct
 import tempfile
 import weakref
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import EllipsisType
 from typing import Any
@@ -23,15 +21,15 @@ from sfumato.estimate.adjusting import adjusting
 from sfumato.estimate.answer import Answer
 from sfumato.estimate.ask import Asker
 from sfumato.estimate.attaching import attached
-from sfumato.estimate.connection import DEFAULT_MEMORY, DEFAULT_SECONDS, Limits
+from sfumato.estimate.batch import Progress, ask_many
+from sfumato.estimate.connection import OpenRelease
 from sfumato.estimate.count.many import count_many
 from sfumato.estimate.count.queries import CountQuery
-from sfumato.estimate.estimate import Estimate
-from sfumato.estimate.estimates import Estimates
-from sfumato.estimate.many import Progress, ask_many
-from sfumato.estimate.weighing import record_weights
-from sfumato.release.manifest import KNOWN_FILES, MANIFEST, Manifest, read_manifest
-from sfumato.release.trust import check_inside, check_sizes
+from sfumato.estimate.estimate import Estimate, Estimates
+from sfumato.estimate.limits import DEFAULT_MEMORY, DEFAULT_SECONDS, Limits
+from sfumato.estimate.record_weights import record_weights
+from sfumato.release.manifest import Manifest
+from sfumato.release.store import read_folder, unpack
 from sfumato.request.schema import Bins
 from sfumato.request.values import Value
 from sfumato.shown.quoting import TABLE, quoted
@@ -50,13 +48,13 @@ class Release:
         """Open a release directory or .zip; nothing in it is executed or trusted."""
         given = Path(path)
         if given.is_dir():
-            return cls(given, given, _read(given))
+            return cls(given, given, read_folder(given))
         if not given.exists():
             raise ReleaseFormatError(f"{str(path)!r} does not exist; name the directory or .zip of a release.")
         folder = Path(tempfile.mkdtemp(prefix="sfumato-"))
         try:
             unpack(given, folder)
-            release = cls(given, folder, _read(folder))
+            release = cls(given, folder, read_folder(folder))
         except BaseException:
             shutil.rmtree(folder)
             raise
@@ -205,7 +203,11 @@ class Release:
         return record_weights(self.manifest, self.folder, value, method)
 
     def _asker(self, **options: Any) -> Asker:
-        return Asker(self.manifest, self.folder, **options)
+        return Asker(self._opened, **options)
+
+    @cached_property
+    def _opened(self) -> OpenRelease:
+        return OpenRelease(self.manifest, self.folder)
 
     def _number(self, expression: str, where: str | None, method: str | None) -> Estimate:
         return self.sql(f"SELECT {expression} AS number FROM {TABLE}{_where(where)}", method=method).only()
@@ -224,52 +226,3 @@ def _in_order(answer: Answer, column: str, labels: Sequence[str]) -> Answer:
     """An answer whose groups are ranges, with the rows in the order of the ranges; what is in none comes last."""
     places = {label: place for place, label in enumerate(labels)}
     return replace(answer, rows=tuple(sorted(answer.rows, key=lambda row: places.get(row[column], len(labels)))))
-
-
-def _read(folder: Path) -> Manifest:
-    check_inside(folder, MANIFEST)
-    manifest = read_manifest(folder)
-    for name in manifest.files:
-        check_inside(folder, name)
-        if not (folder / name).is_file():
-            raise ReleaseFormatError(f"the release lacks {name}; get it again from its publisher.")
-    check_sizes(folder, manifest)
-    return manifest
-
-
-def unpack(path: Path, folder: Path) -> None:
-    """Unpack the .zip of a release: the known files, stored as they are, so that nothing can swell or escape."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            entries = archive.infolist()
-            names = [entry.filename for entry in entries]
-            # Entries may overlap, and so be larger together than what they are in.
-            is_larger = sum(entry.file_size for entry in entries) > path.stat().st_size
-            if is_larger or len(set(names)) < len(names) or not all(map(_is_plain, entries)):
-                raise ReleaseFormatError(f"{path.name!r} holds what no release holds; get it again from its publisher.")
-            for entry in entries:
-                archive.extract(entry, folder)
-    except ReleaseFormatError:
-        raise
-    except (OSError, EOFError, RuntimeError, ValueError, OverflowError, struct.error, zipfile.BadZipFile) as error:
-        raise ReleaseFormatError(f"{path.name!r} is not the directory or .zip of a release.") from error
-
-
-def _is_plain(entry: zipfile.ZipInfo) -> bool:
-    """Whether an entry is a file that some release has, as it is; links are marked in the upper half of the rights."""
-    is_stored = entry.compress_type == zipfile.ZIP_STORED and entry.file_size == entry.compress_size
-    kind = stat.S_IFMT(entry.external_attr >> 16)
-    return entry.filename in (MANIFEST, *KNOWN_FILES) and is_stored and kind in (0, stat.S_IFREG)
-
-
-def pack(folder: Path, path: Path) -> None:
-    """Pack a release directory into one .zip; every entry has the same fixed date."""
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        for name in (MANIFEST, *KNOWN_FILES):
-            if not (folder / name).exists():
-                continue
-            with (
-                archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as entry,
-                (folder / name).open("rb") as file,
-            ):
-                shutil.copyfileobj(file, entry, 1 << 20)

@@ -23,11 +23,14 @@ SELECTS_NOISE = (
 def chosen(session: Session, question: Question, lines: Sequence[Line]) -> list[tuple[Line, list[Any]]]:
     """The lines to show, each with the values of the columns that are no numbers."""
     shown = [output for output in question.outputs if output.formula is None]
-    keys = [_keys(question, line) for line in lines]
+    keys = []
+    for line in lines:
+        public, sensitive = iter(line.public), iter(line.sensitive)
+        keys.append([next(sensitive) if group.is_sensitive else next(public) for group in question.groups])
     plain = {f'"k{number}"': number for number in range(len(question.groups))}
     if question.selection.is_all and all(output.sql in plain for output in shown):
         return [(line, [key[plain[output.sql]] for output in shown]) for line, key in zip(lines, keys, strict=True)]
-    session.connection.register(ANSWER, _table(question, lines, keys))
+    session.register(ANSWER, _table(question, lines, keys))
     rows = session.rows(_statement(question, [output.sql for output in shown]))
     return [(lines[number], values) for number, *values in rows]
 
@@ -36,11 +39,6 @@ def note_of(question: Question, lines: Sequence[Line]) -> str | None:
     """What to say where noise decides which rows are shown."""
     used = question.selection.by_formulas
     return SELECTS_NOISE if any(not line.estimates[each].is_exact for line in lines for each in used) else None
-
-
-def _keys(question: Question, line: Line) -> list[Any]:
-    public, sensitive = iter(line.public), iter(line.sensitive)
-    return [next(sensitive) if group.is_sensitive else next(public) for group in question.groups]
 
 
 def _table(question: Question, lines: Sequence[Line], keys: Sequence[Sequence[Any]]) -> pa.Table:

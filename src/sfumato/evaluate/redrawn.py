@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sfumato.arrays import Codes, Mask
 from sfumato.draws import Draws
 from sfumato.errors import SchemaError
-from sfumato.shown.tally import Codes, Mask
 
 
 def redraw(counts: Sequence[int], rows: int, draws: Draws, first_row: int = 0) -> Codes:

@@ -16,70 +16,22 @@ from fractions import Fraction
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import buckets
-from sfumato.mechanisms.buckets import (
-    Deal,
-    Design,
-    Plan,
-    check_countable,
-    dealt,
-    design,
-    explain,
-    observe,
-    promise,
-    read_design,
-    remarks,
-    replace,
-    risk,
-    side_rows,
-    variances,
-    weights,
-)
-from sfumato.mechanisms.buckets.anatomy import anatomy
-from sfumato.mechanisms.buckets.choose import Choice
+from sfumato.mechanisms.buckets import Deal, Plan, dealt
+from sfumato.mechanisms.buckets.fullest_first import anatomy
+from sfumato.mechanisms.buckets.sizes import Choice
+from sfumato.request.flags import option
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import Diversity
 from sfumato.request.values import display
 
-__all__ = [
-    "COVERS_PREDICATES",
-    "GUARANTEE",
-    "METHODS",
-    "NAME",
-    "SPEC",
-    "USES_SLOTS",
-    "Design",
-    "Options",
-    "Plan",
-    "check_countable",
-    "default_method",
-    "design",
-    "explain",
-    "observe",
-    "plan",
-    "promise",
-    "read_design",
-    "remarks",
-    "replace",
-    "risk",
-    "side_rows",
-    "variances",
-    "weights",
-]
-
 NAME = "anatomy"
-GUARANTEE = buckets.GUARANTEE
-SPEC = Diversity
-USES_SLOTS = True
-COVERS_PREDICATES = False
-METHODS = buckets.METHODS
-default_method = buckets.default_method
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """How records are dealt."""
 
-    dealing: Deal = Deal.MIXED
+    dealing: Deal = option(Deal.MIXED, "--dealing", buckets.DEALING)
 
 
 def plan(histogram: Histogram, spec: Diversity, options: Options, draws: Draws, /) -> Plan:
@@ -96,3 +48,6 @@ def plan(histogram: Histogram, spec: Diversity, options: Options, draws: Draws, 
     caps = (Fraction(1, spec.ell),) * histogram.domain_size
     choice = Choice(assignment, problem.floors, assignment.setting.loss)
     return dealt(histogram, caps, choice, options.dealing, draws, NAME)
+
+
+MECHANISM = buckets.dealing_mechanism(NAME, Diversity, Options, plan)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.draws import Numbers
-from sfumato.shown.tally import Counts
+from sfumato.arrays import Counts, Numbers
 
 TABLE_BITS = 20
 """The table that leads to a run has at most so many bits of entries, however long the row is."""

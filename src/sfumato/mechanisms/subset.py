@@ -22,24 +22,26 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.draws import LARGEST_BOUND, Draws, Numbers
+from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
+from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
-from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION, Method, first_of
-from sfumato.mechanisms.coins.operators import Floats, Places
-from sfumato.mechanisms.coins.promises import any_prior
+from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms.coins.risk import ROUNDING
-from sfumato.mechanisms.coins.weights import Linear, Sets, total
-from sfumato.mechanisms.coins.words import ratio
+from sfumato.mechanisms.coins.weights import SetWeights, total
+from sfumato.mechanisms.coins.words import any_prior, check_several, ratio
+from sfumato.mechanisms.mechanism import Mechanism, Risk
+from sfumato.mechanisms.method import Method, Moments, Piece, Weights
+from sfumato.request.exact import exact
+from sfumato.request.flags import option
+from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, exact
+from sfumato.request.spec import BreachBound
 from sfumato.request.values import Value, values_from_json, values_to_json
-from sfumato.shown.tally import Codes, Counts, Members, Moments, Piece, Replaced, Risk, Tally
+from sfumato.shown import Replaced
+from sfumato.shown.sets import Sets
+from sfumato.shown.tally import Tally
 
 NAME = "subset"
-GUARANTEE = "any-prior"
-SPEC = BreachBound
-USES_SLOTS = False
-COVERS_PREDICATES = True
 
 MOST_BITS = 1 << 24
 """As many rows are drawn at once as have this many bits."""
@@ -56,7 +58,7 @@ class Form(StrEnum):
 class Options:
     """How the sets are written."""
 
-    form: Form = Form.BITS
+    form: Form = option(Form.BITS, "--subset-form", "Write the sets as bits or as lists of values.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +112,7 @@ class Design:
 def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
     """Choose the size of the sets that gives the rarest value the smallest error."""
     size = histogram.domain_size
-    if size == 1:
-        raise InfeasibleError(
-            "the sensitive column has one value, so there is nothing to hide it among; declare the whole domain with a "
-            "domain file, or publish without this column."
-        )
+    check_several(histogram)
     subset_size = best_subset_size(size, spec.amplification)
     words = subset_size * spec.amplification + size - subset_size
     hold_words, all_words = _words(Fraction(subset_size * spec.amplification) / words)
@@ -194,10 +192,6 @@ def design(plan: Plan, /) -> Design:
     return Design(plan.histogram.values, plan.subset_size, hold, plan.bound, plan.form)
 
 
-def check_countable(plan: Plan, /) -> None:
-    """Every plan can be counted with: a set holds its own value more often than another."""
-
-
 def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
     read = Design(
@@ -218,9 +212,9 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def observe(design: Design, /) -> Members:
+def shown(design: Design, /) -> Sets:
     """Each record shows a set of values."""
-    return Members(len(design.domain), design.form is Form.LIST)
+    return Sets(len(design.domain), design.form is Form.LIST)
 
 
 def weights(design: Design, /) -> Mapping[str, Any]:
@@ -235,35 +229,43 @@ def weights(design: Design, /) -> Mapping[str, Any]:
 
 
 def _by_closed_form(design: Design, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
-    """Estimate (o - kRb) / (a - b), where o counts the wanted members of all sets."""
-    return [_estimated(design, tally, places) for places in wanted]
+    """Estimate (o - kRb) / (a - b), where o counts the wanted members of all sets.
+
+    The variance of a record depends on whether its own value is wanted.
+    """
+    weighing, rows = _weighing(design), tally.rows.astype(np.float64)
+    nothing, found = np.zeros(len(rows)), []
+    for places in wanted:
+        is_wanted = np.isin(np.arange(len(design.domain)), places)
+        if len(places) in (0, len(design.domain)):
+            found.append(Moments.exact(rows if len(places) else nothing))
+            continue
+        theta = is_wanted.astype(np.float64)
+        weights, spread = weighing.weights(theta), weighing.spread(theta)
+        inside, outside = float(spread[is_wanted][0]), float(spread[~is_wanted][0])
+        value = tally.counts @ weights.shown + weights.always * rows
+        found.append(Moments(value, rows * outside, np.full(len(rows), inside - outside), rows, nothing))
+    return found
 
 
-def _estimated(design: Design, tally: Tally, places: Places) -> Moments:
-    rows, values = tally.rows, len(places)
-    if values in (0, len(design.domain)):
-        known = rows if values else 0
-        return Moments(float(known), 0.0, 0.0, known, known)
-    is_wanted = np.isin(np.arange(len(design.domain)), places)
-    linear, theta = _linear(design), is_wanted.astype(np.float64)
-    spread = linear.spread(theta)
-    inside, outside = float(spread[is_wanted][0]), float(spread[~is_wanted][0])
-    return Moments(linear.weights(theta).of(tally), rows * outside, inside - outside, rows)
-
-
-def _linear(design: Design) -> Linear:
+def _weighing(design: Design) -> SetWeights:
     hold, other = float(design.hold_probability), float(design.other_probability)
-    return Sets(len(design.domain), design.subset_size, hold, other)
+    return SetWeights(len(design.domain), design.subset_size, hold, other)
 
 
 def _by_weights(design: Design, pieces: Sequence[Piece]) -> Moments:
-    return total(_linear(design), pieces)
+    return total(_weighing(design), pieces)
 
 
-METHODS: Mapping[str, Method] = {
-    DEFAULT: Method("unbiased count, score interval", NO_ASSUMPTION, _by_closed_form, total=_by_weights, linear=_linear)
+def _weights(design: Design, theta: Floats) -> Weights:
+    return _weighing(design).weights(theta)
+
+
+METHODS: Mapping[str, Method[Design]] = {
+    DEFAULT: Method(
+        "unbiased count, score interval", NO_ASSUMPTION, _by_closed_form, total=_by_weights, weights=_weights
+    )
 }
-default_method = first_of(METHODS)
 
 
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
@@ -285,6 +287,12 @@ def explain(plan: Plan, /) -> dict[str, Any]:
         "other_probability": ratio(made.other_probability),
         "amplification": ratio(made.amplification),
     }
+
+
+def summary(plan: Plan, /) -> str:
+    """The sets, in one line."""
+    made = design(plan)
+    return f"sets of {made.subset_size} values, amplification {ratio(made.amplification)}"
 
 
 def remarks(plan: Plan, /) -> list[str]:
@@ -316,3 +324,25 @@ def promise(design: Design, /) -> str:
         f"{len(design.domain)} values. It holds the true one with probability {float(design.hold_probability):.4g}, "
         f"and any given other one with probability {float(design.other_probability):.4g}."
     )
+
+
+MECHANISM = Mechanism(
+    name=NAME,
+    guarantee=Guarantee.ANY_PRIOR,
+    spec=BreachBound,
+    covers_predicates=True,
+    options=Options,
+    plan=plan,
+    replace=replace,
+    design=design,
+    read_design=read_design,
+    shown=shown,
+    methods=METHODS,
+    promise=promise,
+    weights=weights,
+    variances=variances,
+    explain=explain,
+    summary=summary,
+    remarks=remarks,
+    risk=risk,
+)

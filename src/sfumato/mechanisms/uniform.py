@@ -18,31 +18,24 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.draws import Draws, Numbers
+from sfumato.arrays import Codes, Counts, Floats, Numbers
+from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
-from sfumato.mechanisms.coins import risk as exposure
+from sfumato.mechanisms.coins import risk as belief
 from sfumato.mechanisms.coins.inverse import flat_variance
-from sfumato.mechanisms.coins.methods import ONE_CELL, first_of
-from sfumato.mechanisms.coins.operators import Cell, Floats, Operator, amplified_words, retention_of
-from sfumato.mechanisms.coins.promises import any_prior
-from sfumato.mechanisms.coins.words import cell_json
+from sfumato.mechanisms.coins.methods import ONE_CELL
+from sfumato.mechanisms.coins.operators import Cell, Operator, amplified_words, retention_of
+from sfumato.mechanisms.coins.words import any_prior, cell_json, cells_summary, check_several
+from sfumato.mechanisms.mechanism import Mechanism, NoOptions, Risk
+from sfumato.request.exact import exact
+from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, exact
+from sfumato.request.spec import BreachBound
 from sfumato.request.values import Value, values_from_json, values_to_json
-from sfumato.shown.tally import Codes, Counts, Replaced, Risk, Symbols
+from sfumato.shown import Replaced
+from sfumato.shown.values import Values
 
 NAME = "uniform"
-GUARANTEE = "any-prior"
-SPEC = BreachBound
-USES_SLOTS = False
-COVERS_PREDICATES = True
-METHODS = ONE_CELL
-default_method = first_of(METHODS)
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """There is nothing to decide."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,13 +95,9 @@ class Design:
         }
 
 
-def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
+def plan(histogram: Histogram, spec: BreachBound, options: NoOptions, draws: Draws, /) -> Plan:
     """Choose the largest retention that the amplification allows."""
-    if histogram.domain_size == 1:
-        raise InfeasibleError(
-            "the sensitive column has one value, so there is nothing to hide it among; declare the whole domain with a "
-            "domain file, or publish without this column."
-        )
+    check_several(histogram)
     keep_words, swap_words = amplified_words(histogram.domain_size, spec.amplification)
     if not keep_words:
         raise InfeasibleError(
@@ -130,10 +119,6 @@ def design(plan: Plan, /) -> Design:
     return Design(plan.histogram.values, plan.retention, plan.bound)
 
 
-def check_countable(plan: Plan, /) -> None:
-    """Every plan can be counted with: its retention is above zero."""
-
-
 def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
     read = Design(
@@ -149,9 +134,9 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
     return read
 
 
-def observe(design: Design, /) -> Symbols:
+def shown(design: Design, /) -> Values:
     """Each record shows one value of the domain."""
-    return design.operator.symbols()
+    return design.operator.shown()
 
 
 def weights(design: Design, /) -> Mapping[str, Any]:
@@ -180,16 +165,16 @@ def explain(plan: Plan, /) -> dict[str, Any]:
     return {"error_bound": cell["error_bound"], "cells": [cell]}
 
 
-def remarks(plan: Plan, /) -> list[str]:
-    """Nothing that the general notices do not say."""
-    return []
+def summary(plan: Plan, /) -> str:
+    """The coin, in one line."""
+    return cells_summary(explain(plan)["cells"])
 
 
 def risk(plan: Plan, groups: Counts, /) -> Risk:
     """What knowing a public column adds: by the theorem never a breach."""
     made, size = design(plan), plan.histogram.domain_size
     priors, posteriors = (np.full(size, float(each)) for each in (plan.bound.prior, plan.bound.posterior))
-    return exposure.risk(made.operator, made.cell_shares, groups, priors, posteriors)
+    return belief.risk(made.operator, made.cell_shares, groups, priors, posteriors)
 
 
 def promise(design: Design, /) -> str:
@@ -199,3 +184,24 @@ def promise(design: Design, /) -> str:
         f"{any_prior(design.bound)} It is the true one with probability {float(kept):.4g}, and any given other one of "
         f"the {len(design.domain)} values with probability {float(design.swap_probability):.4g}."
     )
+
+
+MECHANISM = Mechanism(
+    name=NAME,
+    guarantee=Guarantee.ANY_PRIOR,
+    spec=BreachBound,
+    covers_predicates=True,
+    options=NoOptions,
+    plan=plan,
+    replace=replace,
+    design=design,
+    read_design=read_design,
+    shown=shown,
+    methods=ONE_CELL,
+    promise=promise,
+    weights=weights,
+    variances=variances,
+    explain=explain,
+    summary=summary,
+    risk=risk,
+)

@@ -8,39 +8,31 @@ to say.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from sfumato.errors import ReleaseFormatError, SfumatoError
-from sfumato.mechanisms import REGISTRY, AnyMechanism, decoys
-from sfumato.mechanisms.coins.methods import Method
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms.mechanism import AnyMechanism
+from sfumato.mechanisms.method import Method
 from sfumato.request.digest import file_digest, json_digest
 from sfumato.request.schema import COMPOUND_MARK, Merged
-from sfumato.request.values import Value, field_type, parts, plain_type, to_json, values_from_json
-from sfumato.shown.tally import Buckets, Members, Observation, Symbols
+from sfumato.request.values import Value, values_from_json
+from sfumato.shown import Naming, Shown
+from sfumato.shown.columns import Field
+from sfumato.shown.kinds import RECORD_FILES, TABLES
 
 FORMAT = 2
 MANIFEST = "datapackage.json"
-DATA = "data.parquet"
-RECORDS = "qit.parquet"
-BUCKETS = "st.parquet"
-"""A release of buckets has two tables: which bucket each record is in, and which values each bucket holds."""
 WEIGHTS = "weights.parquet"
 README = "README.md"
-FILES = (DATA, WEIGHTS, README)
-BUCKET_FILES = (RECORDS, BUCKETS, README)
-KNOWN_FILES = tuple(dict.fromkeys((*FILES, *BUCKET_FILES)))
-"""Every file that some release has."""
+KNOWN_FILES = tuple(dict.fromkeys((TABLES[0], WEIGHTS, README, *TABLES)))
+"""Every file that some release has, beside the manifest."""
 LARGEST_MANIFEST = 64 << 20
-ANY_TYPE = "any"
-DATA_NAMES = ("data", "qit")
-"""The resource of the records: in a release of values or sets, and in one of buckets."""
 VALUE_WEIGHTS = ("value", "published")
 """The columns of weights.parquet that hold values of the domain."""
 WEIGHT_TYPES = {
@@ -51,31 +43,6 @@ WEIGHT_TYPES = {
     "weight": "number",
 }
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
-
-
-@dataclass(frozen=True)
-class Field:
-    """One column: its name, its Data Package type, and whether values may be missing."""
-
-    name: str
-    type: str
-    has_missing: bool
-
-    @classmethod
-    def of(cls, name: str, kind: pa.DataType, has_missing: bool) -> Field:
-        """The field of a published column; sets of values have no type of their own in a Data Package."""
-        return cls(name, published_type(kind), has_missing)
-
-    def to_json(self) -> dict[str, Any]:
-        """A Table Schema field."""
-        written = {"name": self.name, "type": self.type, "constraints": {"required": not self.has_missing}}
-        # Readers that go through floating-point columns, as frictionless does, meet a missing integer as "nan".
-        return {**written, "missingValues": ["nan"]} if self.has_missing and self.type == "integer" else written
-
-
-def published_type(kind: pa.DataType) -> str:
-    """The Data Package type of a published column."""
-    return field_type(plain_type(kind)) or ANY_TYPE
 
 
 @dataclass(frozen=True)
@@ -105,62 +72,67 @@ class Manifest:
         """The mechanism that made the release."""
         return REGISTRY[self.mechanism_name]
 
-    @property
-    def methods(self) -> Mapping[str, Method]:
+    @cached_property
+    def methods(self) -> Mapping[str, Method[Any]]:
         """The ways to estimate, the default one first."""
-        default = self.mechanism.default_method(self.design)
-        return {default: self.mechanism.METHODS[default], **self.mechanism.METHODS}
+        return self.mechanism.methods_of(self.design)
 
-    @property
-    def observation(self) -> Observation:
+    @cached_property
+    def shown(self) -> Shown:
         """What a record of the release shows."""
-        return self.mechanism.observe(self.design)
+        return self.mechanism.shown(self.design)
 
-    @property
+    @cached_property
     def domain(self) -> tuple[Value, ...]:
         """The values that the sensitive column may have."""
         found: tuple[Value, ...] = self.design.domain
         return found
 
+    @cached_property
+    def naming(self) -> Naming:
+        """What the columns that show something are called."""
+        return Naming(self.sensitive, self.domain, self.types, self.cell_column)
+
     @property
     def is_independent(self) -> bool:
         """Whether several sensitive columns are protected each for itself."""
-        return len(self.sensitive) > 1 and self.mechanism_name == decoys.NAME
+        return len(self.sensitive) > 1 and self.mechanism.takes_columns
 
     @property
     def sensitive_name(self) -> str:
         """The name of what is protected."""
         return COMPOUND_MARK.join(self.sensitive)
 
-    @property
-    def shown(self) -> tuple[str, ...]:
+    @cached_property
+    def shown_names(self) -> tuple[str, ...]:
         """The columns of the data that show something about what is protected."""
-        names = (self.sensitive_name,) if isinstance(self.observation, Members) else self.sensitive
-        if isinstance(self.observation, Buckets):
-            names = ()
-        return (*names, *([self.cell_column] if self.cell_column is not None else []))
+        return self.shown.names(self.naming)
 
-    @property
+    @cached_property
     def public(self) -> tuple[str, ...]:
         """The names of the public columns."""
-        return tuple(field.name for field in self.fields if field.name not in self.shown)
+        return tuple(field.name for field in self.fields if field.name not in self.shown_names)
+
+    @cached_property
+    def weights(self) -> Mapping[str, Any] | None:
+        """What each record adds to the count of each value; None where there are no weights, or too many."""
+        return self.mechanism.weights(self.design)
+
+    @cached_property
+    def tables(self) -> Mapping[str, Sequence[Field]]:
+        """The columns of each table of the release."""
+        found = self.shown.tables(self.naming, self.fields)
+        return found if self.weights is None else {**found, WEIGHTS: self.weight_fields}
 
     @property
     def files(self) -> tuple[str, ...]:
         """The files of the release, beside the manifest."""
-        if isinstance(self.observation, Buckets):
-            return BUCKET_FILES
-        return FILES if self.has_weights else (DATA, README)
+        return (*self.tables, README)
 
     @property
     def data(self) -> str:
         """The file of the records."""
-        return self.files[0]
-
-    @property
-    def has_weights(self) -> bool:
-        """Whether the domain is small enough to write down what each record adds to a count."""
-        return self.mechanism.weights(self.design) is not None
+        return self.shown.FILES[0]
 
     @property
     def promise(self) -> str:
@@ -199,7 +171,7 @@ class Manifest:
                 "format": FORMAT,
                 "software": self.software,
                 "mechanism": self.mechanism_name,
-                "guarantee": self.mechanism.GUARANTEE,
+                "guarantee": self.mechanism.guarantee.value,
                 "sensitive": list(self.sensitive),
                 "types": list(self.types),
                 **({"cell_column": self.cell_column} if self.cell_column is not None else {}),
@@ -207,7 +179,7 @@ class Manifest:
                 "domain_declared": self.is_declared,
                 "bins": {name: list(edges) for name, edges in self.bins.items()},
                 "nulls": self.nulls,
-                **({"merged": {name: _merged_json(each) for name, each in self.merged.items()}} if self.merged else {}),
+                **({"merged": {name: each.to_json() for name, each in self.merged.items()}} if self.merged else {}),
                 "fit_to_publish": not self.is_test,
             },
         }
@@ -222,50 +194,23 @@ class Manifest:
             "mediatype": "text/markdown" if path.name == README else "application/vnd.apache.parquet",
             "hash": f"sha256:{file_digest(path)}",
         }
-        if path.name in (DATA, RECORDS):
-            resource["type"] = "table"
-            resource["schema"] = _table_schema(self.fields)
-        if path.name == BUCKETS:
-            resource["type"] = "table"
-            resource["schema"] = _table_schema(self.bucket_fields())
-        if path.name == WEIGHTS:
-            resource["type"] = "table"
-            resource["schema"] = _table_schema(self.weight_fields())
-        return resource
+        if path.name not in self.tables:
+            return resource
+        fields = [field.to_json() for field in self.tables[path.name]]
+        # Parquet has missing values of its own, so that an empty text is a value like any other.
+        return {**resource, "type": "table", "schema": {"fields": fields, "missingValues": []}}
 
-    def weight_fields(self) -> tuple[Field, ...]:
-        """The columns of weights.parquet."""
-        columns = self.mechanism.weights(self.design) or {}
+    @cached_property
+    def weight_fields(self) -> Sequence[Field]:
+        """The columns of weights.parquet: for a compound value, one for each part."""
         fields: list[Field] = []
-        for name in columns:
-            fields += self._value_fields(name) if name in VALUE_WEIGHTS else [Field(name, WEIGHT_TYPES[name], False)]
-        return tuple(fields)
-
-    @property
-    def count_column(self) -> str:
-        """The column of the table of buckets that says how often a bucket holds a value."""
-        taken = {name.lower() for name in (self.cell_column or "", *self.sensitive)}
-        return next(name for name in (f"count{'_' * more}" for more in itertools.count()) if name not in taken)
-
-    def bucket_fields(self) -> tuple[Field, ...]:
-        """The columns of the table of buckets."""
-        values = [
-            Field(name, kind, any(parts(value)[number] is None for value in self.domain))
-            for number, (name, kind) in enumerate(zip(self.sensitive, self.types, strict=True))
-        ]
-        return (Field(self.cell_column or "", "integer", False), *values, Field(self.count_column, "integer", False))
-
-    def _value_fields(self, name: str) -> list[Field]:
-        """A column for a value; for a compound one a column for each part."""
-        names = [name] if len(self.sensitive) == 1 else [f"{name} {part}" for part in self.sensitive]
-        return [
-            Field(each, kind, any(parts(value)[number] is None for value in self.domain))
-            for number, (each, kind) in enumerate(zip(names, self.types, strict=True))
-        ]
-
-
-def _merged_json(merged: Merged) -> dict[str, Any]:
-    return {"values": sorted((to_json(value) for value in merged.values), key=str), "label": merged.label}
+        for name in self.weights or {}:
+            if name not in VALUE_WEIGHTS:
+                fields.append(Field(name, WEIGHT_TYPES[name], False))
+                continue
+            names = [name] if len(self.sensitive) == 1 else [f"{name} {part}" for part in self.sensitive]
+            fields += self.naming.value_fields(names)
+        return fields
 
 
 def read_merged(ours: Mapping[str, Any]) -> dict[str, Merged]:
@@ -275,11 +220,6 @@ def read_merged(ours: Mapping[str, Any]) -> dict[str, Merged]:
         str(name): Merged(frozenset(values_from_json(each["values"], [kinds[name]])), each["label"])
         for name, each in ours.get("merged", {}).items()
     }
-
-
-def _table_schema(fields: Sequence[Field]) -> dict[str, Any]:
-    """A Table Schema. Parquet has missing values of its own, so that an empty text is a value like any other."""
-    return {"fields": [field.to_json() for field in fields], "missingValues": []}
 
 
 def manifest_digest(written: Mapping[str, Any]) -> str:
@@ -333,17 +273,12 @@ def read_manifest(folder: Path) -> Manifest:
 
 def _parse(written: Mapping[str, Any]) -> Manifest:
     ours = written["sfumato"]
-    resources = {resource["name"]: resource for resource in written["resources"]}
-    paths = [resource["path"] for resource in written["resources"]]
-    fields = tuple(
-        Field(str(field["name"]), str(field["type"]), not field["constraints"]["required"])
-        for field in resources[DATA_NAMES[RECORDS in paths]]["schema"]["fields"]
-    )
     mechanism = REGISTRY.get(str(ours["mechanism"]))
     if mechanism is None:
         raise ReleaseFormatError(
             f"the release was made by the mechanism {ours['mechanism']!r}, unknown to this version."
         )
+    fields = _record_fields(written)
     names = {field.name: field.type for field in fields}
     if len({name.lower() for name in names}) != len(fields):
         raise ReleaseFormatError("two columns of the release have the same name.")
@@ -353,7 +288,7 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
     if not sensitive or len(types) != len(sensitive) or len({name.lower() for name in sensitive}) != len(sensitive):
         raise ReleaseFormatError("the sensitive columns of the release and their types do not fit together.")
     read = Manifest(
-        mechanism_name=mechanism.NAME,
+        mechanism_name=mechanism.name,
         sensitive=sensitive,
         types=types,
         fields=fields,
@@ -366,10 +301,19 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         cell_column=str(ours["cell_column"]) if "cell_column" in ours else None,
         merged=read_merged(ours),
     )
-    shown = read.observation
-    has_cells = isinstance(shown, Buckets) or (isinstance(shown, Symbols) and shown.cells is not None)
-    if isinstance(shown, Buckets) != (RECORDS in paths):
+    tables = {resource["name"] for resource in written["resources"]}
+    if any((Path(name).stem in tables) != (name in read.shown.FILES) for name in TABLES):
         raise ReleaseFormatError("the release does not have the files that its design speaks of.")
-    if has_cells != (read.cell_column is not None) or not set(read.shown) <= set(names):
+    if read.shown.has_cells != (read.cell_column is not None) or not set(read.shown_names) <= set(names):
         raise ReleaseFormatError("the release lacks a column that its design speaks of.")
     return read
+
+
+def _record_fields(written: Mapping[str, Any]) -> tuple[Field, ...]:
+    """The columns of the records: of the first file that a kind of release has its records in."""
+    resources = {resource["name"]: resource for resource in written["resources"]}
+    records = next(resources[name] for name in (Path(file).stem for file in RECORD_FILES) if name in resources)
+    return tuple(
+        Field(str(field["name"]), str(field["type"]), not field["constraints"]["required"])
+        for field in records["schema"]["fields"]
+    )

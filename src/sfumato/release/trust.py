@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.errors import ReleaseFormatError
-from sfumato.release.manifest import BUCKETS, WEIGHTS, Manifest
-from sfumato.shown.tally import Buckets, Members
+from sfumato.release.manifest import WEIGHTS, Manifest
 
 MOST_ROWS = 10**11
 MOST_COLUMNS = 10_000
@@ -56,14 +54,13 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
     records = found[manifest.data]
     if records is None:
         return
-    if isinstance(manifest.observation, Buckets):
-        _check_lines(BUCKETS, found[BUCKETS], records.num_rows, folder)
-    if manifest.has_weights:
-        columns = manifest.mechanism.weights(manifest.design) or {}
-        needed = max((len(column) for column in columns.values()), default=0)
-        _check_lines(WEIGHTS, found[WEIGHTS], 2 * needed, folder)  # a few too many are for `verify` to name
-    if isinstance(manifest.observation, Members):
-        _check_sets(folder / manifest.data, manifest, records)
+    most = manifest.shown.most_lines(records.num_rows)
+    if manifest.weights is not None:
+        needed = max((len(column) for column in manifest.weights.values()), default=0)
+        most = {**most, WEIGHTS: 2 * needed}  # a few too many are for `verify` to name
+    for name, lines in most.items():
+        _check_lines(name, found[name], lines, folder)
+    manifest.shown.check_footer(folder / manifest.data, manifest.naming, records)
 
 
 def _metadata(path: Path) -> pq.FileMetaData | None:
@@ -99,28 +96,3 @@ def _check_lines(name: str, metadata: pq.FileMetaData | None, most: int, folder:
         raise ReleaseFormatError(
             f"{name} has {metadata.num_rows:,} lines, and a release like this one needs at most {most:,}; {AGAIN}."
         )
-
-
-def _check_sets(path: Path, manifest: Manifest, metadata: pq.FileMetaData) -> None:
-    """Sets are bits of one length, or lists that are no longer than the domain."""
-    shown, name = manifest.observation, manifest.sensitive_name
-    if not isinstance(shown, Members):
-        return
-    columns = [metadata.schema.column(place) for place in range(metadata.num_columns)]
-    is_right = all(
-        column.physical_type == "FIXED_LEN_BYTE_ARRAY" and column.length == -(-shown.size // 8)
-        for column in columns
-        if column.path == name
-    )
-    if not is_right or (shown.as_list and _members(path, name) > metadata.num_rows * shown.size):
-        raise ReleaseFormatError(f"the release holds sets that are not of its domain; {AGAIN}.")
-
-
-def _members(path: Path, name: str) -> int:
-    """How many members the lists of a column have together."""
-    sql = "SELECT COALESCE(SUM(num_values), 0) FROM parquet_metadata(?) WHERE starts_with(path_in_schema, ?)"
-    try:
-        with duckdb.connect() as connection:
-            return int(connection.execute(sql, [str(path), f"{name}, "]).fetchall()[0][0])
-    except duckdb.Error as error:
-        raise ReleaseFormatError(f"{path.name} cannot be read; {AGAIN}.") from error

@@ -6,8 +6,14 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 
 from sfumato.errors import SchemaError
+from sfumato.request.small_files import LONGEST_VALUE, lines
 from sfumato.request.values import Value
 
 
@@ -17,6 +23,8 @@ class Histogram:
 
     values: tuple[Value, ...]
     counts: tuple[int, ...]
+    axes: tuple[int, ...] = ()
+    """The numbers of values of several columns that are protected each for itself; empty for one column."""
 
     def __post_init__(self) -> None:
         if len(self.values) != len(self.counts):
@@ -29,9 +37,25 @@ class Histogram:
             raise SchemaError("the table is empty: there is nothing to publish.")
 
     @classmethod
-    def of(cls, values: Sequence[Value], counts: Sequence[int]) -> Histogram:
+    def of(cls, values: Sequence[Value], counts: Sequence[int], axes: Sequence[int] = ()) -> Histogram:
         """Make a histogram of any two sequences."""
-        return cls(tuple(values), tuple(operator.index(count) for count in counts))
+        return cls(tuple(values), tuple(operator.index(count) for count in counts), tuple(axes))
+
+    @classmethod
+    def read(cls, path: Path) -> Histogram:
+        """Read a CSV with the columns value and count; an empty value is the missing one."""
+        unlike = f"{str(path)!r} must have the columns value and count, with whole numbers as counts."
+        try:
+            header, *rest = lines(path, SchemaError, unlike) or [[]]
+            rows = [dict(zip(header, fields, strict=False)) for fields in rest if fields]
+            values, counts = [row["value"] or None for row in rows], [int(row["count"]) for row in rows]
+        except (KeyError, ValueError) as error:
+            if isinstance(error.__cause__, OSError):  # there is no file of any form
+                raise
+            raise SchemaError(unlike) from error
+        if any(len(value or "") > LONGEST_VALUE for value in values):
+            raise SchemaError(unlike)
+        return cls.of(values, counts)
 
     @property
     def total(self) -> int:
@@ -55,3 +79,10 @@ class Histogram:
         return tuple(
             value for value, count in zip(self.values, self.counts, strict=True) if count * share.denominator > limit
         )
+
+
+def margins(counts: npt.ArrayLike, sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
+    """The counts of each column alone, from those of all combinations of the columns' values, the last one fastest."""
+    table = np.asarray(counts).reshape(tuple(sizes))
+    axes = range(table.ndim)
+    return [table.sum(axis=tuple(other for other in axes if other != axis)) for axis in axes]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import datetime
 import itertools
 import math
@@ -10,9 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from pathlib import Path
+from typing import Any
 
 from sfumato.errors import SchemaError
-from sfumato.request.values import Value
+from sfumato.request.small_files import lines
+from sfumato.request.values import Value, to_json
 
 COMPOUND_MARK = " + "
 """Between the names of the columns that make a compound."""
@@ -107,6 +108,10 @@ class Merged:
 
     values: frozenset[Value]
     label: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a manifest has it."""
+        return {"values": sorted((to_json(value) for value in self.values), key=str), "label": self.label}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,13 +256,9 @@ def read_domain(path: Path) -> tuple[str | None, ...]:
 
     A first line that says `value` is a header.
     """
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.reader(file))
-    except OSError as error:
-        raise SchemaError(f"the domain file {str(path)!r} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise SchemaError(f"the domain file {str(path)!r} is not UTF-8 text; save it as UTF-8.") from error
+    rows = lines(
+        path, SchemaError, f"the domain file {str(path)!r} cannot be read; check its quotes.", "the domain file"
+    )
     if wide := next((number for number, row in enumerate(rows, 1) if len(row) > 1), None):
         raise SchemaError(
             f"line {wide} of the domain file {str(path)!r} has several fields; write one value a line, in quotes if it "

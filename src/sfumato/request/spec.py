@@ -1,50 +1,97 @@
-"""Privacy requests: one frozen class for each definition, in exact rationals."""
+"""Privacy requests: one frozen class for each definition, in exact rationals.
+
+A request knows itself: how it is given on the command line, what a plan file remembers of it, what it asks in a
+sentence, what it comes to for a table, and how far a single column of a compound may be believed.
+"""
 
 from __future__ import annotations
 
-import csv
 import math
-import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
-from sfumato.errors import SpecError
+from sfumato.errors import InfeasibleError, SpecError
+from sfumato.request.exact import SMALLEST_PRIOR, Exact, coarse_steps, exact
+from sfumato.request.flags import Flag
 from sfumato.request.histogram import Histogram
+from sfumato.request.small_files import matched, values_with
 from sfumato.request.values import Value, display
 
-Exact = str | int | Fraction | Decimal
 
-_HUGE = re.compile(r"[eE][-+]?[\d_]{4}")
-"""An exponent that would take minutes and gigabytes to write out; a stranger's release may hold one."""
+class PrivacySpec(ABC):
+    """What a holder may ask for."""
+
+    __slots__ = ()
+
+    FLAGS: ClassVar[tuple[Flag, ...]]
+    GIVEN_BY: ClassVar[str]
+    """The options that make such a request, in words."""
+    WANTED: ClassVar[str]
+    """What a mechanism needs that meets such a request, in words."""
+    RESOLVED: ClassVar[type[PrivacySpec] | None] = None
+    """What it becomes for a table, where that is another kind of request."""
+    TAKES_COLUMNS: ClassVar[bool] = False
+    """Whether it makes sense for several sensitive columns, each for itself."""
+
+    @classmethod
+    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+        """The request from what was given on the command line, by the names of the parameters."""
+        return cls(**given)
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """What a plan file remembers of it: enough to tell whether another one is the same."""
+
+    @property
+    @abstractmethod
+    def sentence(self) -> str:
+        """What is asked, in plain words."""
+
+    @property
+    def bound(self) -> BreachBound | None:
+        """The one bound for all values, if that is what is asked."""
+        return None
+
+    def resolved(self, histogram: Histogram) -> PrivacySpec:
+        """The request itself, where it is given by the shares of the table."""
+        return self
+
+    def lent(self, kind: type[Lent]) -> Lent | None:
+        """A request of another kind that asks for at least as much; None where there is none."""
+        return self if isinstance(self, kind) else None
+
+    def part_limit(self, share: Fraction) -> Fraction | None:
+        """How far a value of one column of a compound may be believed, by its share; None where nothing is asked.
+
+        The request speaks of combinations; a column on its own is a statement about several of them.
+        """
+        raise InfeasibleError(
+            "caps and diversity of combinations say nothing about the columns they are made of; make buckets for one "
+            "column, or choose --mechanism uniform or subset, which cover every statement."
+        )
 
 
-def exact(number: Exact, what: str = "a number") -> Fraction:
-    """Read an exact rational from `1/13`, `0.02`, `3`, a Fraction or a Decimal.
-
-    Floats are refused: 0.1 as a float is not one tenth, and a promise must not rest on the difference.
-    """
-    if isinstance(number, float):
-        written = float.__repr__(number)
-        raise SpecError(f"{what} must be exact, and the float {written} is not: write it as a string, '{written}'.")
-    try:
-        if isinstance(number, str) and _HUGE.search(number):
-            raise ValueError("the exponent is too large")
-        return Fraction(number)
-    except (ValueError, ZeroDivisionError, OverflowError, TypeError) as error:
-        raise SpecError(f"{what} is {number!r}: write a number such as 1/13, 0.02 or 3.") from error
+Lent = TypeVar("Lent", bound=PrivacySpec)
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class BreachBound:
+class BreachBound(PrivacySpec):
     """Whoever believed a property with at most `prior` believes it with at most `posterior` afterwards.
 
     Source: Evfimievski, Gehrke and Srikant 2003 ((rho1, rho2)-privacy).
     Notation: rho1 = prior, rho2 = posterior, gamma = amplification.
     """
+
+    FLAGS: ClassVar = (
+        Flag("--prior", "Beliefs up to this are protected: 1/10, 0.02.", metavar="R"),
+        Flag("--posterior", "No such belief rises above this: 1/3, 0.5.", metavar="R"),
+    )
+    GIVEN_BY: ClassVar = "--prior with --posterior"
+    WANTED: ClassVar = "one bound (--prior and --posterior)"
 
     prior: Fraction
     posterior: Fraction
@@ -52,9 +99,6 @@ class BreachBound:
     def __init__(self, prior: Exact, posterior: Exact) -> None:
         object.__setattr__(self, "prior", exact(prior, "the prior"))
         object.__setattr__(self, "posterior", exact(posterior, "the posterior"))
-        self._check()
-
-    def _check(self) -> None:
         if self.prior <= 0:
             raise SpecError(
                 f"the prior is {self.prior}, and must be above 0: it is the belief to protect, such as 1/10."
@@ -70,74 +114,50 @@ class BreachBound:
                 "may rise, and no table can be published if it may not rise at all."
             )
 
+    @classmethod
+    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+        """Both ends of the bound; what is lacking is named."""
+        if lacking := " and ".join(flag.name for flag in cls.FLAGS if flag.parameter not in given):
+            raise SpecError(f"say what to protect: give {lacking}, for example --prior 1/10 --posterior 1/3.")
+        return cls(**given)
+
     @property
     def amplification(self) -> Fraction:
         """The largest factor by which a published value may multiply anybody's odds; exact, above 1."""
         return self.posterior * (1 - self.prior) / (self.prior * (1 - self.posterior))
 
+    @property
+    def bound(self) -> BreachBound:
+        """Itself."""
+        return self
 
-Given = TypeVar("Given")
+    @property
+    def sentence(self) -> str:
+        """What is asked, in plain words."""
+        return f"no belief of at most {self.prior} may rise above {self.posterior}."
 
-LONGEST_VALUE = 1000
-"""A longer value in a file of bounds or caps is a mistake."""
+    def to_json(self) -> dict[str, Any]:
+        """Both numbers, exactly."""
+        return {"prior": str(self.prior), "posterior": str(self.posterior)}
 
-
-def _read_csv(path: Path, columns: tuple[str, ...]) -> dict[Value, dict[str, str]]:
-    """The lines of a CSV by their value, which each has once."""
-    rows: dict[Value, dict[str, str]] = {}
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            for row in csv.DictReader(file):
-                value = row["value"] or None
-                if len(value or "") > LONGEST_VALUE:  # other libraries may have lifted the limit of csv
-                    raise csv.Error
-                if value in rows:
-                    raise SpecError(f"{str(path)!r} has two lines for {display(value)!r}; write one.")
-                rows[value] = {column: row[column] + "" for column in columns}
-    except OSError as error:
-        raise SpecError(f"{str(path)!r} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise SpecError(f"{str(path)!r} is not UTF-8 text; save it as UTF-8.") from error
-    except (KeyError, TypeError, csv.Error) as error:
-        raise SpecError(f"{str(path)!r} must have the columns {', '.join(columns)}.") from error
-    if not rows:
-        raise SpecError(f"{str(path)!r} names no value; write a line for each value to protect.")
-    return rows
-
-
-def _matched(given: Mapping[Value, Given], values: Sequence[Value], what: str) -> tuple[Given | None, ...]:
-    """What is given for each value of a domain; a value that is no text may be named by its text."""
-    lacking = set(given)
-    found = []
-    for value in values:
-        key = value if value in given or value is None else display(value)
-        found.append(given.get(key))
-        lacking.discard(key)
-    if lacking:
-        named = ", ".join(repr(display(value)) for value in sorted(lacking, key=display)[:3])
-        raise SpecError(f"there is a {what} for a value that is not in the domain: {named}; correct it.")
-    return tuple(found)
-
-
-FINEST_STEPS, COARSEST_STEP = 100, 10
-"""Shares are rounded down to hundredths, or to ten records if that is coarser, before something published follows."""
-
-SMALLEST_PRIOR = Fraction(1, 10**9)
-"""Stands for a share that was rounded down to nothing: below the share of one record in a thousand million."""
-
-
-def coarse_steps(total: int) -> int:
-    """Into how many steps shares of a table of this size are cut where what is published follows them."""
-    return max(1, min(FINEST_STEPS, total // COARSEST_STEP))
+    def part_limit(self, share: Fraction) -> Fraction | None:
+        """The posterior, for what is within the prior."""
+        return self.posterior if share <= self.prior else None
 
 
 @dataclass(frozen=True, slots=True)
-class BreachBoundPerValue:
+class BreachBoundPerValue(PrivacySpec):
     """A bound for each value; a value without one is not protected.
 
     Source: the fine-grain model, in which a value that is harmless may be published more often as it is.
     Notation: rho1i = prior, rho2i = posterior and gamma_i = amplification of the bound of value i.
     """
+
+    FLAGS: ClassVar = (
+        Flag("--bounds", "A bound for each value instead: a CSV of value,prior,posterior.", Path, "CSV"),
+    )
+    GIVEN_BY: ClassVar = "--bounds"
+    WANTED: ClassVar = "a bound for each value (--bounds or --tolerance)"
 
     bounds: Mapping[Value, BreachBound]
 
@@ -168,29 +188,62 @@ class BreachBoundPerValue:
         return cls(bounds)
 
     @classmethod
-    def read(cls, path: Path) -> BreachBoundPerValue:
+    def read(cls, path: Path) -> Self:
         """Read a CSV with the columns value, prior and posterior; an empty value is the missing one."""
-        rows = _read_csv(path, ("value", "prior", "posterior"))
-        return cls({value: _bound_of(row, value, path) for value, row in rows.items()})
+        bounds = {}
+        for value, row in values_with(path, ("prior", "posterior")).items():
+            try:
+                bounds[value] = BreachBound(row["prior"].strip(), row["posterior"].strip())
+            except SpecError as error:
+                raise SpecError(f"the bound of {display(value)!r} in {str(path)!r} is wrong: {error}") from error
+        return cls(bounds)
+
+    @classmethod
+    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+        """The bounds of a file."""
+        return cls.read(given["bounds"])
+
+    @property
+    def sentence(self) -> str:
+        """What is asked, in plain words."""
+        return f"the belief in each of {len(self.bounds)} values may rise no further than its own bound."
+
+    def to_json(self) -> dict[str, Any]:
+        """Each bound by its value."""
+        return {"bounds": {display(value): f"{each.prior} {each.posterior}" for value, each in self.bounds.items()}}
+
+    def lent(self, kind: type[Lent]) -> Lent | None:
+        """As one bound for all values: that of the smallest amplification asks for more of every value."""
+        if isinstance(self, kind):
+            return self
+        least = min(self.bounds.values(), key=lambda each: each.amplification)
+        return least if isinstance(least, kind) else None
+
+    def part_limit(self, share: Fraction) -> Fraction | None:
+        """Bounds for combinations are none for the parts."""
+        raise InfeasibleError(
+            "bounds for combinations say nothing about the columns they are made of; ask for a --tolerance, or for one "
+            "bound with --mechanism uniform or subset, which cover every statement."
+        )
 
     def of(self, values: Sequence[Value]) -> tuple[BreachBound | None, ...]:
         """The bound of each value of a domain; a value that is no text may be named by its text."""
-        return _matched(self.bounds, values, "bound")
-
-
-def _bound_of(row: Mapping[str, str], value: Value, path: Path) -> BreachBound:
-    try:
-        return BreachBound(row["prior"].strip(), row["posterior"].strip())
-    except SpecError as error:
-        raise SpecError(f"the bound of {display(value)!r} in {str(path)!r} is wrong: {error}") from error
+        return matched(self.bounds, values, "bound")
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class Tolerance:
+class Tolerance(PrivacySpec):
     """A request for bounds from the table's own shares: from a share to `factor` times that share.
 
     Notation: theta = factor.
     """
+
+    FLAGS: ClassVar = (
+        Flag("--tolerance", "Bounds from shares: belief in a value may rise to R times its share.", metavar="R"),
+    )
+    GIVEN_BY: ClassVar = "--tolerance"
+    WANTED: ClassVar = BreachBoundPerValue.WANTED
+    RESOLVED: ClassVar = BreachBoundPerValue
 
     factor: Fraction = field()
 
@@ -199,14 +252,40 @@ class Tolerance:
         if self.factor <= 1:
             raise SpecError(f"the tolerance is {self.factor}, and must be above 1: a belief may rise by this factor.")
 
+    @classmethod
+    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+        """The factor."""
+        return cls(given["tolerance"])
+
+    @property
+    def sentence(self) -> str:
+        """What is asked, in plain words."""
+        return f"the belief in a value may rise from its share to at most {self.factor} times its share."
+
+    def to_json(self) -> dict[str, Any]:
+        """The factor, exactly."""
+        return {"tolerance": str(self.factor)}
+
+    def resolved(self, histogram: Histogram) -> BreachBoundPerValue:
+        """A bound for each value, from coarse shares."""
+        return BreachBoundPerValue.from_tolerance(histogram, self.factor)
+
+    def part_limit(self, share: Fraction) -> Fraction | None:
+        """Bounds that grow with the share hold for sums of values too; this is the proof for the table at hand."""
+        return self.factor * share if self.factor * share < 1 else None
+
 
 @dataclass(frozen=True, slots=True)
-class ShareCap:
+class ShareCap(PrivacySpec):
     """A cap for each value on its share of any bucket: what the bucket alone lets one infer of a record in it.
 
     Source: F'-privacy, in which each value has a cap of its own; a value that is not named has the cap 1.
     Notation: f'_i = cap of value i.
     """
+
+    FLAGS: ClassVar = (Flag("--caps", "Caps on shares in buckets: a CSV of value,cap.", Path, "CSV"),)
+    GIVEN_BY: ClassVar = "--caps"
+    WANTED: ClassVar = "caps (--caps, or --cap-factor and --cap-offset)"
 
     caps: Mapping[Value, Fraction]
 
@@ -229,19 +308,41 @@ class ShareCap:
         )
 
     @classmethod
-    def read(cls, path: Path) -> ShareCap:
+    def read(cls, path: Path) -> Self:
         """Read a CSV with the columns value and cap; an empty value is the missing one."""
-        rows = _read_csv(path, ("value", "cap"))
+        rows = values_with(path, ("cap",))
         return cls({value: exact(row["cap"].strip(), "a cap") for value, row in rows.items()})
+
+    @classmethod
+    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+        """The caps of a file."""
+        return cls.read(given["caps"])
+
+    @property
+    def sentence(self) -> str:
+        """What is asked, in plain words."""
+        return f"each of {len(self.caps)} values may have at most its own cap of the records of any bucket."
+
+    def to_json(self) -> dict[str, Any]:
+        """Each cap by its value."""
+        return {"caps": {display(value): str(cap) for value, cap in self.caps.items()}}
 
     def of(self, values: Sequence[Value]) -> tuple[Fraction, ...]:
         """The cap of each value of a domain."""
-        return tuple(Fraction(1) if cap is None else cap for cap in _matched(self.caps, values, "cap"))
+        return tuple(Fraction(1) if cap is None else cap for cap in matched(self.caps, values, "cap"))
 
 
 @dataclass(frozen=True, slots=True, init=False)
-class LinearCap:
+class LinearCap(PrivacySpec):
     """A request for caps from the table's own shares: `factor` times the share plus `offset`, at most 1."""
+
+    FLAGS: ClassVar = (
+        Flag("--cap-factor", "Caps from shares: R times the share, plus --cap-offset, at most 1.", metavar="R"),
+        Flag("--cap-offset", "See --cap-factor; 0 if not given.", metavar="R"),
+    )
+    GIVEN_BY: ClassVar = "--cap-factor and --cap-offset"
+    WANTED: ClassVar = ShareCap.WANTED
+    RESOLVED: ClassVar = ShareCap
 
     factor: Fraction
     offset: Fraction
@@ -255,10 +356,32 @@ class LinearCap:
                 "factor * share + offset."
             )
 
+    @classmethod
+    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+        """The factor and the offset; one that is not given is 0."""
+        return cls(given.get("cap_factor", "0"), given.get("cap_offset", "0"))
+
+    @property
+    def sentence(self) -> str:
+        """What is asked, in plain words."""
+        return f"a value may have at most {self.factor} times its share plus {self.offset} of any bucket."
+
+    def to_json(self) -> dict[str, Any]:
+        """Both numbers, exactly."""
+        return {"cap_factor": str(self.factor), "cap_offset": str(self.offset)}
+
+    def resolved(self, histogram: Histogram) -> ShareCap:
+        """A cap for each value."""
+        return ShareCap.linear(histogram, self.factor, self.offset)
+
 
 @dataclass(frozen=True, slots=True)
-class Diversity:
+class Diversity(PrivacySpec):
     """Every bucket holds at least `ell` different values, each at most once."""
+
+    FLAGS: ClassVar = (Flag("--diversity", "Buckets of at least N records, all of different values.", int, "N"),)
+    GIVEN_BY: ClassVar = "--diversity"
+    WANTED: ClassVar = "a diversity (--diversity)"
 
     ell: int
 
@@ -266,20 +389,48 @@ class Diversity:
         if self.ell < 2:  # noqa: PLR2004
             raise SpecError(f"the diversity is {self.ell}, and must be at least 2: one value alone is no diversity.")
 
+    @classmethod
+    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+        """The number of different values."""
+        return cls(given["diversity"])
+
+    @property
+    def sentence(self) -> str:
+        """What is asked, in plain words."""
+        return f"every bucket holds at least {self.ell} different values, each at most once."
+
+    def to_json(self) -> dict[str, Any]:
+        """The number of different values."""
+        return {"diversity": self.ell}
+
 
 @dataclass(frozen=True, slots=True)
-class DecoyGroups:
-    """Every record publishes a value drawn from a group of at least `group_size` records with different values.
+class DecoyGroups(PrivacySpec):
+    """Every record publishes a value drawn from a group of at least `group_size` records with different values."""
 
-    `sizes` are the numbers of values of several columns that are protected each for itself; empty for one column.
-    """
+    FLAGS: ClassVar = (Flag("--group-size", "Publish a value drawn from N records' different values.", int, "N"),)
+    GIVEN_BY: ClassVar = "--group-size"
+    WANTED: ClassVar = "a group size (--group-size)"
+    TAKES_COLUMNS: ClassVar = True
 
     group_size: int
-    sizes: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.group_size < 2:  # noqa: PLR2004
             raise SpecError(f"the group size is {self.group_size}, and must be at least 2: one record has no decoys.")
 
+    @property
+    def sentence(self) -> str:
+        """What is asked, in plain words."""
+        return f"every record publishes a value drawn from {self.group_size} records with different values."
 
-PrivacySpec = BreachBound | BreachBoundPerValue | Tolerance | ShareCap | LinearCap | Diversity | DecoyGroups
+    def to_json(self) -> dict[str, Any]:
+        """The size of the groups."""
+        return {"group_size": self.group_size}
+
+    def part_limit(self, share: Fraction) -> Fraction | None:
+        """Decoys of combinations are none of the parts."""
+        raise InfeasibleError(
+            "decoys of combinations say nothing about the columns they are made of; name each of the columns with "
+            "--sensitive instead, and each is protected for itself."
+        )

@@ -141,3 +141,9 @@ def labels(values: Sequence[Value]) -> list[str]:
 def display(value: Value) -> str:
     """Show a value to a person."""
     return " / ".join("(missing)" if part is None else str(_scalar_to_json(part)) for part in parts(value))
+
+
+def listed(values: Sequence[Value], most: int = 5) -> str:
+    """The first few values for people, and how many more there are."""
+    named = ", ".join(repr(display(value)) for value in values[:most])
+    return f"{named} and {len(values) - most} more" if len(values) > most else named

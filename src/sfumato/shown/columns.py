@@ -6,24 +6,80 @@ which values first appear in a file never gets past this module, because it give
 
 from __future__ import annotations
 
-import datetime
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
-from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.errors import SchemaError, SourceError
-from sfumato.request.schema import Bins
-from sfumato.request.values import Scalar, Value, plain_type, to_json
-from sfumato.shown.tally import Codes
+from sfumato.arrays import Codes
+from sfumato.errors import SourceError
+from sfumato.request.values import Scalar, Value, field_type, plain_type, to_json
+
+ANY_TYPE = "any"
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column as a Data Package describes it: its name, its type, and whether values may be missing."""
+
+    name: str
+    type: str
+    has_missing: bool
+
+    @classmethod
+    def of(cls, column: PublishedColumn) -> Field:
+        """The field of a published column; sets of values have no type of their own in a Data Package."""
+        return cls(column.name, published_type(column.written_type), column.has_missing)
+
+    def to_json(self) -> dict[str, Any]:
+        """A Table Schema field."""
+        written = {"name": self.name, "type": self.type, "constraints": {"required": not self.has_missing}}
+        # Readers that go through floating-point columns, as frictionless does, meet a missing integer as "nan".
+        return {**written, "missingValues": ["nan"]} if self.has_missing and self.type == "integer" else written
+
+
+def published_type(kind: pa.DataType) -> str:
+    """The Data Package type of a published column."""
+    return field_type(plain_type(kind)) or ANY_TYPE
+
+
+class PublishedColumn(Protocol):
+    """A column of a release."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def source(self) -> str:
+        """The rewritten rows that it is decoded from."""
+        ...
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether a value may be missing."""
+        ...
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is written without a dictionary, because its values hardly repeat."""
+        ...
+
+    @property
+    def written_type(self) -> pa.DataType:
+        """The type of a decoded column."""
+        ...
+
+    def decode(self, rows: Any, /) -> pa.Array:
+        """Turn rewritten rows into values."""
+        ...
 
 
 def local_codes(column: pa.Array) -> tuple[Codes, pa.Array]:
@@ -60,74 +116,21 @@ def smallest_type(largest: int) -> np.dtype[Any]:
     return np.min_scalar_type(largest)
 
 
-def merged(column: pa.Array, values: Collection[Value], label: str | None) -> pa.Array:
-    """Put one label, or the missing value, in the place of some values."""
-    codes, distinct = local_codes(column)
-    kept = [label if value in values else value for value in distinct.to_pylist()]
-    return pa.array([*kept, label if None in values else None], type=distinct.type).take(pa.array(codes))
-
-
-def binned(column: pa.Array, bins: Bins, name: str) -> pa.DictionaryArray:
-    """Put each value into its bin; a value outside all bins is refused."""
-    codes, values = local_codes(column)
-    places = _places(values, bins, name)
-    outside = int(np.append(places < 0, False).take(codes).sum())
-    if outside:
-        raise SchemaError(
-            f"records have values of {name!r} outside its bins, {bins.edges[0]} to {bins.edges[-1]} ({outside:,} in "
-            "the first batch that has any); widen the bins, so that everybody is in one."
-        )
-    indices = np.append(places, -1).take(codes)
-    return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(bins.labels))
-
-
-def _places(values: pa.Array, bins: Bins, name: str) -> npt.NDArray[np.int64]:
-    """The bin of each distinct value; -1 outside, and for the missing value."""
-    numbers, starts, end = _comparable(values, bins, name)
-    places = np.searchsorted(starts, numbers, side="right") - 1
-    is_outside = (numbers > end) | (numbers != numbers)  # noqa: PLR0124 - not a number
-    return np.where(is_outside.astype(np.bool_), -1, places)
-
-
-def _comparable(values: pa.Array, bins: Bins, name: str) -> tuple[Codes, Codes, Any]:
-    """The values, the starts of the bins and the end of the last, as numbers that compare exactly."""
-    edges: list[Any] = list(bins.values)
-    kind = values.type
-    if isinstance(edges[0], datetime.date) and (pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
-        edges = [_since_1970(edge, kind) for edge in edges]
-        values = values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
-    elif isinstance(edges[0], datetime.date) or not (pa.types.is_integer(kind) or is_fractional(kind)):
-        raise SchemaError(
-            f"the bins of {name!r} do not fit a column of type {kind}: bins are for numbers or dates (2024-01-31)."
-        )
-    if pa.types.is_floating(kind):
-        numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
-        return numbers, np.array(edges[:-1], dtype=np.float64), edges[-1]
-    if pa.types.is_decimal(kind):
-        numbers = np.array([value or 0 for value in values.to_pylist()], dtype=np.object_)
-        exact = [Decimal(edge) for edge in bins.edges]
-        return numbers, np.array(exact[:-1], dtype=np.object_), exact[-1]
-    numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
-    limits = np.iinfo(numbers.dtype)
-    # Whole numbers are at or above an edge if they are so for the next whole one; edges no value can reach fall away.
-    starts = [math.ceil(max(edge, limits.min)) for edge in edges[:-1] if edge <= limits.max]
-    return numbers, np.array(starts, dtype=numbers.dtype), math.floor(min(edges[-1], limits.max))
-
-
-def is_fractional(kind: pa.DataType) -> bool:
-    """Whether a type holds numbers with a fraction."""
-    return bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
-
-
-def _since_1970(edge: datetime.date, kind: pa.DataType) -> Fraction:
-    """An edge in days, or in the unit of a timestamp, since 1970; an edge without an offset is in UTC."""
-    moment = edge if isinstance(edge, datetime.datetime) else datetime.datetime.combine(edge, datetime.time())
-    if moment.tzinfo is not None:
-        moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
-    microseconds = (moment - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
-    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-    scale = Fraction(1, 86_400) if pa.types.is_date32(kind) else Fraction(per_second[kind.unit])
-    return Fraction(microseconds, 10**6) * scale
+def coded(column: pa.Array, wanted: pa.Array) -> Codes:
+    """Number the wanted values by their places; the missing value comes after the last, and then all others."""
+    missing, other = len(wanted), len(wanted) + 1
+    is_encoded = pa.types.is_dictionary(column.type)
+    values = (column.dictionary if is_encoded else column).cast(wanted.type)
+    if pa.types.is_floating(wanted.type):
+        values = pc.add(values, pa.scalar(0.0, wanted.type))  # zero has one sign
+    places = pc.index_in(values, value_set=wanted, skip_nulls=True).fill_null(other)
+    codes: Codes = places.to_numpy(zero_copy_only=False).astype(smallest_type(other))
+    if values.null_count:
+        codes[values.is_null().to_numpy(zero_copy_only=False)] = missing
+    if not is_encoded:
+        return codes
+    indices = column.indices.fill_null(len(codes)) if column.indices.null_count else column.indices
+    return np.asarray(np.append(codes, codes.dtype.type(missing)).take(indices.to_numpy(zero_copy_only=False)))
 
 
 @dataclass(frozen=True)
@@ -137,6 +140,8 @@ class CodedColumn:
     name: str
     values: pa.Array
     has_missing: bool
+
+    is_plain = False
 
     @property
     def source(self) -> str:
@@ -199,6 +204,8 @@ class RawColumn:
     name: str
     type: pa.DataType
     has_missing: bool
+
+    is_plain = False
 
     @property
     def source(self) -> str:
@@ -340,6 +347,8 @@ class PartColumn:
     sensitive: Sensitive
     number: int
 
+    is_plain = False
+
     @property
     def _part(self) -> CodedColumn:
         return self.sensitive.parts[self.number]
@@ -367,85 +376,3 @@ class PartColumn:
     def decode(self, codes: Codes) -> pa.Array:
         """Turn places of the compound's domain into values of the part."""
         return self._part.decode(self.sensitive.part_codes(self.number).astype(self._part.code_type).take(codes))
-
-
-@dataclass(frozen=True)
-class SetColumn:
-    """A set of values for each record: as bits, or as a list of the values that a single column has."""
-
-    sensitive: Sensitive
-    as_list: bool
-
-    has_missing = False
-
-    @property
-    def name(self) -> str:
-        """The name of what is sensitive."""
-        return self.sensitive.name
-
-    @property
-    def source(self) -> str:
-        """The rewritten rows that the column is decoded from."""
-        return self.sensitive.name
-
-    @property
-    def written_type(self) -> pa.DataType:
-        """The type of a decoded column."""
-        if self.as_list:
-            return pa.list_(self.sensitive.parts[0].type)
-        return pa.binary(-(-len(self.sensitive.numbers) // 8))
-
-    def decode(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
-        """Leave the bits as they are, or list the values they stand for in canonical order."""
-        if not self.as_list:
-            return bits
-        members = unpacked(bits, len(self.sensitive.numbers))
-        _, places = np.nonzero(members)
-        offsets = np.append(0, np.cumsum(members.sum(axis=1, dtype=np.int32)))
-        column = self.sensitive.parts[0]
-        mask = places == len(column.values) if column.has_missing else None
-        values = column.values.take(pa.array(places, mask=mask))
-        return pa.ListArray.from_arrays(pa.array(offsets, type=pa.int32()), values)
-
-
-def packed(bits: npt.NDArray[np.uint8]) -> pa.FixedSizeBinaryArray:
-    """Rows of bytes as an Arrow column."""
-    buffer = pa.py_buffer(np.ascontiguousarray(bits))
-    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(bits.shape[1]), len(bits), [None, buffer])
-
-
-def bytes_of(column: pa.Array, size: int) -> npt.NDArray[np.uint8]:
-    """The bytes of each row of a column of sets of `size` bits."""
-    width = -(-size // 8)
-    plain = column.cast(pa.binary(width))
-    data = np.frombuffer(plain.buffers()[1], dtype=np.uint8)
-    return data[plain.offset * width : (plain.offset + len(plain)) * width].reshape(len(plain), width)
-
-
-def unpacked(column: pa.Array, size: int) -> npt.NDArray[np.uint8]:
-    """A row of `size` zeros and ones for each row of bytes."""
-    return np.unpackbits(bytes_of(column, size), axis=1, count=size)
-
-
-@dataclass(frozen=True)
-class NumberColumn:
-    """Whole numbers that are carried along as they are: ids of buckets, counts."""
-
-    name: str
-
-    has_missing = False
-    type = pa.int32()  # fewer buckets than this would take some four thousand million people
-    written_type = pa.int32()
-
-    @property
-    def source(self) -> str:
-        """The rewritten rows that the column is decoded from: its own."""
-        return self.name
-
-    def decode(self, numbers: Codes) -> pa.Array:
-        """The numbers themselves."""
-        return pa.array(numbers, type=pa.int32())
-
-
-PublishedColumn = TableColumn | PartColumn | SetColumn | NumberColumn
-"""A column of a release."""

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import datetime
-
-from sqlglot import exp
+import re
 
 from sfumato.request.values import Scalar
 
-TABLE = "release"
-"""What an analyst calls the release in SQL."""
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def quoted(name: str) -> str:
     """A name as SQL writes it if it may be anything."""
-    return str(exp.to_identifier(name, quoted=True).sql("duckdb"))
+    return '"' + name.replace('"', '""') + '"'
+
+
+def plain_name(name: str) -> str:
+    """A name as people write it: in quotes only if it needs them."""
+    return name if _PLAIN.fullmatch(name) else quoted(name)
+
+
+TABLE = "release"
+"""What an analyst calls the release in SQL."""
+
+RECORDS = quoted("sfumato records")
+"""All columns of the release; what is called `release` has only the public ones."""
 
 
 def text(words: str) -> str:
@@ -34,3 +44,15 @@ def literal(value: Scalar, kind: str) -> str:
     # The digits that Python writes give the same number back; a decimal writes itself.
     written = value.isoformat() if isinstance(value, datetime.date) else str(value)
     return f"CAST({text(written)} AS {kind})"
+
+
+def equals(column: str, value: Scalar) -> str:
+    """SQL of whether a column, as it is written, has a value: as a person would write it."""
+    return f"{column} IS NULL" if value is None else f"{column} = {spelt(value)}"
+
+
+def spelt(value: Scalar) -> str:
+    """A value in SQL as a person would write it."""
+    from sqlglot import exp  # noqa: PLC0415 - takes long to load
+
+    return str(exp.convert(value).sql("duckdb"))

@@ -1,80 +1,40 @@
-"""What is counted in a release, and what an estimator makes of it."""
+"""What is counted in a release: how many of the records of some conditions show each thing that can be shown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
-import numpy.typing as npt
+import pyarrow as pa
 
-Codes = npt.NDArray[Any]
-"""Numbers of values in the order of their domain, in the narrowest unsigned type."""
+from sfumato.arrays import Amounts, Counts, Floats, Places
+from sfumato.errors import InternalError, QueryError
+from sfumato.request.values import Value
+from sfumato.shown.quoting import RECORDS, TABLE, quoted
 
-Counts = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Numbers = Counts | Floats
-"""Counts, or sums of numbers of the counted records."""
+MOST_CELLS = 1 << 26
+"""Groups times values of the domain: beyond this an answer would fill the memory, and nobody could read it."""
 
-Mask = npt.NDArray[np.bool_]
+Made = TypeVar("Made")
 
-
-def margins(counts: npt.ArrayLike, sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
-    """The counts of each column alone, from those of all combinations of the columns' values, the last one fastest."""
-    table = np.asarray(counts).reshape(tuple(sizes))
-    axes = range(table.ndim)
-    return [table.sum(axis=tuple(other for other in axes if other != axis)) for axis in axes]
-
-
-@dataclass(frozen=True, slots=True)
-class Replaced:
-    """What is published of a batch: the codes of the values, or the bits of a set for each record; and their cells.
-
-    Nothing of the values where only the cell of a record is published.
-    """
-
-    values: Codes | None
-    cells: Codes | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Symbols:
-    """What a record of a release shows: one symbol, which is a value of the domain, or a cell and a value in it."""
-
-    places: Codes
-    """The value of each symbol, as its place in the domain."""
-    cells: Codes | None = None
-    """The cell of each symbol; None where the release has no cells."""
-
-
-@dataclass(frozen=True, slots=True)
-class Members:
-    """What a record of a release shows: a set of values of the domain."""
-
-    size: int
-    """The number of values of the domain."""
-    as_list: bool
-    """Whether the sets are lists of values; else they are bits, the first value the highest bit of the first byte."""
-
-
-@dataclass(frozen=True, slots=True)
-class Buckets:
-    """What a record of a release shows: the bucket it is in; what the buckets hold is in a table beside."""
-
-
-Observation = Symbols | Members | Buckets
+COUNT = "1"
+"""The weight of a record that counts once."""
 
 
 @dataclass(frozen=True, eq=False)
 class Holdings:
-    """What the buckets hold: a line for each bucket and value that meet."""
+    """What the buckets hold: a line for each bucket and value that meet. Buckets that hold the same may be one."""
 
     buckets: Counts
     places: Counts
     counts: Counts
     domain_size: int
+    times: Counts | None = None
+    """How many buckets each stands for; one, unless it is said."""
 
     @cached_property
     def sizes(self) -> Counts:
@@ -82,138 +42,164 @@ class Holdings:
         return np.bincount(self.buckets, weights=self.counts).astype(np.int64)
 
     @cached_property
+    def repeats(self) -> Counts:
+        """How many buckets each stands for."""
+        return np.ones(len(self.sizes), dtype=np.int64) if self.times is None else self.times
+
+    @cached_property
     def held(self) -> Counts:
         """How many records hold each value."""
-        return np.bincount(self.places, weights=self.counts, minlength=self.domain_size).astype(np.int64)
+        lines = self.counts * self.repeats[self.buckets]
+        return np.bincount(self.places, weights=lines, minlength=self.domain_size).astype(np.int64)
+
+    def once(self, make: Callable[[Holdings], Made]) -> Made:
+        """What somebody makes of the holdings, made once: it may take long, and is the same for all questions."""
+        known: dict[Any, Any] = self.__dict__.setdefault("_made", {})
+        if make not in known:
+            known[make] = make(self)
+        found: Made = known[make]
+        return found
+
+    def holding(self, places: Places) -> tuple[Places, Floats]:
+        """The buckets that hold one of the places, and how many of their records do."""
+        is_wanted = np.zeros(self.domain_size, dtype=np.bool_)
+        is_wanted[places] = True
+        lines = np.flatnonzero(is_wanted[self.places])
+        if len(places) == 1:  # a bucket has one line for a value
+            return self.buckets[lines], self.counts[lines].astype(np.float64)
+        buckets, number = np.unique(self.buckets[lines], return_inverse=True)
+        return buckets, np.bincount(number, weights=self.counts[lines], minlength=len(buckets)).astype(np.float64)
+
+    def marked(self, places: Places) -> Floats:
+        """How many records of each bucket hold one of the places."""
+        is_wanted = np.zeros(self.domain_size, dtype=np.bool_)
+        is_wanted[places] = True
+        lines = np.where(is_wanted[self.places], self.counts, 0)
+        return np.bincount(self.buckets, weights=lines, minlength=len(self.sizes)).astype(np.float64)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Tally:
-    """For the rows that satisfy a predicate on public columns: how many show each symbol, or each member of a set.
+    """For the rows of some conditions on public columns (a line each): how many show each symbol or member.
 
-    `whole` is the tally of all rows of the release, for the estimators that learn from it. Where a row counts as much
-    as a number in its public columns says, counts and rows are sums of those numbers.
+    Where a row counts as much as a number in its public columns says, counts and rows are sums of those numbers. One
+    condition is a tally of one line.
     """
 
-    counts: Numbers
-    rows: float
-    """The number of rows that satisfy the predicate; exact, because public columns are untouched."""
+    counts: Amounts
+    rows: Amounts
+    """The number of rows that satisfy each condition; exact, because public columns are untouched."""
     whole: Tally | None = None
+    """The tally of all rows of the release, of one line, for the estimators that learn from it."""
     holdings: Holdings | None = None
     """What the buckets hold, where counts are by bucket."""
 
     @classmethod
-    def of_symbols(cls, counts: Counts) -> Tally:
-        """A tally in which every row shows one symbol."""
-        return cls(counts, int(counts.sum()))
+    def of_symbols(cls, counts: Amounts) -> Tally:
+        """A tally in which every row shows one symbol; from a line for each condition, or one alone."""
+        lines = counts.reshape(-1, counts.shape[-1])
+        return cls(lines, lines.sum(axis=1))
+
+    @classmethod
+    def of_one(cls, counts: Amounts, rows: float) -> Tally:
+        """The tally of one condition."""
+        return cls(counts[np.newaxis], np.array([rows]))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def beside(self, whole: Tally | None, holdings: Holdings | None) -> Tally:
+        """The same with what estimators may look at besides."""
+        return replace(self, whole=whole, holdings=holdings)
+
+    def take(self, lines: Places) -> Tally:
+        """The tally of some of the conditions."""
+        return replace(self, counts=self.counts[lines], rows=self.rows[lines])
+
+    def inside(self, places: Places) -> tuple[Floats, Floats, Floats]:
+        """The buckets that hold one of the places: sizes, how often they do, and a line of selected records each."""
+        if self.holdings is None:
+            raise InternalError("buckets cannot be counted without what they hold.")
+        found, marked = self.holdings.holding(places)
+        return self.holdings.sizes[found].astype(np.float64), marked, self.counts[:, found].astype(np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
-    """Records of which the same is asked: the sum of z * theta[true value], where z comes from their public columns."""
+# ------------------------------------------------------------------------------------------------------ counting in SQL
 
-    theta: Floats
-    """One number for each place of the domain."""
-    first: Tally
-    """What the records show, each weighted by its z."""
-    second: Tally
-    """The same, weighted by z²; for a count, where every z is 1, the same object as `first`."""
-    is_positive: bool = False
-    """Whether no z is negative, so that certain bounds are known; a count needs not say so."""
+Key = tuple[Value, ...]
+Measured = Mapping[str, Tally]
+"""A tally of one line for each weight."""
+
+
+def key_of(values: Sequence[Value]) -> Key:
+    """The values of a group; one object for every not-a-number, because two of them are never equal."""
+    return tuple(math.nan if isinstance(value, float) and math.isnan(value) else value for value in values)
+
+
+class Scanner(Protocol):
+    """A connection to one release: all that counting in SQL needs of it."""
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of a statement, as Python values."""
+        ...
+
+    def table(self, sql: str) -> pa.Table:
+        """All rows of a statement."""
+        ...
+
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a statement, some at a time."""
+        ...
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Which records are counted, by which groups, with which weights, and for how many answers each."""
+
+    records: str = f"{RECORDS} AS {quoted(TABLE)}"
+    """FROM."""
+    where: str | None = None
+    groups: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    """SQL of numbers, besides the count."""
+    answers: int = 1
 
     @property
-    def has_bounds(self) -> bool:
-        """Whether what the records add lies between what the smallest and the largest theta would add."""
-        return self.is_positive or self.first is self.second
+    def clause(self) -> str:
+        """FROM and WHERE."""
+        return f"FROM {self.records}" + (f" WHERE {self.where}" if self.where else "")
 
+    @property
+    def named(self) -> list[str]:
+        """The groups, under names of their own."""
+        return [f"({group}) AS g{number}" for number, group in enumerate(self.groups)]
 
-@dataclass(frozen=True, slots=True)
-class Moments:
-    """An estimate of a count or a sum between `least` and `most`, and the variance it has if the count is c.
+    @property
+    def order(self) -> str:
+        """The names of the groups."""
+        return ", ".join(f"g{number}" for number in range(len(self.groups)))
 
-    The bounds are certain; they are infinite where nothing is. The variance is `variance_base + variance_slope * c`:
-    linear in the unknown count, which is what lets an interval solve for c instead of plugging an estimate in. None
-    where nothing is known about the error.
-    """
+    def check_size(self, groups: int, size: int) -> None:
+        """Refuse what would fill the memory."""
+        if groups * max(size * (1 + len(self.weights)), self.answers) > MOST_CELLS:
+            raise QueryError("the query makes too many groups; group by fewer or coarser columns.")
 
-    value: float
-    variance_base: float | None
-    variance_slope: float
-    most: float
-    least: float = 0
-    note: str | None = None
-    """What to beware of, beside this number."""
-    is_own_note: bool = False
-    """Whether the note is about this very number, and not about what is made from it."""
+    def numbered(self, scanner: Scanner, shown: str) -> tuple[list[Key], str]:
+        """The groups in order, and SQL for the number of a record's group, what it shows, and its weights."""
+        counted = f"SELECT {', '.join([*self.named, 'COUNT(*)'])} {self.clause} GROUP BY ALL ORDER BY ALL"
+        keys = [key_of(row[:-1]) for row in scanner.rows(counted) if self.groups or row[-1]]
+        weights = [f"COALESCE(CAST({sql} AS DOUBLE), 0) AS w{number}" for number, sql in enumerate(self.weights)]
+        inner = f"SELECT {', '.join([*self.named, f'{shown} AS shown', *weights])} {self.clause}"
+        number = f"DENSE_RANK() OVER (ORDER BY {self.order}) - 1" if self.groups else "0"
+        names = "".join(f", w{number}" for number in range(len(weights)))
+        return keys, f"SELECT {number}, shown{names} FROM ({inner})"
 
-    def variance_at(self, count: float) -> float | None:
-        """The variance of the estimate if the true count were `count`."""
-        if self.variance_base is None:
-            return None
-        return max(0.0, self.variance_base + self.variance_slope * count)
+    def measured(self, sums: Sequence[Amounts], rows: Sequence[float] | None = None) -> Measured:
+        """A tally for each weight, from its sums by symbol; where each row shows one symbol, the rows follow."""
+        totals = [each.sum().item() for each in sums] if rows is None else rows
+        pairs = zip((COUNT, *self.weights), sums, totals, strict=True)
+        return {weight: Tally.of_one(each, total) for weight, each, total in pairs}
 
-
-@dataclass(frozen=True, eq=False)
-class ManyMoments:
-    """The moments of many estimates, as `Moments` has them for one; not-a-number where no variance is known."""
-
-    value: Floats
-    base: Floats
-    slope: Floats
-    most: Floats
-    least: Floats
-    notes: npt.NDArray[np.object_] | None = None
-    """What to beware of, beside each; None where there is nothing."""
-
-    @classmethod
-    def unfilled(cls, size: int) -> ManyMoments:
-        """Room for so many."""
-        value, base, slope, most, least = np.zeros((5, size))
-        return cls(value, base, slope, most, least, np.full(size, None, dtype=np.object_))
-
-    def put(self, places: Counts, found: ManyMoments) -> None:
-        """Fill a part in."""
-        for name in ("value", "base", "slope", "most", "least"):
-            getattr(self, name)[places] = getattr(found, name)
-        if self.notes is not None and found.notes is not None:
-            self.notes[places] = found.notes
-
-    @classmethod
-    def of(cls, moments: Sequence[Moments]) -> ManyMoments:
-        """The moments of estimates that were made one by one."""
-        return cls(
-            np.array([each.value for each in moments], dtype=np.float64),
-            np.array([each.variance_base for each in moments], dtype=np.float64),  # None becomes not-a-number
-            np.array([each.variance_slope for each in moments], dtype=np.float64),
-            np.array([each.most for each in moments], dtype=np.float64),
-            np.array([each.least for each in moments], dtype=np.float64),
-            np.array([each.note for each in moments], dtype=np.object_),
-        )
-
-    @classmethod
-    def exact(cls, counts: Floats) -> ManyMoments:
-        """Counts without error."""
-        nothing = np.zeros(len(counts))
-        return cls(counts, nothing, nothing, counts, counts)
-
-    def one(self, number: int, note: str | None = None) -> Moments:
-        """The moments of one estimate."""
-        base = float(self.base[number])
-        return Moments(
-            float(self.value[number]),
-            None if np.isnan(base) else base,
-            float(self.slope[number]),
-            float(self.most[number]),
-            float(self.least[number]),
-            note,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Risk:
-    """What knowing the groups of a table adds to a release: the worst belief, and how many records it breaches."""
-
-    worst: float
-    """The largest chance that a protected value within its prior in its group can come to have."""
-    breached: float
-    """The expected share of the records whose published value lifts such a chance above the bound."""
+    def nothing(self, size: int) -> dict[Key, Measured]:
+        """The answer where no record is counted: one empty tally, unless there is something to group by."""
+        return {} if self.groups else {(): self.measured([np.zeros(size, dtype=np.int64)] * (1 + len(self.weights)))}

@@ -20,7 +20,9 @@ from sfumato.mechanisms import subset
 from sfumato.mechanisms.subset import Form, Options
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
-from sfumato.shown.tally import Members, Moments, Tally
+from sfumato.shown.sets import Sets
+from sfumato.shown.tally import Tally
+from single import Single, counted
 from strategies import batch_splits, breach_bounds, fine_breach_bounds, histograms
 
 DRAWS = Draws.unsafe_test_key("5e" * 32)
@@ -48,9 +50,9 @@ def _plan_or_reject(domain_size: int, bound: BreachBound) -> subset.Plan:
         reject()
 
 
-def _counted(design: subset.Design, counts: Any, rows: int, wanted: list[int]) -> Moments:
-    places = np.array(wanted, dtype=np.int64)
-    (moments,) = subset.METHODS["closed"].reconstruct(design, Tally(np.array(counts), rows), [places])
+def _counted(design: subset.Design, counts: Any, rows: int, wanted: list[int]) -> Single:
+    tally = Tally.of_one(np.array(counts), rows)
+    (moments,) = counted(subset.MECHANISM.methods["closed"], design, tally, wanted)
     return moments
 
 
@@ -124,7 +126,7 @@ def test_plan_looks_at_the_domain_and_not_at_the_counts(histogram: Histogram, bo
 
 
 def test_every_plan_can_be_counted_with() -> None:
-    subset.check_countable(_plan(2, _bound("1001/1000")))
+    subset.MECHANISM.check_countable(_plan(2, _bound("1001/1000")))
 
 
 # Drawing sets
@@ -170,6 +172,7 @@ def test_replace_does_not_depend_on_how_rows_are_cut_into_batches(batches: list[
     assert np.array_equal(np.concatenate(parts), whole)
 
 
+@pytest.mark.slow
 def test_replace_does_not_depend_on_how_many_rows_are_drawn_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, codes = _plan(20, _bound("3/2")), (np.arange(ROWS) % 20).astype(np.uint8)
     whole = subset.replace(plan, codes, None, DRAWS, 7).values
@@ -288,7 +291,7 @@ def test_weights_summed_over_the_rows_are_the_estimate(
 @pytest.mark.parametrize("form", Form)
 def test_a_release_shows_sets_of_the_domain(form: Form) -> None:
     design = subset.design(_plan(9, _bound("3/2"), Options(form)))
-    assert subset.observe(design) == Members(9, form is Form.LIST)
+    assert subset.shown(design) == Sets(9, form is Form.LIST)
 
 
 # Publishing the design

@@ -14,12 +14,14 @@ import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
-from sfumato.draws import LARGEST_BOUND, Draws, Words
+from sfumato.arrays import Words
+from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SfumatoError
 from sfumato.mechanisms import uniform
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
-from sfumato.shown.tally import Moments, Tally
+from sfumato.shown.tally import Tally
+from single import Single, counted
 from strategies import batch_splits, breach_bounds, domains, field_types, fine_breach_bounds, histograms
 
 DRAWS = Draws.unsafe_test_key("5f" * 32)
@@ -28,7 +30,7 @@ ROWS = 200
 
 def _plan(domain_size: int, bound: BreachBound) -> uniform.Plan:
     histogram = Histogram.of(range(domain_size), [1] * domain_size)
-    return uniform.plan(histogram, bound, uniform.Options(), DRAWS)
+    return uniform.plan(histogram, bound, uniform.NoOptions(), DRAWS)
 
 
 def _plan_or_reject(domain_size: int, bound: BreachBound) -> uniform.Plan:
@@ -53,9 +55,9 @@ def _tally(*counts: int) -> Tally:
     return Tally.of_symbols(np.array(counts, dtype=np.int64))
 
 
-def _reconstructed(design: uniform.Design, tally: Tally, places: Sequence[int]) -> Moments:
+def _reconstructed(design: uniform.Design, tally: Tally, places: Sequence[int]) -> Single:
     """The default estimate of how many records hold a value at one of these places."""
-    (moments,) = uniform.METHODS["closed"].reconstruct(design, tally, [np.array(places, dtype=np.int64)])
+    (moments,) = counted(uniform.MECHANISM.methods["closed"], design, tally, places)
     return moments
 
 
@@ -143,7 +145,7 @@ def test_plan_of_a_posterior_next_to_certainty_still_swaps(digits: int) -> None:
 @pytest.mark.parametrize("counts", [(7,), (1,)])
 def test_plan_refuses_a_domain_of_one_value_and_says_what_would_work(counts: tuple[int, ...]) -> None:
     with pytest.raises(InfeasibleError, match=r"has one value, .* nothing to hide it among; declare the whole domain"):
-        uniform.plan(Histogram(("flu",), counts), _bound("4"), uniform.Options(), DRAWS)
+        uniform.plan(Histogram(("flu",), counts), _bound("4"), uniform.NoOptions(), DRAWS)
 
 
 def test_plan_refuses_a_bound_so_narrow_that_nothing_could_be_kept() -> None:
@@ -156,7 +158,7 @@ def test_plan_refuses_a_bound_so_narrow_that_nothing_could_be_kept() -> None:
 @given(histograms(), breach_bounds())
 def test_plan_looks_at_the_domain_and_not_at_the_counts(histogram: Histogram, bound: BreachBound) -> None:
     flat = Histogram.of(histogram.values, [1] * histogram.domain_size)
-    plans = [uniform.plan(each, bound, uniform.Options(), DRAWS) for each in (histogram, flat)]
+    plans = [uniform.plan(each, bound, uniform.NoOptions(), DRAWS) for each in (histogram, flat)]
     assert dataclasses.replace(plans[0], histogram=flat) == plans[1]
     assert uniform.design(plans[0]) == uniform.design(plans[1])
 
@@ -310,9 +312,10 @@ def test_weights_summed_over_the_rows_are_the_reconstruction(
     value = data.draw(st.integers(0, len(counts) - 1))
     design, tally = uniform.design(_plan(len(counts), bound)), _tally(*counts)
     if_equal, otherwise = _weights_of_a_value(design, value)
-    total = counts[value] * if_equal + (tally.rows - counts[value]) * otherwise
+    rows = sum(counts)
+    total = counts[value] * if_equal + (rows - counts[value]) * otherwise
     moments = _reconstructed(design, tally, [value])
-    assert moments.value == pytest.approx(total, rel=1e-9, abs=1e-9 * tally.rows / float(design.retention))
+    assert moments.value == pytest.approx(total, rel=1e-9, abs=1e-9 * rows / float(design.retention))
 
 
 def _brute_force_moments(
@@ -393,7 +396,7 @@ def test_design_comes_back_from_json(data: st.DataObject, bound: BreachBound) ->
     kind = data.draw(field_types())
     domain = data.draw(domains(kind, max_size=3))
     assume(bound.amplification > 1 + Fraction(1, 2**40))
-    design = uniform.design(uniform.plan(Histogram.of(domain, [1] * len(domain)), bound, uniform.Options(), DRAWS))
+    design = uniform.design(uniform.plan(Histogram.of(domain, [1] * len(domain)), bound, uniform.NoOptions(), DRAWS))
     back = uniform.read_design(json.loads(json.dumps(design.to_json(), allow_nan=False)), [kind])
     assert back == design
     assert [type(value) for value in back.domain] == [type(value) for value in domain]
@@ -401,7 +404,7 @@ def test_design_comes_back_from_json(data: st.DataObject, bound: BreachBound) ->
 
 def _written_design() -> dict[str, Any]:
     histogram = Histogram(("flu", "none", "cold"), (1, 1, 1))
-    return uniform.design(uniform.plan(histogram, BreachBound("1/3", "2/3"), uniform.Options(), DRAWS)).to_json()
+    return uniform.design(uniform.plan(histogram, BreachBound("1/3", "2/3"), uniform.NoOptions(), DRAWS)).to_json()
 
 
 @pytest.mark.parametrize(

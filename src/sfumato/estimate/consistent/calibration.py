@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.arrays import Floats, Mask
 from sfumato.errors import QueryError
 from sfumato.estimate.consistent import conflicts
 from sfumato.estimate.consistent.sums import CONFLICT, TOLERANCE, Family, Sums, checked, is_near
-from sfumato.shown.tally import Floats, Mask
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -8,9 +8,9 @@ from itertools import combinations
 
 import numpy as np
 
+from sfumato.arrays import Counts, Floats, Mask
 from sfumato.errors import QueryError
 from sfumato.estimate.consistent.sums import CONFLICT, Family, Sums, is_near
-from sfumato.shown.tally import Counts, Floats, Mask
 
 REMEDY = "correct a total, or leave one out."
 MOST_NAMED = 4

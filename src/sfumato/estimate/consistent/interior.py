@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.errors import InternalError
 from sfumato.estimate.consistent.calibration import added_up, solved
 from sfumato.estimate.consistent.sums import TOLERANCE, Sums, is_near
-from sfumato.shown.tally import Floats
 
 MOST_STEPS = 200
 CLOSE = 1e-9

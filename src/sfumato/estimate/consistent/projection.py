@@ -14,10 +14,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.estimate.consistent import conflicts, interior
 from sfumato.estimate.consistent.calibration import moderate, solved
 from sfumato.estimate.consistent.sums import CONFLICT, TOLERANCE, Family, Sums, checked, is_near
-from sfumato.shown.tally import Floats
 
 MOST_STEPS = 40
 MOST_HALVINGS = 30

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sfumato.arrays import Counts, Floats, Mask
 from sfumato.errors import QueryError
-from sfumato.shown.tally import Counts, Floats, Mask
 
 if TYPE_CHECKING:
     from scipy import sparse

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.arrays import Floats, Mask
 from sfumato.errors import QueryError
 from sfumato.estimate.consistent.calibration import calibrated
 from sfumato.estimate.consistent.projection import consistent
@@ -14,7 +15,6 @@ from sfumato.estimate.consistent.sums import Family
 from sfumato.estimate.consistent.totals import Key, KnownTotals
 from sfumato.estimate.estimate import Estimate
 from sfumato.request.values import display
-from sfumato.shown.tally import Floats, Mask
 
 
 @dataclass(frozen=True)

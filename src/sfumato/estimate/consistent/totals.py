@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,14 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.errors import QueryError
 from sfumato.estimate.consistent.sums import Family
+from sfumato.request.small_files import LONGEST_VALUE, lines
 from sfumato.request.values import Value, display
-from sfumato.shown.tally import Floats
 
 TOTAL = "total"
-LONGEST_VALUE = 1000
-"""A longer value in a file of totals is a mistake."""
 
 Key = tuple[Value, ...]
 
@@ -81,26 +79,19 @@ def _spellings(value: Value) -> list[str]:
 def read_totals(path: Path) -> KnownTotals:
     """Read a CSV of totals."""
     name = repr(str(path))
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            header, *rows = [row for row in csv.reader(file) if row] or [[]]
-    except OSError as error:
-        raise QueryError(f"{name} cannot be read: {error.strerror}.") from error
-    except UnicodeDecodeError as error:
-        raise QueryError(f"{name} is not UTF-8 text; save it as UTF-8.") from error
-    except csv.Error as error:
-        raise QueryError(f"{name} is not a CSV file that can be read.") from error
+    read = lines(path, QueryError, f"{name} is not a CSV file that can be read.")
+    header, *rows = [row for row in read if row] or [[]]
     if TOTAL not in header or len(set(header)) != len(header):
         raise QueryError(f"{name} must have the column {TOTAL!r}, and columns of the answer, each once.")
-    lines: dict[tuple[str, ...], float] = {}
+    known: dict[tuple[str, ...], float] = {}
     for number, row in enumerate(rows, 2):
         key, total = _line(name, number, header, row)
-        if key in lines:
+        if key in known:
             raise QueryError(f"line {number} of {name} repeats the values of another line; write one total for them.")
-        lines[key] = total
-    if not lines:
+        known[key] = total
+    if not known:
         raise QueryError(f"{name} has no line; write one for each total that is known.")
-    return KnownTotals(tuple(each for each in header if each != TOTAL), lines, name)
+    return KnownTotals(tuple(each for each in header if each != TOTAL), known, name)
 
 
 def _line(name: str, number: int, header: Sequence[str], row: Sequence[str]) -> tuple[tuple[str, ...], float]:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.arrays import Codes, Counts, Mask
 from sfumato.estimate.count.blocks import Block
-from sfumato.estimate.count.workload import Asked, satisfied
-from sfumato.shown.tally import Codes, Counts, Mask
+from sfumato.estimate.count.workload import Workload, satisfied
 
 Words = npt.NDArray[np.uint64]
 WORD = 64
@@ -24,7 +24,7 @@ MEMORY = 1 << 28
 """The bytes that the bitmaps of a block may take."""
 
 
-class Layout:
+class WordLayout:
     """The records of a block in the order of their symbols, each symbol filled up to whole words."""
 
     def __init__(self, symbols: Codes, size: int) -> None:
@@ -48,24 +48,24 @@ FEW = 6
 """Combinations that are counted faster by looking at every record than by sorting them first."""
 
 
-def counts(asked: Asked, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
+def counts(work: Workload, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
     """Some combinations at a time: how many of their records show each symbol."""
     is_wasteful = size * WORD > 2 * block.rows  # most of the bits would only fill words up
     way = row_counts if is_wasteful or len(wheres) <= FEW else symbol_counts
-    return way(asked, block, wheres, size)
+    return way(work, block, wheres, size)
 
 
 class Bitmaps:
     """The bitmaps of some conditions in one block."""
 
-    def __init__(self, asked: Asked, codes: Sequence[Codes], ranges: Mapping[int, Mask]) -> None:
-        self.asked, self.codes, self.ranges = asked, codes, ranges
+    def __init__(self, work: Workload, codes: Sequence[Codes], ranges: Mapping[int, Mask]) -> None:
+        self.work, self.codes, self.ranges = work, codes, ranges
         self.known: dict[int, Words] = {}
 
     def __getitem__(self, number: int) -> Words:
         found = self.known.get(number)
         if found is None:
-            found = self.known[number] = packed(mask_of(self.asked, number, self.codes, self.ranges))
+            found = self.known[number] = packed(mask_of(self.work, number, self.codes, self.ranges))
         return found
 
     def combined(self, where: Sequence[int], buffer: Words) -> Words:
@@ -84,71 +84,71 @@ def packed(mask: Mask) -> Words:
     return (np.append(bits, np.zeros(short, dtype=np.uint8)) if short else bits).view(np.uint64)
 
 
-def chunks(asked: Asked, wheres: Iterable[int], words: int) -> Iterator[list[int]]:
+def chunks(work: Workload, wheres: Iterable[int], words: int) -> Iterator[list[int]]:
     """Split combinations so that the bitmaps of each part fit into the memory; those alike stay together."""
     most = max(MEMORY // (8 * max(words, 1)), 1)
     part: list[int] = []
     atoms: set[int] = set()
-    for number in sorted(wheres, key=lambda each: asked.wheres[each]):
-        atoms.update(asked.wheres[number])
+    for number in sorted(wheres, key=lambda each: work.wheres[each]):
+        atoms.update(work.wheres[number])
         if part and len(atoms) > most:
             yield part
-            part, atoms = [], set(asked.wheres[number])
+            part, atoms = [], set(work.wheres[number])
         part.append(number)
     if part:
         yield part
 
 
-def symbol_counts(asked: Asked, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
+def symbol_counts(work: Workload, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
     """Count the bits of combined bitmaps."""
     if not wheres:
         return
-    layout = Layout(block.shown, size)
-    used = {asked.atoms[number].column for where in wheres for number in asked.wheres[where]}
+    layout = WordLayout(block.shown, size)
+    used = {work.atoms[number].column for where in wheres for number in work.wheres[where]}
     codes = [
         layout.arranged(each, column.size - 1) if number in used else each
-        for number, (each, column) in enumerate(zip(block.codes, asked.columns, strict=True))
+        for number, (each, column) in enumerate(zip(block.codes, work.columns, strict=True))
     ]
     ranges = {number: layout.arranged(mask, False) for number, mask in block.ranges.items()}
     narrow = np.uint16 if layout.counts.max(initial=0) < 1 << 16 else np.uint32
     buffer = np.empty(layout.words, dtype=np.uint64)
     bits = np.empty((TOGETHER, layout.words), dtype=np.uint8)
-    for part in chunks(asked, wheres, layout.words):
-        bitmaps = Bitmaps(asked, codes, ranges)
+    for part in chunks(work, wheres, layout.words):
+        bitmaps = Bitmaps(work, codes, ranges)
         for first in range(0, len(part), TOGETHER):
             some = part[first : first + TOGETHER]
             for line, number in enumerate(some):
-                np.bitwise_count(bitmaps.combined(asked.wheres[number], buffer), out=bits[line])
+                np.bitwise_count(bitmaps.combined(work.wheres[number], buffer), out=bits[line])
             counts = np.zeros((len(some), size), dtype=np.int64)
             counts[:, layout.present] = np.add.reduceat(bits[: len(some)], layout.starts, axis=1, dtype=narrow)
             yield some, counts
 
 
-def row_counts(asked: Asked, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
+def row_counts(work: Workload, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
     """Count the symbols of the selected records."""
     for number in wheres:
-        yield [number], np.bincount(block.shown[selected(asked, block, number)], minlength=size)[np.newaxis]
+        yield [number], np.bincount(block.shown[selected(work, block, number)], minlength=size)[np.newaxis]
 
 
-def selected(asked: Asked, block: Block, where: int) -> npt.NDArray[np.int64]:
+def selected(work: Workload, block: Block, where: int) -> npt.NDArray[np.int64]:
     """The records of a block that satisfy a combination of at least one condition, by their numbers."""
-    first, *others = (mask_of(asked, number, block.codes, block.ranges) for number in asked.wheres[where])
+    first, *others = (mask_of(work, number, block.codes, block.ranges) for number in work.wheres[where])
     mask = first
     for other in others:
         mask = mask & other
     return np.flatnonzero(mask)
 
 
-def mask_of(asked: Asked, number: int, codes: Sequence[Codes], ranges: Mapping[int, Mask]) -> Mask:
+def mask_of(work: Workload, number: int, codes: Sequence[Codes], ranges: Mapping[int, Mask]) -> Mask:
     """Whether each record satisfies a condition."""
-    atom = asked.atoms[number]
+    atom = work.atoms[number]
     if atom.range is not None:
         return ranges[number]
-    return satisfied(codes[atom.column], atom, asked.columns[atom.column].size)
+    return satisfied(codes[atom.column], atom, work.columns[atom.column].size)
 
 
 def member_counts(
-    asked: Asked, block: Block, wanted: Mapping[int, Sequence[int]]
+    work: Workload, block: Block, wanted: Mapping[int, Sequence[int]]
 ) -> Iterator[tuple[int, int, Sequence[int], Counts]]:
     """For each combination and its wanted places: its number, its records, and how many of their sets hold each."""
     places = sorted({place for each in wanted.values() for place in each})
@@ -156,10 +156,10 @@ def member_counts(
     words = -(-block.rows // WORD)
     everything = packed(np.ones(block.rows, dtype=np.bool_))
     buffer, both = np.empty(words, dtype=np.uint64), np.empty(words, dtype=np.uint64)
-    for part in chunks(asked, wanted, words):
-        bitmaps = Bitmaps(asked, block.codes, block.ranges)
+    for part in chunks(work, wanted, words):
+        bitmaps = Bitmaps(work, block.codes, block.ranges)
         for number in part:
-            where = asked.wheres[number]
+            where = work.wheres[number]
             found = bitmaps.combined(where, buffer) if where else everything
             counts = [bit_count(np.bitwise_and(found, sets[place], out=both)) for place in wanted[number]]
             yield number, bit_count(found), wanted[number], np.array(counts, dtype=np.int64)

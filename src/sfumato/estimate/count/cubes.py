@@ -13,9 +13,9 @@ from itertools import product
 
 import numpy as np
 
+from sfumato.arrays import Counts
 from sfumato.estimate.count.blocks import Block
-from sfumato.estimate.count.workload import Asked
-from sfumato.shown.tally import Counts
+from sfumato.estimate.count.workload import Workload
 
 LARGEST_CUBE = 1 << 19
 """The cells up to which columns are put together in a cube, symbols included."""
@@ -46,19 +46,19 @@ class Cube:
             keys += block.codes[column]
         self.counts.ravel()[:] += np.bincount(keys, minlength=self.counts.size)
 
-    def answers(self, asked: Asked) -> Iterator[tuple[list[int], Counts]]:
+    def answers(self, work: Workload) -> Iterator[tuple[list[int], Counts]]:
         """For the combinations of each set of columns: how many of their records show each symbol."""
         margins: dict[tuple[int, ...], Counts] = {self.columns: self.counts}
-        grouped = by_columns(asked, self.wheres)
-        lists = {number for number, atom in asked.atoms.items() if len(atom.codes) != 1}
+        grouped = by_columns(work, self.wheres)
+        lists = {number for number, atom in work.atoms.items() if len(atom.codes) != 1}
         for columns in sorted(grouped, key=len, reverse=True):
             margin = margins[columns] = _margin(margins, columns)
-            simple = [where for where in grouped[columns] if lists.isdisjoint(asked.wheres[where])]
-            codes = [[asked.atoms[atom].codes[0] for atom in asked.wheres[where]] for where in simple]
+            simple = [where for where in grouped[columns] if lists.isdisjoint(work.wheres[where])]
+            codes = [[work.atoms[atom].codes[0] for atom in work.wheres[where]] for where in simple]
             if simple:
                 yield simple, margin[:, *np.array(codes, dtype=np.int64).T].T
             for where in sorted(set(grouped[columns]) - set(simple)):
-                codes_of = [asked.atoms[atom].codes for atom in asked.wheres[where]]
+                codes_of = [work.atoms[atom].codes for atom in work.wheres[where]]
                 cells = np.array(list(product(*codes_of)), dtype=np.int64).reshape(-1, len(columns)).T
                 yield [where], margin[:, *cells].sum(axis=1)[np.newaxis]
 
@@ -70,30 +70,30 @@ def _margin(margins: Mapping[tuple[int, ...], Counts], columns: tuple[int, ...])
     return margins[source].sum(axis=others) if others else margins[source]
 
 
-def by_columns(asked: Asked, wheres: Sequence[int]) -> dict[tuple[int, ...], list[int]]:
+def by_columns(work: Workload, wheres: Sequence[int]) -> dict[tuple[int, ...], list[int]]:
     """Combinations by the columns that they name, in the order of the columns."""
     grouped: dict[tuple[int, ...], list[int]] = {}
     for where in wheres:
-        grouped.setdefault(asked.columns_of(where), []).append(where)
+        grouped.setdefault(work.columns_of(where), []).append(where)
     return grouped
 
 
-def _is_short(asked: Asked, where: int) -> bool:
+def _is_short(work: Workload, where: int) -> bool:
     """Whether a combination of lists has no range, and few cells to add up."""
-    atoms = [asked.atoms[number] for number in asked.wheres[where]]
+    atoms = [work.atoms[number] for number in work.wheres[where]]
     return all(atom.range is None for atom in atoms) and _volume(len(atom.codes) for atom in atoms) <= MOST_CELLS_READ
 
 
-def chosen(asked: Asked, wheres: Sequence[int], symbols: int, rows: int) -> tuple[list[Cube], list[int]]:
+def chosen(work: Workload, wheres: Sequence[int], symbols: int, rows: int) -> tuple[list[Cube], list[int]]:
     """The cubes that are worth making, and the combinations that are left to the bitmaps."""
-    lists = {number for number, atom in asked.atoms.items() if len(atom.codes) != 1}
-    left = [where for where in wheres if not lists.isdisjoint(asked.wheres[where]) and not _is_short(asked, where)]
-    grouped = by_columns(asked, sorted(set(wheres).difference(left)))
+    lists = {number for number, atom in work.atoms.items() if len(atom.codes) != 1}
+    left = [where for where in wheres if not lists.isdisjoint(work.wheres[where]) and not _is_short(work, where)]
+    grouped = by_columns(work, sorted(set(wheres).difference(left)))
     cubes: list[Cube] = []
     room = float(MOST_CELLS)
-    for columns, served in _covers(asked, grouped, symbols):
+    for columns, served in _covers(work, grouped, symbols):
         mine = [where for each in served for where in grouped[each]]
-        shape = (symbols, *(asked.columns[column].size for column in columns))
+        shape = (symbols, *(work.columns[column].size for column in columns))
         saved = sum(len(grouped[each]) * _bitmap_cost(len(each), rows) for each in served)
         if _volume(shape) <= room and _cube_cost(shape, rows) < saved:
             cubes.append(Cube(columns, shape, mine, np.zeros(shape, dtype=np.int64)))
@@ -109,10 +109,10 @@ def _volume(shape: Iterable[int]) -> float:
 
 
 def _covers(
-    asked: Asked, grouped: Mapping[tuple[int, ...], Sequence[int]], symbols: int
+    work: Workload, grouped: Mapping[tuple[int, ...], Sequence[int]], symbols: int
 ) -> list[tuple[tuple[int, ...], list[tuple[int, ...]]]]:
     """Sets of columns whose cubes stay small, and the combinations of columns that each of them answers."""
-    sizes = [column.size for column in asked.columns]
+    sizes = [column.size for column in work.columns]
 
     def cells(columns: frozenset[int]) -> float:
         return symbols * _volume(sizes[column] for column in columns)

@@ -1,4 +1,9 @@
-"""Counting for many queries at once: read the release once, tally each combination of conditions, estimate."""
+"""Thousands of counts in one reading of a release.
+
+A query is a set of sensitive values and a condition for each of some public columns. The queries are taken apart into
+the conditions they share (`workload`), the release is read once as codes (`blocks`), the records of each condition are
+counted by what they show, by bitmaps or by cubes, and all counts become estimates at once.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 
@@ -14,18 +19,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.arrays import Codes, Counts, Places
 from sfumato.errors import QueryError
 from sfumato.estimate.ask import method_of
-from sfumato.estimate.count import bitmaps, cubes, dealt
-from sfumato.estimate.count.blocks import BLOCK_ROWS, Block, blocks, schema_of, shown_size
-from sfumato.estimate.count.formulas import estimator
+from sfumato.estimate.count import bitmaps, cubes
+from sfumato.estimate.count.blocks import BLOCK_ROWS, Block, blocks, schema_of
 from sfumato.estimate.count.queries import CountQuery
-from sfumato.estimate.count.workload import Asked, taken_apart
-from sfumato.estimate.estimates import Estimates
-from sfumato.mechanisms.coins.methods import Method
-from sfumato.mechanisms.coins.operators import Places
+from sfumato.estimate.count.workload import Workload, taken_apart
+from sfumato.estimate.estimate import Estimates
+from sfumato.mechanisms.method import Moments
 from sfumato.release.manifest import Manifest
-from sfumato.shown.tally import Buckets, Counts, ManyMoments, Members, Tally
+from sfumato.shown import Reader
 
 MOST_COUNTS = 1 << 26
 """Combinations times symbols that are tallied in one reading; more take several readings."""
@@ -42,99 +46,141 @@ def count_many(manifest: Manifest, folder: Path, queries: Sequence[CountQuery], 
             )
     path, way = folder / manifest.data, method_of(manifest, method)
     schema = schema_of(path, manifest)
-    asked = taken_apart(queries, manifest, schema)
-    if isinstance(manifest.observation, Buckets):
-        moments = dealt.estimated(asked, manifest, folder, schema, way)
-    else:
-        moments = _estimated(asked, manifest, path, schema, way)
+    work = taken_apart(queries, manifest, schema)
+    whole = None
+    if way.needs_whole:
+        everything = replace(work, columns=[], atoms={}, wheres=[()])
+        whole = manifest.shown.counted(BlockCounter(everything, manifest, path, schema), manifest.naming, folder)
+    most = max(MOST_COUNTS // len(manifest.domain), 1)
+    pieces: list[tuple[Places, Moments]] = []
+    for first in range(0, len(work.wheres), most):
+        part, numbers = work.part(first, first + most)
+        counter = BlockCounter(part, manifest, path, schema)
+        tally = manifest.shown.counted(counter, manifest.naming, folder)
+        tally = tally.beside(whole, tally.holdings)
+        for group, places in _by_set(part):
+            mine = tally.take(part.where_of[group])
+            found = Moments.exact(mine.rows.astype(np.float64))
+            if places is not None:
+                (found,) = way.count(manifest.design, mine, [places])
+            pieces.append((numbers[group], found))
+    order = np.argsort(np.concatenate([np.zeros(0, dtype=np.int64), *(group for group, _ in pieces)]), kind="stable")
+    moments = Moments.joined([found for _, found in pieces]).take(order)
     return Estimates(moments, way.words, way.assumption, way.note)
 
 
-def _estimated(asked: Asked, manifest: Manifest, path: Path, schema: pa.Schema, method: Method) -> ManyMoments:
-    found = ManyMoments.unfilled(len(asked.where_of))
-    whole = _whole(asked, manifest, path, schema) if method.needs_whole else None
-    estimate = estimator(method, manifest.design, whole)
-    most = max(MOST_COUNTS // max(shown_size(manifest.observation), 1), 1)
-    for first in range(0, len(asked.wheres), most):
-        wheres = range(first, min(first + most, len(asked.wheres)))
-        counts, rows = tallied(asked, manifest, path, schema, wheres)
-        queries = np.flatnonzero((asked.where_of >= first) & (asked.where_of < first + most))
-        for group, places in by_set(asked, queries):
-            numbers = asked.where_of[group] - first
-            if places is None:
-                found.put(group, ManyMoments.exact(rows[numbers].astype(np.float64)))
-            else:
-                found.put(group, estimate(counts[numbers], rows[numbers], places))
-    return found
-
-
-def by_set(asked: Asked, queries: Places) -> Iterator[tuple[Places, Places | None]]:
+def _by_set(work: Workload) -> Iterator[tuple[Places, Places | None]]:
     """The queries of each set of values."""
-    sets = asked.set_of[queries]
-    order = np.argsort(sets, kind="stable")
-    present, starts = np.unique(sets[order], return_index=True)
-    for number, group in zip(present.tolist(), np.split(queries[order], starts[1:]), strict=True):
-        yield group, asked.sets[number]
+    order = np.argsort(work.set_of, kind="stable")
+    present, starts = np.unique(work.set_of[order], return_index=True)
+    for number, group in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
+        yield group, work.sets[number]
 
 
-def _whole(asked: Asked, manifest: Manifest, path: Path, schema: pa.Schema) -> Tally:
-    """The tally of all records."""
-    everything = replace(asked, columns=[], atoms={}, wheres=[()])
-    counts, rows = tallied(everything, manifest, path, schema, range(1))
-    return Tally(counts[0], int(rows[0]))
+@dataclass(frozen=True, eq=False)
+class BlockCounter:
+    """The conditions of a workload, whose records are counted block by block."""
+
+    work: Workload
+    manifest: Manifest
+    path: Path
+    schema: pa.Schema
+
+    def _blocks(self, read: Reader) -> Iterator[Block]:
+        return blocks(self.work, read, self.manifest.shown_names, self.path, self.schema)
+
+    def symbols(self, read: Reader, size: int) -> Counts:
+        """For each condition, how many of its records show each symbol."""
+        rows = int(pq.read_metadata(self.path).num_rows)
+        return _symbol_counts(self.work, self._blocks(read), size, rows)
+
+    def members(self, read: Reader, size: int) -> tuple[Counts, Counts]:
+        """For each condition, how many sets of its records hold each member that is asked about, and its records."""
+        work, conditions = self.work, len(self.work.wheres)
+        counts, rows = np.zeros((conditions, size), dtype=np.int64), np.zeros(conditions, dtype=np.int64)
+        wanted: list[set[int]] = [set() for _ in range(conditions)]
+        for where, number in zip(work.where_of.tolist(), work.set_of.tolist(), strict=True):
+            places = work.sets[number]
+            if places is not None:
+                wanted[where].update(places.tolist())
+        listed: dict[int, Sequence[int]] = {where: sorted(places) for where, places in enumerate(wanted)}
+        for block in self._blocks(read):
+            for where, selected, members, found in bitmaps.member_counts(work, block, listed):
+                rows[where] += selected
+                counts[where, members] += found
+        return counts, rows
+
+    def kept(self, read: Reader) -> KeptRecords:
+        """All records in one block: what belongs together may stand anywhere."""
+        found = list(self._blocks(read))
+        shown = np.concatenate([np.zeros(0, dtype=np.int64), *(block.shown for block in found)])
+        return KeptRecords(
+            self.work,
+            Block(
+                len(shown),
+                [np.concatenate([block.codes[number] for block in found]) for number in range(len(self.work.columns))]
+                if found
+                else [],
+                {number: np.concatenate([block.ranges[number] for block in found]) for number in found[0].ranges}
+                if found
+                else {},
+                shown,
+            ),
+        )
 
 
-# ------------------------------------------------------------------------------------------------------------- tallying
+@dataclass(frozen=True, eq=False)
+class KeptRecords:
+    """All records of a release, or some of them, in memory."""
+
+    work: Workload
+    block: Block
+
+    @property
+    def shown(self) -> Codes:
+        """What each record shows."""
+        return self.block.shown
+
+    def counts(self, codes: Codes, size: int) -> Counts:
+        """For each condition, how many of its records have each code."""
+        return _symbol_counts(self.work, [replace(self.block, shown=codes)], size, self.block.rows)
+
+    def among(self, rows: Places, codes: Codes) -> KeptRecords:
+        """Some of the records, with what they shall show."""
+        block = self.block
+        ranges = {number: mask[rows] for number, mask in block.ranges.items()}
+        return KeptRecords(self.work, Block(len(rows), [each[rows] for each in block.codes], ranges, codes))
+
+    def counted(self, where: int, size: int) -> Counts:
+        """How many records of one condition show each code."""
+        shown = self.block.shown
+        if self.work.wheres[where]:
+            shown = shown[bitmaps.selected(self.work, self.block, where)]
+        return np.bincount(shown, minlength=size)
 
 
-def tallied(
-    asked: Asked, manifest: Manifest, path: Path, schema: pa.Schema, wheres: Sequence[int]
-) -> tuple[Counts, Counts]:
-    """For some combinations: how many of their records show each symbol or member, and how many records they have."""
-    shown = manifest.observation
-    read = blocks(asked, manifest, path, schema)
-    if isinstance(shown, Members):
-        return _members(asked, shown.size, read, wheres)
-    return _symbols(asked, shown_size(shown), read, wheres, int(pq.read_metadata(path).num_rows))
-
-
-def _symbols(asked: Asked, size: int, read: Iterable[Block], wheres: Sequence[int], rows: int) -> tuple[Counts, Counts]:
-    counts, first = np.zeros((len(wheres), size), dtype=np.int64), wheres[0]
-    conditions = [where for where in wheres if asked.wheres[where]]
-    made, left = cubes.chosen(asked, conditions, size, min(rows, BLOCK_ROWS))
-    everything = [where - first for where in wheres if not asked.wheres[where]]
+def _symbol_counts(work: Workload, read: Iterable[Block], size: int, rows: int) -> Counts:
+    """For each condition, how many of its records show each symbol: by cubes where they pay, else by bitmaps."""
+    counts = np.zeros((len(work.wheres), size), dtype=np.int64)
+    conditions = [number for number, where in enumerate(work.wheres) if where]
+    everything = [number for number, where in enumerate(work.wheres) if not where]
+    made, left = cubes.chosen(work, conditions, size, min(rows, BLOCK_ROWS))
     lock = Lock()
 
-    def work(block: Block) -> None:
+    def add(block: Block) -> None:
         with lock:
             for cube in made:
                 cube.add(block)
             counts[everything] += np.bincount(block.shown, minlength=size)
-        for numbers, found in bitmaps.counts(asked, block, left, size):
+        for numbers, found in bitmaps.counts(work, block, left, size):
             with lock:
-                counts[np.array(numbers) - first] += found
+                counts[numbers] += found
 
-    _each(work, read, rows > BLOCK_ROWS)
+    _each(add, read, rows > BLOCK_ROWS)
     for cube in made:
-        for numbers, found in cube.answers(asked):
-            counts[np.array(numbers) - first] = found
-    return counts, counts.sum(axis=1)
-
-
-def _members(asked: Asked, size: int, read: Iterable[Block], wheres: Sequence[int]) -> tuple[Counts, Counts]:
-    counts, rows = np.zeros((len(wheres), size), dtype=np.int64), np.zeros(len(wheres), dtype=np.int64)
-    first = wheres[0]
-    wanted: dict[int, set[int]] = {where: set() for where in wheres}
-    for where, number in zip(asked.where_of.tolist(), asked.set_of.tolist(), strict=True):
-        places = asked.sets[number]
-        if where in wanted and places is not None:
-            wanted[where].update(places.tolist())
-    listed: dict[int, Sequence[int]] = {where: sorted(places) for where, places in wanted.items()}
-    for block in read:
-        for where, selected, places, found in bitmaps.member_counts(asked, block, listed):
-            rows[where - first] += selected
-            counts[where - first, places] += found
-    return counts, rows
+        for numbers, found in cube.answers(work):
+            counts[numbers] = found
+    return counts
 
 
 def _each(work: Callable[[Block], None], read: Iterable[Block], is_long: bool) -> None:

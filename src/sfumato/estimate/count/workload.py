@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from sfumato.arrays import Codes, Places
 from sfumato.errors import QueryError
 from sfumato.estimate.count.queries import Condition, CountQuery, Range
-from sfumato.mechanisms.coins.operators import Places
 from sfumato.release.manifest import Manifest
 from sfumato.request.values import Scalar, Value, display, field_type, plain_type
-from sfumato.shown.tally import Codes
 
 _FITTING: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -30,7 +29,7 @@ _FITTING: Mapping[str, tuple[type, ...]] = {
 
 
 @dataclass
-class Column:
+class AskedColumn:
     """A public column that some query names.
 
     Its values are numbered as the queries mention them; then comes the missing value, then all others together.
@@ -98,10 +97,10 @@ class Atom:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class Workload:
     """Distinct conditions, their combinations, the sets of values, and which of them each query has."""
 
-    columns: Sequence[Column]
+    columns: Sequence[AskedColumn]
     atoms: Mapping[int, Atom]
     wheres: Sequence[tuple[int, ...]]
     """Each combination as the numbers of its atoms, in the order of their columns and no two of one column."""
@@ -110,26 +109,41 @@ class Asked:
     where_of: Places
     set_of: Places
 
+    def part(self, first: int, last: int) -> tuple[Workload, Places]:
+        """The queries of some of the combinations, and the numbers of these queries."""
+        if first == 0 and last >= len(self.wheres):
+            return self, np.arange(len(self.where_of))
+        queries = np.flatnonzero((self.where_of >= first) & (self.where_of < last))
+        return (
+            replace(
+                self,
+                wheres=self.wheres[first:last],
+                where_of=self.where_of[queries] - first,
+                set_of=self.set_of[queries],
+            ),
+            queries,
+        )
+
     def columns_of(self, where: int) -> tuple[int, ...]:
         """The columns that a combination names."""
         return tuple([atom >> COLUMN_SHIFT for atom in self.wheres[where]])
 
 
-def taken_apart(queries: Sequence[CountQuery], manifest: Manifest, schema: pa.Schema) -> Asked:
+def taken_apart(queries: Sequence[CountQuery], manifest: Manifest, schema: pa.Schema) -> Workload:
     """Number everything that the queries have in common."""
-    reader = _Reader(manifest, schema)
+    reader = _QueryReader(manifest, schema)
     pairs = np.array([reader.query(query) for query in queries], dtype=np.int64).reshape(-1, 2)
-    return Asked(reader.columns, reader.final_atoms(), list(reader.wheres), reader.sets, pairs[:, 0], pairs[:, 1])
+    return Workload(reader.columns, reader.final_atoms(), list(reader.wheres), reader.sets, pairs[:, 0], pairs[:, 1])
 
 
-class _Reader:
+class _QueryReader:
     """Reads queries one by one; what was seen before is found by one look."""
 
     def __init__(self, manifest: Manifest, schema: pa.Schema) -> None:
         self.manifest, self.schema = manifest, schema
         self.names = {name.lower(): name for name in manifest.public}
         self.places = {value: place for place, value in enumerate(manifest.domain)}
-        self.columns: list[Column] = []
+        self.columns: list[AskedColumn] = []
         self.numbers: dict[str, int] = {}
         self.atoms: dict[int, Atom] = {}
         self.known: dict[tuple[str, Any], int] = {}
@@ -151,7 +165,8 @@ class _Reader:
             values = (values,) if isinstance(values, str) else tuple(values)
         found = self.known_sets.get(values)
         if found is None:
-            found = self.known_sets[values] = self._set(query.values)
+            found = self.known_sets[values] = len(self.sets)
+            self.sets.append(None if query.values is None else self._wanted(query.values))
         return where, found
 
     def _number(self, name: str, condition: Condition) -> int:
@@ -164,12 +179,13 @@ class _Reader:
     def final_atoms(self) -> dict[int, Atom]:
         """The conditions, now that the code of each column's missing value is known."""
         return {
-            number: Atom(each.column, tuple(self._final(each.column, code) for code in each.codes), each.range)
+            number: Atom(
+                each.column,
+                tuple(self.columns[each.column].missing if code < 0 else code for code in each.codes),
+                each.range,
+            )
             for number, each in self.atoms.items()
         }
-
-    def _final(self, column: int, code: int) -> int:
-        return self.columns[column].missing if code < 0 else code
 
     def _atom(self, name: str, condition: Condition) -> int:
         place = self._column(name)
@@ -179,7 +195,9 @@ class _Reader:
                 column.check(end)
             atom = Atom(place, range=condition)
         else:
-            codes = {column.code(value) for value in _listed(condition)}
+            is_one = isinstance(condition, str) or not isinstance(condition, Collection)
+            listed: Collection[Scalar] = (condition,) if is_one else condition  # type: ignore[assignment]
+            codes = {column.code(value) for value in listed}
             atom = Atom(place, tuple(sorted(code for code in codes if code is not None)))
         number = (place << COLUMN_SHIFT) + len(self.atoms)
         self.atoms[number] = atom
@@ -193,12 +211,8 @@ class _Reader:
             raise QueryError(f"the release has no public column {name!r}; it has {', '.join(map(repr, self.names))}.")
         if found not in self.numbers:
             self.numbers[found] = len(self.columns)
-            self.columns.append(Column(found, plain_type(self.schema.field(found).type)))
+            self.columns.append(AskedColumn(found, plain_type(self.schema.field(found).type)))
         return self.numbers[found]
-
-    def _set(self, values: Collection[Value] | None) -> int:
-        self.sets.append(None if values is None else self._wanted(values))
-        return len(self.sets) - 1
 
     def _wanted(self, values: Collection[Value]) -> Places | None:
         if isinstance(values, str) or not values:
@@ -208,12 +222,6 @@ class _Reader:
                 raise QueryError(f"{display(value)!r} is not in the domain of {self.manifest.sensitive_name!r}.")
         places = np.unique(np.array([self.places[value] for value in values], dtype=np.int64))
         return None if len(places) == len(self.places) else places
-
-
-def _listed(condition: Scalar | Collection[Scalar]) -> Collection[Scalar]:
-    if isinstance(condition, Collection) and not isinstance(condition, str):
-        return condition
-    return (condition,)
 
 
 def satisfied(codes: Codes, atom: Atom, size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:

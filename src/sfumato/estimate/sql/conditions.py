@@ -13,22 +13,23 @@ from typing import Any
 import numpy as np
 from sqlglot import exp
 
+from sfumato.arrays import Counts, Floats, Mask
 from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
 from sfumato.estimate.sql import grammar
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names
-from sfumato.estimate.sql.sources import Source
+from sfumato.estimate.sql.sources import FromClause
 from sfumato.request.values import display
 from sfumato.shown.quoting import literal, quoted
-from sfumato.shown.tally import Counts, Floats, Mask
 
 MOST_BITS = 240
 """So many conditions are told apart in one scan."""
 BLOCK = 60
 """So many of them are packed into one number."""
 NAMED_VALUES = 20
-PLACE = quoted("sfumato place")
+PLACE_NAME = "sfumato place"
+PLACE = quoted(PLACE_NAME)
 
 
 @dataclass(frozen=True)
@@ -79,16 +80,15 @@ class Signature:
         """SQL for the packed numbers."""
         texts = list(self.numbers)
         blocks = [texts[start : start + BLOCK] for start in range(0, len(texts), BLOCK)]
-        return tuple(" + ".join(_bit(sql, number) for number, sql in enumerate(block)) for block in blocks)
+        return tuple(
+            " + ".join(f"CASE WHEN {sql} THEN CAST({1 << bit} AS BIGINT) ELSE 0 END" for bit, sql in enumerate(block))
+            for block in blocks
+        )
 
     def bits(self, packed: Sequence[int]) -> Mask:
         """Which conditions hold, from the packed numbers."""
         number = sum(int(each) << (BLOCK * place) for place, each in enumerate(packed))
         return np.array([number >> place & 1 for place in range(len(self.numbers))], dtype=np.bool_)
-
-
-def _bit(sql: str, number: int) -> str:
-    return f"CASE WHEN {sql} THEN CAST({1 << number} AS BIGINT) ELSE 0 END"
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Domain:
     """The domain of the sensitive column, about which DuckDB is asked by its own rules."""
 
     session: Session
-    source: Source
+    source: FromClause
 
     @property
     def size(self) -> int:
@@ -131,7 +131,7 @@ class Domain:
 
     def wanted(self, conditions: Sequence[str]) -> Mask:
         """Which places satisfy conditions; some must, because a typing error would look like a certain zero."""
-        if not conditions and self.source.values == Source.values:
+        if not conditions and not self.source.value_joins:
             return np.ones(self.size, dtype=np.bool_)
         found = np.zeros(self.size, dtype=np.int64)
         for (place,) in self.rows((), conditions):
@@ -176,7 +176,8 @@ class Domain:
         """For each place, the number of the condition that the mixed part becomes."""
         atoms = _atoms(mixed, self.source.names)
         written = [grammar.sql_of(atom) for atom in atoms]
-        kinds = list(self.session.columns(f"SELECT {', '.join(_named(written))} FROM {self.source.values}").values())
+        named = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(written))
+        kinds = list(self.session.columns(f"SELECT {named} FROM {self.source.values}").values())
         numbers: dict[tuple[str, ...], int] = {}
         found = np.zeros(self.size, dtype=np.int64)
         for place, *values in self.rows(written):
@@ -185,10 +186,6 @@ class Domain:
                 numbers[literals] = signature.add(_put_in(mixed, dict(zip(written, literals, strict=True)), self))
             found[place] = numbers[literals]
         return found
-
-
-def _named(columns: Sequence[str]) -> list[str]:
-    return [f"{sql} AS a{number}" for number, sql in enumerate(columns)]
 
 
 def _is_atom(node: Tree, names: Names) -> bool:

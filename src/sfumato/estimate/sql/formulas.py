@@ -13,37 +13,37 @@ from dataclasses import dataclass, replace
 from sfumato.errors import QueryError
 from sfumato.estimate.estimate import Estimate, Ratio
 from sfumato.estimate.sql.aggregates import Arithmetic, Formula, Number, Sum
-from sfumato.shown.tally import Moments
+from sfumato.mechanisms.method import Moments
 
 Gradient = Mapping[int, float]
 """How much each sum adds to a number, by the number of the sum."""
 
-RATIO = "; ratios with Fieller's interval"
-DELTA = "; formulas by the delta method, normal interval"
+RATIO = "ratios with Fieller's interval"
+DELTA = "formulas by the delta method, normal interval"
 NO_DENOMINATOR = "the denominator is zero"
 
 
 @dataclass(frozen=True)
-class Linear:
+class Affine:
     """A known number plus sums with known factors."""
 
     constant: float
     factors: Gradient
 
-    def plus(self, other: Linear, sign: float) -> Linear:
+    def plus(self, other: Affine, sign: float) -> Affine:
         """The sum or the difference of two."""
         numbers = dict.fromkeys((*self.factors, *other.factors))
         factors = {each: self.factors.get(each, 0.0) + sign * other.factors.get(each, 0.0) for each in numbers}
-        return Linear(self.constant + sign * other.constant, {each: by for each, by in factors.items() if by})
+        return Affine(self.constant + sign * other.constant, {each: by for each, by in factors.items() if by})
 
-    def times(self, factor: float) -> Linear:
+    def times(self, factor: float) -> Affine:
         """All of it times a number."""
         factors = {each: by * factor for each, by in self.factors.items() if by * factor}
-        return Linear(self.constant * factor, factors)
+        return Affine(self.constant * factor, factors)
 
 
 @dataclass(frozen=True)
-class Row:
+class RowSums:
     """The sums of one row of the answer."""
 
     total: Callable[[int], Estimate]
@@ -57,7 +57,7 @@ class Row:
     assumption: str
 
 
-def evaluated(formula: Formula, row: Row) -> Estimate:
+def evaluated(formula: Formula, row: RowSums) -> Estimate:
     """The estimate of a formula."""
     missing = next((each for each in map(row.total, sums_of(formula)) if math.isnan(each.value)), None)
     if missing is not None:
@@ -84,18 +84,18 @@ def sums_of(formula: Formula) -> list[int]:
     return [] if isinstance(formula, Number) else [*sums_of(formula.left), *sums_of(formula.right)]
 
 
-def _linear(formula: Formula, row: Row) -> Linear | None:
+def _linear(formula: Formula, row: RowSums) -> Affine | None:
     """The formula as a linear combination, if it is one; sums without error are numbers."""
     if isinstance(formula, Number):
-        return Linear(formula.value, {})
+        return Affine(formula.value, {})
     if isinstance(formula, Sum):
         found = row.total(formula.number)
-        return Linear(found.value, {}) if found.is_exact else Linear(0.0, {formula.number: 1.0})
+        return Affine(found.value, {}) if found.is_exact else Affine(0.0, {formula.number: 1.0})
     left, right = _linear(formula.left, row), _linear(formula.right, row)
     return None if left is None or right is None else _joined(formula.sign, left, right)
 
 
-def _joined(sign: str, left: Linear, right: Linear) -> Linear | None:
+def _joined(sign: str, left: Affine, right: Affine) -> Affine | None:
     """Two linear combinations joined by a sign, if that is one."""
     if sign in "+-":
         return left.plus(right, 1.0 if sign == "+" else -1.0)
@@ -106,7 +106,7 @@ def _joined(sign: str, left: Linear, right: Linear) -> Linear | None:
     return left.times(right.constant) if left.factors else right.times(left.constant)
 
 
-def _combined(linear: Linear, row: Row) -> Estimate:
+def _combined(linear: Affine, row: RowSums) -> Estimate:
     if not linear.factors:
         return Estimate.exact(linear.constant)
     if len(linear.factors) == 1:
@@ -115,7 +115,7 @@ def _combined(linear: Linear, row: Row) -> Estimate:
     return row.combined(linear.factors).scaled(1.0, linear.constant)
 
 
-def _ratio(formula: Arithmetic, upper: Linear, lower: Linear, row: Row) -> Estimate:
+def _ratio(formula: Arithmetic, upper: Affine, lower: Affine, row: RowSums) -> Estimate:
     """A ratio of two linear combinations."""
     numerator, denominator = _combined(upper, row), _combined(lower, row)
     value = numerator.value / denominator.value
@@ -128,21 +128,21 @@ def _ratio(formula: Arithmetic, upper: Linear, lower: Linear, row: Row) -> Estim
     rest = apart if value else variance
     error = math.sqrt(rest) / abs(denominator.value)
     least, most = _range(formula, row)
-    moments = Moments(value, error**2, 0.0, most, least)
+    moments = Moments.of(value, error**2, 0.0, most, least)
     beside = [numerator, denominator, *([row.combined(residual.factors)] if residual.factors else [])]
     note = next((each.note for each in beside if each.note and not each.moments.is_own_note), None)
-    found = Estimate(value, error, row.words + RATIO, row.assumption, moments, note)
+    found = Estimate.of(moments, row.words, row.assumption, note, RATIO)
     return replace(found, derived=Ratio(numerator.value, denominator.value, variance, covariance, below))
 
 
-def _variance(linear: Linear, row: Row) -> float:
-    error = _combined(Linear(0.0, linear.factors), row).standard_error if linear.factors else 0.0
+def _variance(linear: Affine, row: RowSums) -> float:
+    error = _combined(Affine(0.0, linear.factors), row).standard_error if linear.factors else 0.0
     if error is None:
         raise QueryError("this method tells no error, so it gives no ratios; use the default one.")
     return error**2
 
 
-def _range(formula: Arithmetic, row: Row) -> tuple[float, float]:
+def _range(formula: Arithmetic, row: RowSums) -> tuple[float, float]:
     """Between what a ratio must lie: a share lies between 0 and 1."""
     left, right = formula.left, formula.right
     if isinstance(left, Sum) and isinstance(right, Sum) and row.is_part(left.number, right.number):
@@ -150,20 +150,20 @@ def _range(formula: Arithmetic, row: Row) -> tuple[float, float]:
     return -math.inf, math.inf
 
 
-def _by_delta(formula: Formula, row: Row) -> Estimate:
+def _by_delta(formula: Formula, row: RowSums) -> Estimate:
     """Any other formula: linearised at the estimates."""
     value, gradient = _differentiated(formula, row)
     used = {number: by for number, by in gradient.items() if by and not row.total(number).is_exact}
     error = row.combined(used).standard_error if used else 0.0
     if error is None:
         raise QueryError("this method tells no error, so it gives no formulas; use the default one.")
-    moments = Moments(value, error**2, 0.0, math.inf, -math.inf)
+    moments = Moments.of(value, error**2, 0.0, math.inf, -math.inf)
     totals = [row.total(each) for each in sums_of(formula)]
     note = next((each.note for each in totals if each.note and not each.moments.is_own_note), None)
-    return Estimate(value, error, row.words + DELTA, row.assumption, moments, note)
+    return Estimate.of(moments, row.words, row.assumption, note, DELTA)
 
 
-def _differentiated(formula: Formula, row: Row) -> tuple[float, dict[int, float]]:
+def _differentiated(formula: Formula, row: RowSums) -> tuple[float, dict[int, float]]:
     """The value of a formula, and its derivative by each sum."""
     if isinstance(formula, Number):
         return formula.value, {}

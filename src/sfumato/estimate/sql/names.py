@@ -14,7 +14,7 @@ from sfumato.estimate.sql.grammar import Tree
 from sfumato.release.manifest import Manifest
 from sfumato.shown.quoting import TABLE
 
-Key = tuple[str, str]
+ColumnKey = tuple[str, str]
 ANSWER = f"of the answer {secrets.token_hex()}"
 """The mark of a column of the answer; as for the marks of the grammar, nobody must be able to guess it."""
 
@@ -44,7 +44,7 @@ class Names:
     """By the name of a table and of its column, both in small letters: the column, or what a subquery makes of it."""
     shared: set[str] = field(default_factory=set)
     """Names that several tables have and USING makes one; they are the first table's."""
-    sensitive: set[Key] = field(default_factory=set)
+    sensitive: set[ColumnKey] = field(default_factory=set)
     """The columns that depend on nothing but the sensitive value."""
 
     @classmethod
@@ -92,7 +92,7 @@ class Names:
         columns = self.tables[table].items()
         return [each.name if isinstance(each, exp.Column) else name for name, each in columns]
 
-    def keys(self, expression: Tree) -> set[Key]:
+    def keys(self, expression: Tree) -> set[ColumnKey]:
         """The columns of a resolved expression."""
         return {(each.table, each.name) for each in expression.find_all(exp.Column)}
 

@@ -113,7 +113,7 @@ def materialised(tree: Tree, session: Session) -> str:
         )
     name = f"sfumato part {len(session.parts)}"
     session.parts.append(session.table(written(tree, session)))
-    session.connection.register(name, session.parts[-1])
+    session.register(name, session.parts[-1])
     return quoted(name)
 
 

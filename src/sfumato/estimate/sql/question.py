@@ -13,7 +13,7 @@ from sfumato.estimate.sql.aggregates import Aggregates, Formula, Sum, Total
 from sfumato.estimate.sql.conditions import Condition, split
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names, is_of_answer, of_answer
-from sfumato.estimate.sql.sources import Source, source_of
+from sfumato.estimate.sql.sources import FromClause, source_of
 
 DEFAULT_COUNT = "n"
 KNOWN_CLAUSES = {
@@ -64,7 +64,7 @@ class Selection:
 class Question:
     """Everything that a query asks."""
 
-    source: Source
+    source: FromClause
     where: Condition
     groups: tuple[Group, ...]
     totals: tuple[Total, ...]
@@ -97,10 +97,10 @@ class Question:
 
 def question_of(select: exp.Select, session: Session) -> Question:
     """Take apart a SELECT whose common table expressions were put in."""
-    return _Reader(select, session).question()
+    return _SelectReader(select, session).question()
 
 
-class _Reader:
+class _SelectReader:
     def __init__(self, select: exp.Select, session: Session) -> None:
         self.select = select
         self.session = session

@@ -64,7 +64,9 @@ def _compared(node: Tree, bins: Mapping[str, tuple[str, ...]]) -> Tree | None:
         found = _none_of(left)
         return exp.Not(this=exp.paren(found)) if kind is exp.NEQ else found
     labels = _below(ranges, bound, kind in (exp.LTE, exp.GT), left.name, node)
-    found = _among(left, labels)
+    found = _none_of(left)
+    if labels:
+        found = exp.In(this=left.copy(), expressions=[exp.Literal.string(label) for label in labels])
     return exp.Not(this=exp.paren(found)) if kind in (exp.GT, exp.GTE) else found
 
 
@@ -88,12 +90,6 @@ def _cut(ranges: Bins, name: str, node: Tree) -> QueryError:
         f"{grammar.sql_of(node)!r} cuts inside a range of {name!r}, which was published in ranges with the edges "
         f"{', '.join(ranges.edges)}; each holds its lower edge, so ask with < or >= at an edge."
     )
-
-
-def _among(column: Tree, labels: list[str]) -> Tree:
-    if not labels:
-        return _none_of(column)
-    return exp.In(this=column.copy(), expressions=[exp.Literal.string(label) for label in labels])
 
 
 def _none_of(column: Tree) -> Tree:

@@ -11,30 +11,45 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from sfumato.errors import QueryError
-from sfumato.estimate.connection import RECORDS, Session
+from sfumato.estimate.connection import Session
 from sfumato.estimate.sql import grammar, public
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names
-from sfumato.shown.quoting import TABLE, quoted
+from sfumato.shown.quoting import RECORDS, TABLE, quoted
 
-VALUES = quoted("sfumato values")
+VALUES_NAME = "sfumato values"
+VALUES = quoted(VALUES_NAME)
 """The domain as a table: the place of each value, and the value in each sensitive column."""
 
 
 @dataclass
-class Source:
+class FromClause:
     """Where the records and the values come from, and what their columns are called."""
 
     names: Names
-    records: str = f"{RECORDS} AS {quoted(TABLE)}"
-    values: str = f"{VALUES} AS {quoted(TABLE)}"
+    record_joins: list[str] = field(default_factory=list)
+    """Tables that are joined to the records."""
+    value_joins: list[str] = field(default_factory=list)
+    """Tables that are joined to the values of the domain."""
     conditions: list[Tree] = field(default_factory=list)
     """What a subquery already asked of the records, resolved."""
-    is_joined: bool = False
-    """Whether tables were joined to the records, so that one might be counted twice."""
+
+    @property
+    def records(self) -> str:
+        """FROM for the records."""
+        return self.records_of(RECORDS)
+
+    @property
+    def values(self) -> str:
+        """FROM for the values."""
+        return "".join([f"{VALUES} AS {quoted(TABLE)}", *self.value_joins])
+
+    def records_of(self, table: str) -> str:
+        """FROM for the records of some table, with what is joined to them."""
+        return "".join([f"{table} AS {quoted(TABLE)}", *self.record_joins])
 
 
-def source_of(select: exp.Select, session: Session) -> Source:
+def source_of(select: exp.Select, session: Session) -> FromClause:
     """Read FROM and JOIN of a query whose common table expressions were put in."""
     given = select.args.get("from_") or select.args.get("from")
     if given is None:
@@ -45,7 +60,7 @@ def source_of(select: exp.Select, session: Session) -> Source:
     return source
 
 
-def _first(table: Tree, session: Session) -> Source:
+def _first(table: Tree, session: Session) -> FromClause:
     if isinstance(table, exp.Subquery) and isinstance(table.this, exp.Select) and public.has_release(table):
         return _selected(table, session)
     public.check_table(table, session)
@@ -54,10 +69,10 @@ def _first(table: Tree, session: Session) -> Source:
     names = Names.of_release(session.manifest)
     if table.alias:
         names.tables = {table.alias.lower(): names.tables[TABLE]}
-    return Source(names)
+    return FromClause(names)
 
 
-def _selected(subquery: exp.Subquery, session: Session) -> Source:
+def _selected(subquery: exp.Subquery, session: Session) -> FromClause:
     """A subquery over the release that filters its records, and picks or computes columns."""
     select: exp.Select = subquery.this
     known = {"expressions", "from", "from_", "where", "joins", "kind"}
@@ -87,7 +102,7 @@ def _selected(subquery: exp.Subquery, session: Session) -> Source:
     return source
 
 
-def _join(source: Source, join: exp.Join, session: Session) -> None:
+def _join(source: FromClause, join: exp.Join, session: Session) -> None:
     """Join a table of the analyst to the records, or to the values."""
     side, kind = (join.side or "").upper(), (join.kind or "").upper()
     if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER", "CROSS") or join.args.get("method"):
@@ -104,15 +119,14 @@ def _join(source: Source, join: exp.Join, session: Session) -> None:
     protected = [key for key in others if key in source.names.sensitive]
     text = f" {how} {table} AS {quoted(alias)} ON {'TRUE' if on is None else grammar.sql_of(on)}"
     if not protected:
-        source.records += text
-        source.is_joined = True
+        source.record_joins.append(text)
         return
     if len(protected) < len(others):
         raise QueryError(
             f"a join uses {protected[0][1]!r} together with public columns; join by one of the two, and compare the "
             "other in WHERE."
         )
-    source.values += text
+    source.value_joins.append(text)
     source.names.sensitive |= {(alias, name) for name in columns}
 
 
@@ -132,7 +146,7 @@ def _right(table: Tree, session: Session) -> tuple[str, str, list[str]]:
     return table.alias or table.name, quoted(name), session.attached[name].schema.names
 
 
-def _on(source: Source, join: exp.Join, alias: str, before: dict[str, dict[str, Tree]]) -> Tree | None:
+def _on(source: FromClause, join: exp.Join, alias: str, before: dict[str, dict[str, Tree]]) -> Tree | None:
     """The condition of a join, resolved; USING is an equality with the first table that has the column."""
     if (on := join.args.get("on")) is not None:
         grammar.check(on, grammar.EXPRESSIONS)
@@ -150,12 +164,11 @@ def _on(source: Source, join: exp.Join, alias: str, before: dict[str, dict[str, 
     return exp.and_(*parts) if parts else None
 
 
-def check_single(source: Source, session: Session, where: str | None) -> None:
+def check_single(source: FromClause, session: Session, where: str | None) -> None:
     """Refuse a join by which a record would be counted several times: its errors would not be independent."""
-    if not source.is_joined:
+    if not source.record_joins:
         return
-    numbered = f'(SELECT *, ROW_NUMBER() OVER () AS "sfumato row" FROM {RECORDS}) AS {quoted(TABLE)}'
-    records = source.records.replace(f"{RECORDS} AS {quoted(TABLE)}", numbered, 1)
+    records = source.records_of(f'(SELECT *, ROW_NUMBER() OVER () AS "sfumato row" FROM {RECORDS})')
     clause = f" WHERE {where}" if where else ""
     row = f'{quoted(TABLE)}."sfumato row"'
     ((rows, distinct),) = session.rows(f"SELECT COUNT(*), COUNT(DISTINCT {row}) FROM {records}{clause}")

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.estimate.count.scan import COUNT, Measured
-from sfumato.shown.tally import Floats, Piece, Tally
+from sfumato.arrays import Floats
+from sfumato.mechanisms.method import Piece
+from sfumato.shown.tally import COUNT, Measured, Tally
 
 ROUNDING = 1e-12
 """Scores that differ by less than this part of the largest are the same."""
@@ -86,13 +87,13 @@ def _directions(term: Term) -> tuple[list[_Direction], float]:
     for weight, theta in term.scores.items():
         spread = float(theta.max() - theta.min())
         if spread <= ROUNDING * float(np.abs(theta).max(initial=0.0)):
-            known += float(theta[0]) * float(term.measured[weight].rows)
+            known += float(theta[0]) * float(term.measured[weight].rows[0])
             continue
         for direction in found:
             factor, shift = _multiple(theta, direction.theta)
             if np.abs(theta - factor * direction.theta - shift).max() <= ROUNDING * spread:
                 direction.factors[weight] = factor
-                known += shift * float(term.measured[weight].rows)
+                known += shift * float(term.measured[weight].rows[0])
                 break
         else:
             found.append(_Direction(theta, {weight: 1.0}))
@@ -127,23 +128,16 @@ def _piece(measured: Measured, direction: _Direction, positive: frozenset[str]) 
 
 def _added(tallies: Sequence[tuple[Tally, float]]) -> Tally:
     """Tallies, each times a number, as one."""
-    counts = sum(tally.counts * by for tally, by in tallies)
-    return Tally(np.asarray(counts), sum(tally.rows * by for tally, by in tallies))
+    counts, rows = (sum(getattr(tally, name) * by for tally, by in tallies) for name in ("counts", "rows"))
+    return Tally(np.asarray(counts), np.asarray(rows))
 
 
 def _merged(pieces: Sequence[Piece]) -> Piece:
     """Pieces with the same scores, as one."""
     if len(pieces) == 1:
         return pieces[0]
-    first = _whole_added([piece.first for piece in pieces])
+    first = _added([(piece.first, 1) for piece in pieces])
     if all(piece.first is piece.second for piece in pieces):
         return Piece(pieces[0].theta, first, first)
-    second = _whole_added([piece.second for piece in pieces])
+    second = _added([(piece.second, 1) for piece in pieces])
     return Piece(pieces[0].theta, first, second, all(piece.is_positive for piece in pieces))
-
-
-def _whole_added(tallies: Sequence[Tally]) -> Tally:
-    counts = tallies[0].counts
-    for tally in tallies[1:]:
-        counts = counts + tally.counts
-    return Tally(counts, sum(tally.rows for tally in tallies))

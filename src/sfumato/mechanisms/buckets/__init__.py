@@ -12,7 +12,7 @@ Notation: f'_i = cap of value i, S = bucket size, b_S = buckets of that size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -21,27 +21,25 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.draws import Draws, Numbers, Permutation
+from sfumato.arrays import Codes, Counts, Floats, Numbers
+from sfumato.draws import Draws, Permutation
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
 from sfumato.mechanisms.buckets import estimation
-from sfumato.mechanisms.buckets.choose import Choice, choose
 from sfumato.mechanisms.buckets.dealing import Dealing, mixed, round_robin, tranches_of
 from sfumato.mechanisms.buckets.problem import Blocked
-from sfumato.mechanisms.coins.methods import first_of
-from sfumato.mechanisms.coins.operators import Floats
+from sfumato.mechanisms.buckets.sizes import Choice, choose
 from sfumato.mechanisms.coins.words import ratio
+from sfumato.mechanisms.mechanism import Mechanism, OptionsT, Risk, SpecT
+from sfumato.request.exact import exact
+from sfumato.request.flags import option
+from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import ShareCap, exact
+from sfumato.request.spec import ShareCap
 from sfumato.request.values import Value, display, values_from_json, values_to_json
-from sfumato.shown.tally import Buckets, Codes, Counts, Replaced, Risk
+from sfumato.shown import Contents, Replaced
+from sfumato.shown.buckets import Buckets
 
 NAME = "buckets"
-GUARANTEE = "bucket-only"
-SPEC = ShareCap
-USES_SLOTS = True
-COVERS_PREDICATES = False
-METHODS = estimation.METHODS
-default_method = first_of(METHODS)
 
 LARGEST_TABLE = 1 << 25
 """Up to so many buckets have their ids in a table."""
@@ -69,14 +67,17 @@ class Deal(StrEnum):
     ROUND_ROBIN = "round-robin"
 
 
+DEALING = "buckets, anatomy: vary what buckets hold, or deal in turn."
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The sizes of buckets, and how they are filled."""
 
-    sizes: Sizes = Sizes.OPTIMAL
-    min_bucket: int = 2
-    max_bucket: int = 50
-    dealing: Deal = Deal.MIXED
+    sizes: Sizes = option(Sizes.OPTIMAL, "--sizes", "One size, two, several, or the exact optimum.")
+    min_bucket: int = option(2, "--min-bucket", "The fewest records of a bucket (2).", metavar="N", least=1)
+    max_bucket: int = option(50, "--max-bucket", "The most records of a bucket (50).", metavar="N", least=1)
+    dealing: Deal = option(Deal.MIXED, "--dealing", DEALING)
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_bucket <= self.max_bucket:
@@ -176,10 +177,6 @@ def dealt(  # noqa: PLR0913, PLR0917 - what was chosen, and how to deal it
     return Plan(histogram, caps, choice, dealing, ids, name)
 
 
-def check_countable(plan: Plan, /) -> None:
-    """Every plan can be counted with: the table of buckets tells the counts."""
-
-
 def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
     """Find the bucket of each record by its value and slot."""
     if slots is None:
@@ -187,13 +184,17 @@ def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first
     return Replaced(None, plan.named(plan.dealing.bucket_of(codes, slots)))
 
 
-def side_rows(plan: Plan, batch_rows: int) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
-    """The table of buckets in batches of about so many rows: bucket id, place and count, in the order of the ids."""
-    step = max(1, batch_rows * plan.size // plan.histogram.total)
-    for first in range(0, plan.size, step):
-        ids = np.arange(first, min(first + step, plan.size), dtype=np.int32)
-        found, places, counts = plan.dealing.contents(plan.ids.inverse(ids))
-        yield ids.take(found), places, counts.astype(np.int32)
+def contents(plan: Plan, /) -> Contents:
+    """The table of buckets: bucket id, place and count, in the order of the ids."""
+
+    def batches(rows: int) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+        step = max(1, rows * plan.size // plan.histogram.total)
+        for first in range(0, plan.size, step):
+            ids = np.arange(first, min(first + step, plan.size), dtype=np.int32)
+            found, places, counts = plan.dealing.contents(plan.ids.inverse(ids))
+            yield ids.take(found), places, counts.astype(np.int32)
+
+    return Contents(plan.dealing.size, batches)
 
 
 def design(plan: Plan, /) -> Design:
@@ -216,14 +217,9 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def observe(design: Design, /) -> Buckets:
+def shown(design: Design, /) -> Buckets:
     """Each record shows its bucket."""
     return Buckets()
-
-
-def weights(design: Design, /) -> None:
-    """What a record adds to a count depends on its bucket: there are no weights to write down."""
-    return
 
 
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
@@ -268,6 +264,20 @@ def explain(plan: Plan, /) -> dict[str, Any]:
         "information_loss": choice.assignment.setting.information_loss,
         "caps": {display(value): ratio(cap) for value, cap in zip(values, plan.caps, strict=True)},
     }
+
+
+def summary(plan: Plan, /) -> str:
+    """The buckets and what they cost, in one line."""
+    setting, loss, bound = list(plan.choice.assignment.setting), plan.choice.loss, plan.choice.bound
+    sizes, total = ", ".join(str(size) for size, _ in setting), sum(count for _, count in setting)
+    proof = "the least possible" if loss == bound else f"at least {bound:,} is unavoidable"
+    return f"{total:,} buckets of {sizes} records; loss {loss:,} ({proof})"
+
+
+def decided(plan: Plan, /) -> list[list[int]]:
+    """How many records of each value each size of bucket has: of several equal optima, the one that was taken."""
+    records: list[list[int]] = plan.choice.assignment.records.tolist()
+    return records
 
 
 def remarks(plan: Plan, /) -> list[str]:
@@ -337,3 +347,34 @@ def promise(design: Design, /) -> str:
         "public columns go with the values, and this release tells that, can do better. The exact number of people "
         f"with each value is published too.{unprotected}"
     )
+
+
+def dealing_mechanism(
+    name: str, spec: type[SpecT], options: type[OptionsT], plan: Callable[[Histogram, SpecT, OptionsT, Draws], Plan]
+) -> Mechanism[SpecT, OptionsT, Plan, Design]:
+    """A mechanism that deals records to buckets; how many of which size is for its plan to decide."""
+    return Mechanism(
+        name=name,
+        guarantee=Guarantee.BUCKET_ONLY,
+        spec=spec,
+        uses_slots=True,
+        options=options,
+        plan=plan,
+        replace=replace,
+        design=design,
+        read_design=read_design,
+        shown=shown,
+        methods=estimation.METHODS,
+        promise=promise,
+        contents=contents,
+        variances=variances,
+        explain=explain,
+        by_value=("caps",),
+        summary=summary,
+        remarks=remarks,
+        risk=risk,
+        decided=decided,
+    )
+
+
+MECHANISM = dealing_mechanism(NAME, ShareCap, Options, plan)

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.arrays import Mask
 from sfumato.mechanisms.buckets.caps import Integers
-from sfumato.mechanisms.buckets.flow import Mask, largest_flow
+from sfumato.mechanisms.buckets.flow import largest_flow
 from sfumato.mechanisms.buckets.problem import Problem
 
 Reals = npt.NDArray[np.float64]

@@ -24,7 +24,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.draws import Numbers
+from sfumato.arrays import Numbers
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.flow import share_out
 from sfumato.mechanisms.buckets.setting import Assignment, Setting

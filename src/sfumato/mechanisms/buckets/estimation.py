@@ -12,21 +12,26 @@ from dataclasses import replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.arrays import Counts, Floats, Mask, Places
 from sfumato.errors import InternalError
-from sfumato.mechanisms.coins.methods import Method
-from sfumato.mechanisms.coins.operators import Floats, Places
-from sfumato.shown.tally import Counts, Holdings, Moments, Piece, Tally
+from sfumato.mechanisms.method import Method, Moments, Piece
+from sfumato.shown.tally import Holdings, Tally
 
 SINGULAR = 1e-9
 """A direction of which the buckets keep less than this part is lost."""
 
-NOTHING = Moments(0.0, 0.0, 0.0, 0)
+NOTHING = Moments.of(0.0, 0.0, 0.0, 0)
 """A sum over no records."""
+
+MOST_KEPT = 4096
+"""Of so many sets of values it is remembered how to count them."""
+
+LINES = 64
+"""So many conditions at a time are looked at bucket by bucket."""
 
 
 def _holdings(tally: Tally) -> Holdings:
@@ -37,29 +42,34 @@ def _holdings(tally: Tally) -> Holdings:
 
 def by_uniform(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
     """The estimate of the papers: within a bucket every record is equally likely to hold each of its values."""
-    holdings = _holdings(tally)
-    return [_uniform(holdings, tally.counts.astype(np.float64), places) for places in wanted]
+    return [Moments.joined([_uniform(some, places) for some in _some_at_a_time(tally)]) for places in wanted]
 
 
-def _uniform(holdings: Holdings, selected: Floats, places: Places) -> Moments:
+def _some_at_a_time(tally: Tally) -> list[Tally]:
+    """The conditions in parts: looked at bucket by bucket, all at once could fill the memory."""
+    lines = np.arange(len(tally))
+    return [tally.take(lines[first : first + LINES]) for first in range(0, len(tally), LINES)]
+
+
+def _uniform(tally: Tally, places: Places) -> Moments:
     """Sum q s / n; if all pairings are equally likely, each bucket's count is hypergeometric around that."""
-    size, marked = holdings.sizes.astype(np.float64), _marked(holdings, places)
-    value = float((selected * marked / size).sum())
+    size, marked, selected = tally.inside(places)
     spread = selected * marked * (size - selected) * (size - marked)
-    variance = float((spread / (size**2 * np.maximum(size - 1, 1))).sum())
+    variance = (spread / (size**2 * np.maximum(size - 1, 1))).sum(axis=1)
     least, most = certain_bounds(size, selected, marked)
-    return Moments(value, variance, 0.0, most, least, _sensitivity(holdings, marked, places))
+    note = _sensitivity(_holdings(tally), places)
+    value = (selected * marked / size).sum(axis=1)
+    return Moments(value, variance, np.zeros(len(tally)), most, least, [note] * len(tally))
 
 
-def _sensitivity(holdings: Holdings, marked: Floats, places: Places) -> str:
+def _sensitivity(holdings: Holdings, places: Places) -> str:
     """How much association between values and selection would add: tau² times the squared length of c.
 
     c_y = [y is wanted] o_y - sum over wanted x of W_xy, and tau is the spread of the p_y.
     """
+    share = holdings.marked(places) / holdings.sizes * holdings.repeats
     shared = np.bincount(
-        holdings.places,
-        weights=holdings.counts * (marked / holdings.sizes)[holdings.buckets],
-        minlength=holdings.domain_size,
+        holdings.places, weights=holdings.counts * share[holdings.buckets], minlength=holdings.domain_size
     )
     is_wanted = np.isin(np.arange(holdings.domain_size), places)
     lost = np.where(is_wanted, holdings.held, 0) - shared
@@ -68,21 +78,13 @@ def _sensitivity(holdings: Holdings, marked: Floats, places: Places) -> str:
     )
 
 
-def _marked(holdings: Holdings, places: Places) -> Floats:
-    """How many records of each bucket hold one of the places."""
-    is_wanted = np.zeros(holdings.domain_size, dtype=np.bool_)
-    is_wanted[places] = True
-    weights = np.where(is_wanted[holdings.places], holdings.counts, 0)
-    return np.bincount(holdings.buckets, weights=weights, minlength=len(holdings.sizes)).astype(np.float64)
+def certain_bounds(size: Floats, selected: Floats, marked: Floats) -> tuple[Floats, Floats]:
+    """Between what the count of each condition must lie, whoever holds what."""
+    least = np.maximum(selected + marked - size, 0).sum(axis=-1)
+    return least, np.minimum(selected, marked).sum(axis=-1)
 
 
-def certain_bounds(size: Floats, selected: Floats, marked: Floats) -> tuple[int, int]:
-    """Between what the count must lie, whoever holds what."""
-    least = np.maximum(selected + marked - size, 0).sum()
-    return int(least), int(np.minimum(selected, marked).sum())
-
-
-class Deal:
+class RandomDeal:
     """The variance of a sum over records that are dealt at random, within groups, to places with numbers on them.
 
     A line stands for `counts` places of a group. It has a number for each piece, with mean zero in the group, and adds
@@ -110,15 +112,15 @@ def uniform_total(design: Any, pieces: Sequence[Piece]) -> Moments:
     if not pieces:
         return NOTHING
     holdings, value = _holdings(pieces[0].first), 0.0
-    deal = Deal(holdings.buckets, holdings.counts, holdings.sizes)
+    deal = RandomDeal(holdings.buckets, holdings.counts, holdings.sizes)
     for piece in pieces:
         theta = piece.theta[holdings.places]
         means = np.bincount(holdings.buckets, weights=holdings.counts * theta) / holdings.sizes
-        value += float(means @ piece.first.counts)
-        first, second = (tally.counts / holdings.sizes for tally in (piece.first, piece.second))
+        value += float(means @ piece.first.counts[0])
+        first, second = (tally.counts[0] / holdings.sizes for tally in (piece.first, piece.second))
         deal.add(theta - means[holdings.buckets], first, second)
     least, most = _certain(holdings, pieces)
-    return Moments(value, max(float(deal.variance().sum()), 0.0), 0.0, most, least)
+    return Moments.of(value, max(float(deal.variance().sum()), 0.0), 0.0, most, least)
 
 
 def _certain(holdings: Holdings, pieces: Sequence[Piece]) -> tuple[float, float]:
@@ -133,10 +135,10 @@ def _certain(holdings: Holdings, pieces: Sequence[Piece]) -> tuple[float, float]
         low, high = np.full(len(holdings.sizes), np.inf), np.full(len(holdings.sizes), -np.inf)
         np.minimum.at(low, holdings.buckets, theta)
         np.maximum.at(high, holdings.buckets, theta)
-        reach = piece.first.counts
+        reach = piece.first.counts[0]
         if not piece.has_bounds:
-            reach = np.sqrt(holdings.sizes * np.maximum(piece.second.counts, 0.0))
-        middle, half = float((low + high) / 2 @ piece.first.counts), float((high - low) / 2 @ reach)
+            reach = np.sqrt(holdings.sizes * np.maximum(piece.second.counts[0], 0.0))
+        middle, half = float((low + high) / 2 @ piece.first.counts[0]), float((high - low) / 2 @ reach)
         least, most = least + middle - half, most + middle + half
     return least, most
 
@@ -149,24 +151,45 @@ class Meeting:
 
         shape = (len(holdings.sizes), holdings.domain_size)
         entries = (holdings.counts.astype(np.float64), (holdings.buckets, holdings.places))
-        self.sizes = holdings.sizes.astype(np.float64)
+        self.sizes, self.repeats = (each.astype(np.float64) for each in (holdings.sizes, holdings.repeats))
+        self.records = float(self.sizes @ self.repeats)
         self.present = np.flatnonzero(holdings.held)
         self.held: Any = sparse.csr_array(entries, shape=shape)[:, self.present]
         self.counts: Floats = holdings.held[self.present].astype(np.float64)
-        scaled = sparse.diags_array(1 / np.sqrt(self.sizes)) @ self.held
+        scaled = sparse.diags_array(np.sqrt(self.repeats / self.sizes)) @ self.held
         weights: npt.NDArray[np.float64] = (scaled.T @ scaled).toarray()
         # On the scale of the counts the matrix has eigenvalues between 0 and 1: what the buckets keep of a direction.
-        roots = np.sqrt(self.counts)
-        kept, directions = np.linalg.eigh(weights / np.outer(roots, roots))
-        self.kept, self.directions, self.roots = kept, directions, roots
+        self.roots = np.sqrt(self.counts)
+        self.kept, self.directions = np.linalg.eigh(weights / np.outer(self.roots, self.roots))
+        self._undone: dict[bytes, tuple[Floats, Floats | None]] = {}
+
+    def told(self, selected: npt.NDArray[Any]) -> Floats:
+        """What the selected records of each line tell about each value: the sum of q s / n."""
+        return np.asarray((self.held.T @ (selected / self.sizes).T).T)
 
     def by_value(self, numbers: Floats) -> Floats:
         """Add a number of each bucket up over the records of each value."""
-        return np.asarray(self.held.T @ numbers)
+        return np.asarray(self.held.T @ (numbers * self.repeats))
 
     def by_bucket(self, numbers: Floats) -> Floats:
         """Add a number of each value up over the records of each bucket."""
         return np.asarray(self.held @ numbers)
+
+    def undone(self, places: Places) -> tuple[Floats, Floats | None]:
+        """The weights that undo the mixing for a count of some places, and what they make of each value's variance.
+
+        Nothing of the latter where the buckets do not tell the count. The same for every condition, so it is kept.
+        """
+        key = places.tobytes()
+        if key not in self._undone:
+            target = self.counts * np.isin(self.present, places)
+            weights, is_told = self.solve(target)
+            squares = self.by_value((self.by_bucket(weights) / self.sizes) ** 2) if is_told else None
+            lengths = None if squares is None else np.maximum(squares - target, 0.0)
+            if len(self._undone) >= MOST_KEPT:
+                self._undone.clear()
+            self._undone[key] = (weights, lengths)
+        return self._undone[key]
 
     @cached_property
     def doubt(self) -> Floats:
@@ -174,24 +197,14 @@ class Meeting:
         inverse = np.divide(1.0, self.kept, out=np.zeros_like(self.kept), where=self.kept > SINGULAR)
         return np.asarray(np.maximum(self.directions**2 @ inverse - 1, 0.0) / self.counts)
 
-    def solve(self, target: Floats) -> tuple[Floats, bool]:
-        """The solution v of W v = target, and whether there is one."""
-        along = self.directions.T @ (target / self.roots)
+    def solve(self, targets: Floats) -> tuple[Floats, Mask]:
+        """The solution v of W v = target for each line, and whether there is one."""
+        along = (targets / self.roots) @ self.directions
         is_kept = self.kept > SINGULAR
         inverse = np.divide(along, self.kept, out=np.zeros_like(along), where=is_kept)
-        scale = max(1.0, float(np.abs(along).max(initial=0.0)))
-        is_lost = bool((np.abs(along[~is_kept]) > SINGULAR * scale).any())
-        return np.asarray(self.directions @ inverse / self.roots), not is_lost
-
-
-_MEETINGS: WeakKeyDictionary[Holdings, Meeting] = WeakKeyDictionary()
-"""The inverse takes long to find, and is the same for all questions to a release."""
-
-
-def _meeting(holdings: Holdings) -> Meeting:
-    if holdings not in _MEETINGS:
-        _MEETINGS[holdings] = Meeting(holdings)
-    return _MEETINGS[holdings]
+        scale = np.maximum(1.0, np.abs(along).max(axis=-1, initial=0.0, keepdims=True))
+        is_lost = (np.abs(along[..., ~is_kept]) > SINGULAR * scale).any(axis=-1)
+        return np.asarray(inverse @ self.directions.T / self.roots), np.asarray(~is_lost)
 
 
 def by_inverse(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
@@ -200,21 +213,15 @@ def by_inverse(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Mome
     With e_x = sum of q s_x / n, the expectation of e is W p, so o_x (W^-1 e)_x is unbiased for the selected records
     with value x.
     """
-    holdings = _holdings(tally)
-    meeting = _meeting(holdings)
-    selected = tally.counts.astype(np.float64)
-    told = meeting.by_value(selected / meeting.sizes)
+    meeting = _holdings(tally).once(Meeting)
+    told = meeting.told(tally.counts)
     shares, _ = meeting.solve(told)
-    spread = _spread(meeting, shares, tally.rows / max(holdings.sizes.sum(), 1))
-    return [_inverse(meeting, selected, told, spread, places) for places in wanted]
+    overall = (tally.rows / max(meeting.records, 1))[:, np.newaxis]
+    spread = _variance(meeting, shares, shares, overall * (1 - overall))
+    return [_inverse(meeting, tally, told, spread, places) for places in wanted]
 
 
-def _spread(meeting: Meeting, shares: Floats, overall: float) -> Floats:
-    """The variance p(1-p) of a record's coin for each value."""
-    return _variance(meeting, shares, shares, overall * (1 - overall))
-
-
-def _variance(meeting: Meeting, first: Floats, second: Floats, overall: float) -> Floats:
+def _variance(meeting: Meeting, first: Floats, second: Floats, overall: float | Floats) -> Floats:
     """For each value, the variance of z over its records, from estimated means of z and z²; never negative.
 
     What the error of the former takes away on average, if all values are selected alike, is added.
@@ -223,23 +230,21 @@ def _variance(meeting: Meeting, first: Floats, second: Floats, overall: float) -
     return np.asarray(np.maximum(second - first**2 + overall * meeting.doubt, 0.0) * correction)
 
 
-def _inverse(meeting: Meeting, selected: Floats, told: Floats, spread: Floats, places: Places) -> Moments:
-    """Estimate the count of one set of places.
+def _inverse(meeting: Meeting, tally: Tally, told: Floats, spread: Floats, places: Places) -> Moments:
+    """Estimate the count of one set of places, under each condition.
 
     With v = W^-1 (o on the wanted values) and u = v s / n by bucket, the variance of v e is the sum over values y of
     p_y (1-p_y) [sum over buckets of s_y u² - o_y if y is wanted]: the deal is hypergeometric.
     """
-    is_wanted = np.isin(meeting.present, places).astype(np.float64)
-    target, marked = meeting.counts * is_wanted, meeting.by_bucket(is_wanted)
-    least, most = certain_bounds(meeting.sizes, selected, marked)
-    weights, is_told = meeting.solve(target)
-    if not is_told:  # the buckets keep nothing of this count beyond what is certain
-        plain = float((selected * marked / meeting.sizes).sum())
-        return Moments(plain, float(most - least) ** 2, 0.0, most, least)
-    by_bucket = meeting.by_bucket(weights) / meeting.sizes
-    squares = meeting.by_value(by_bucket**2)
-    variance = float(spread @ np.maximum(squares - target, 0.0))
-    return Moments(float(weights @ told), variance, 0.0, most, least)
+    weights, lengths = meeting.undone(places)
+    looked_at = [some.inside(places) for some in _some_at_a_time(tally)]
+    bounds = [certain_bounds(size, selected, marked) for size, marked, selected in looked_at]
+    least, most = (np.concatenate(ends) for ends in zip(*bounds, strict=True)) if bounds else np.zeros((2, 0))
+    nothing = np.zeros(len(tally))
+    if lengths is None:  # the buckets keep nothing of this count beyond what is certain
+        plain = [(selected * marked / size).sum(axis=1) for size, marked, selected in looked_at]
+        return Moments(np.concatenate(plain), (most - least) ** 2, nothing, most, least)
+    return Moments(told @ weights, spread @ lengths, nothing, most, least)
 
 
 def inverse_total(design: Any, pieces: Sequence[Piece]) -> Moments:
@@ -251,19 +256,19 @@ def inverse_total(design: Any, pieces: Sequence[Piece]) -> Moments:
     if not pieces:
         return NOTHING
     holdings = _holdings(pieces[0].first)
-    meeting = _meeting(holdings)
+    meeting = holdings.once(Meeting)
     solved = [meeting.solve(meeting.counts * piece.theta[meeting.present]) for piece in pieces]
     if not all(is_told for _, is_told in solved):  # the buckets keep nothing of this sum beyond what is certain
         plain = uniform_total(design, pieces)
-        return replace(plain, variance_base=(plain.most - plain.least) ** 2)
+        return replace(plain, base=(plain.most - plain.least) ** 2)
     by_bucket = [meeting.by_bucket(weights) / meeting.sizes for weights, _ in solved]
-    value = sum(float(each @ piece.first.counts) for each, piece in zip(by_bucket, pieces, strict=True))
+    value = sum(float(each @ piece.first.counts[0]) for each, piece in zip(by_bucket, pieces, strict=True))
     if len(pieces) == 1:
         variance = _variance_of_one(meeting, by_bucket[0], pieces[0])
     else:
         variance = _variance_of_several(holdings, meeting, by_bucket, pieces)
     least, most = _certain(holdings, pieces)
-    return Moments(value, variance, 0.0, most, least)
+    return Moments.of(value, variance, 0.0, most, least)
 
 
 def _variance_of_one(meeting: Meeting, by_bucket: Floats, piece: Piece) -> float:
@@ -279,7 +284,7 @@ def _variance_of_several(
     """The same as a deal, in which each record takes the number of its own piece."""
     place_of = np.searchsorted(meeting.present, holdings.places)
     counts = holdings.held[meeting.present]
-    estimated, alike = (Deal(place_of, holdings.counts, counts) for _ in range(2))
+    estimated, alike = (RandomDeal(place_of, holdings.counts, counts) for _ in range(2))
     for numbers, piece in zip(by_bucket, pieces, strict=True):
         centred = numbers[holdings.buckets] - piece.theta[holdings.places]
         (first, mean), (second, square) = (_means(meeting, tally) for tally in (piece.first, piece.second))
@@ -290,20 +295,20 @@ def _variance_of_several(
 
 def _means(meeting: Meeting, tally: Tally) -> tuple[Floats, float]:
     """The estimated mean of z over the records of each value, and the mean over all records."""
-    means, _ = meeting.solve(meeting.by_value(tally.counts / meeting.sizes))
-    return means, float(tally.counts.sum() / meeting.sizes.sum())
+    means, _ = meeting.solve(meeting.told(tally.counts)[0])
+    return means, float(tally.counts.sum() / meeting.records)
 
 
-UNIFORM = Method(
+UNIFORM: Method[Any] = Method(
     "sum over buckets (Anatomy), normal interval within certain bounds",
     "within a bucket, values are unrelated to the public columns; where they are related, the interval is too short",
     by_uniform,
     total=uniform_total,
 )
-INVERSE = Method(
+INVERSE: Method[Any] = Method(
     "inverse of the mixing by buckets, normal interval within certain bounds",
     "none: records of a value were dealt to buckets at random",
     by_inverse,
     total=inverse_total,
 )
-METHODS: Mapping[str, Method] = MappingProxyType({"inverse": INVERSE, "uniform": UNIFORM})
+METHODS: Mapping[str, Method[Any]] = MappingProxyType({"inverse": INVERSE, "uniform": UNIFORM})

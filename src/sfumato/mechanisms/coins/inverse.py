@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.arrays import Amounts, Floats, Places
 from sfumato.errors import QueryError
-from sfumato.mechanisms.coins.operators import Floats, Operator, Places
-from sfumato.shown.tally import ManyMoments, Moments, Numbers, Tally
+from sfumato.mechanisms.coins.operators import Operator
+from sfumato.mechanisms.method import Moments
+from sfumato.shown.tally import Tally
 
 LARGEST_SYSTEM = 5000
 """Least squares solve as many equations as there are values, which takes their square in memory."""
@@ -23,14 +25,18 @@ COMPOSITION_STEPS = 100
 
 
 def closed(operator: Operator, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
-    """Estimate without bias how many of the tallied records hold a value of each set of wanted places."""
-    if not operator.is_flat:
-        return _by_inverse(operator, tally, wanted)
-    counts: Numbers = tally.counts.reshape(1, -1)
-    return [flat_counts(operator, counts, places).one(0) for places in wanted]
+    """Estimate without bias how many of the tallied records hold a value of each set of wanted places.
+
+    Where values have coins of their own, the variance also depends on what the other records hold. That composition is
+    estimated by iterative Bayes, which never lets an expected count be zero.
+    """
+    if operator.is_flat:
+        return [flat_counts(operator, tally.counts, places) for places in wanted]
+    composition = iterated(operator, tally.counts, np.ones(len(operator.places)), COMPOSITION_STEPS)
+    return [inverse_counts(operator, tally, composition, places) for places in wanted]
 
 
-def flat_counts(operator: Operator, counts: Numbers, places: Places) -> ManyMoments:
+def flat_counts(operator: Operator, counts: Amounts, places: Places) -> Moments:
     """Add up (o - kRq) / p over the cells that hold a wanted value, for each row of counts.
 
     A wanted record shows a wanted value with a = p + kq and another one with b = kq, so the variance of a cell is
@@ -56,7 +62,7 @@ def flat_counts(operator: Operator, counts: Numbers, places: Places) -> ManyMome
     possible = rows.sum(axis=1)
     total_slope = (slope * rows / np.maximum(possible, 1.0)[:, np.newaxis]).sum(axis=1)
     base = base.sum(axis=1) - total_slope * certain
-    return ManyMoments(certain + value, base, total_slope, certain + possible, certain)
+    return Moments(certain + value, base, total_slope, certain + possible, certain)
 
 
 def _by_cell(counts: npt.NDArray[Any], starts: Places) -> Floats:
@@ -101,36 +107,20 @@ def unmixed(operator: Operator, scores: Floats) -> Floats:
     return found
 
 
-def _by_inverse(operator: Operator, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
-    """Estimate by the inverse of the operator; the variance also depends on what the other records hold.
-
-    That composition is estimated by iterative Bayes, which never lets an expected count be zero.
-    """
-    composition = iterated(operator, tally.counts, np.ones(len(operator.places)), COMPOSITION_STEPS)
-    return [_inverse(operator, tally, composition, places) for places in wanted]
-
-
-def _inverse(operator: Operator, tally: Tally, composition: Floats, places: Places) -> Moments:
-    if len(places) in (0, operator.domain_size):
-        known = tally.rows if len(places) else 0
-        return Moments(float(known), 0.0, 0.0, known, known)
-    counts, rows = tally.counts.reshape(1, -1), np.array([tally.rows], dtype=np.float64)
-    return inverse_counts(operator, counts, rows, composition[np.newaxis], places).one(0)
-
-
-def inverse_counts(
-    operator: Operator, counts: Numbers, rows: Floats, compositions: Floats, places: Places
-) -> ManyMoments:
-    """Estimate by the inverse of a single cell, for each row of counts; `compositions` says what its records hold.
+def inverse_counts(operator: Operator, tally: Tally, compositions: Floats, places: Places) -> Moments:
+    """Estimate by the inverse of a single cell, for each line; `compositions` says what the records of each hold.
 
     A record of x adds weights whose mean is 1 if x is wanted and 0 if not: its variance is E[w²] less that mean.
     """
+    rows = tally.rows.astype(np.float64)
+    if len(places) in (0, operator.domain_size):
+        return Moments.exact(rows if len(places) else np.zeros(len(rows)))
     is_wanted = np.isin(operator.places, places)
     weights = unmixed(operator, is_wanted.astype(np.float64))
     squares = weights**2
     variance = (operator.swap * squares.sum() + operator.retention * squares) - is_wanted
     wanted, other = (_weighted(variance[part], compositions[:, part]) for part in (is_wanted, ~is_wanted))
-    return ManyMoments(counts @ weights, rows * other, wanted - other, rows, np.zeros(len(rows)))
+    return Moments(tally.counts @ weights, rows * other, wanted - other, rows, np.zeros(len(rows)))
 
 
 def _weighted(numbers: Floats, weights: Floats) -> Floats:
@@ -143,36 +133,27 @@ def _weighted(numbers: Floats, weights: Floats) -> Floats:
 # ------------------------------------------------------------------------------------------------------ iterative Bayes
 
 
-def iterated(  # noqa: PLR0913 - the model, the data, and when to stop
-    operator: Operator,
-    counts: Numbers,
-    shares: Floats,
-    most_steps: int,
-    *,
-    tolerance: float = 0.0,
-    start: Floats | None = None,
-) -> Floats:
-    """Iterative Bayes (EM): the counts of the values under which the tally is likeliest, from an even start.
+def iterated(operator: Operator, counts: Amounts, shares: Floats, most_steps: int, tolerance: float = 0.0) -> Floats:
+    """Iterative Bayes (EM): the counts of the values under which each line of counts is likeliest, from an even start.
 
-    `shares` says which part of each value's records is in each cell. Stops when no count moves by more than
-    `tolerance` of all rows in a step.
+    `shares` says which part of each value's records is in each cell. A line stops when none of its counts moves by
+    more than `tolerance` of all its rows in a step.
     """
-    rows = float(counts.sum())
-    held = np.full(operator.domain_size, rows / operator.domain_size) if start is None else start
-    for _ in range(most_steps if rows else 0):
-        stepped = _step(operator, counts, shares, held)
-        moved = float(np.abs(stepped - held).max())
-        held = stepped
-        if moved <= tolerance * rows:
+    rows = counts.sum(axis=1, dtype=np.float64)
+    held = np.repeat(rows[:, np.newaxis] / operator.domain_size, operator.domain_size, axis=1)
+    moving = np.flatnonzero(rows)
+    for _ in range(most_steps):
+        if not len(moving):
             break
+        before = held[moving]
+        expected = operator.expected(operator.entries(before) * shares)
+        ratio = np.divide(counts[moving], expected, out=np.zeros_like(expected), where=expected > 0)
+        told = operator.swap * operator.in_cell(ratio) + operator.retention * ratio
+        after = before * operator.by_place(shares * told)
+        moved = np.abs(after - before).max(axis=1)
+        held[moving] = after
+        moving = moving[moved > tolerance * rows[moving]]
     return held
-
-
-def _step(operator: Operator, counts: Numbers, shares: Floats, held: Floats) -> Floats:
-    expected = operator.expected(held[operator.places] * shares)
-    ratio = np.divide(counts, expected, out=np.zeros(len(expected)), where=expected > 0)
-    told = operator.swap * operator.by_cell(ratio)[operator.cells] + operator.retention * ratio
-    return held * operator.by_place(shares * told)
 
 
 def shares_from(operator: Operator, counts: Floats) -> Floats:
@@ -184,9 +165,9 @@ def shares_from(operator: Operator, counts: Floats) -> Floats:
 
 
 def entry_counts(operator: Operator, tally: Tally) -> Floats:
-    """The unbiased count of each entry, cell by cell."""
-    rows = operator.by_cell(tally.counts)[operator.cells]
-    return np.asarray((tally.counts - rows * operator.swap) / operator.retention)
+    """The unbiased count of each entry of a tally of one line, cell by cell."""
+    rows = operator.by_cell(tally.counts)[:, operator.cells]
+    return np.asarray(((tally.counts - rows * operator.swap) / operator.retention)[0])
 
 
 # ------------------------------------------------------------------------------------------- generalised least squares
@@ -200,23 +181,24 @@ def least_squares(operator: Operator, tally: Tally, shares: Floats, wanted: Sequ
     """
     if operator.domain_size > LARGEST_SYSTEM:
         raise QueryError(f"this method is for domains of at most {LARGEST_SYSTEM} values; use the default one.")
-    held = iterated(operator, tally.counts, shares, COMPOSITION_STEPS)
-    expected = operator.expected(held[operator.places] * shares)
-    precision = np.divide(1.0, expected, out=np.zeros(len(expected)), where=expected > 0)
+    composition = iterated(operator, tally.counts, shares, COMPOSITION_STEPS)
     present = np.unique(operator.places)
-    information, observed = _normal_equations(operator, tally.counts, shares, precision)
-    covariance = np.linalg.pinv(information[np.ix_(present, present)], hermitian=True)
-    estimates = np.zeros(operator.domain_size)
-    estimates[present] = covariance @ observed[present]
-    found = []
-    for places in wanted:
-        inside = np.isin(present, places).astype(np.float64)
-        variance = float(inside @ covariance @ inside) - float(held[places].sum())
-        found.append(Moments(float(estimates[places].sum()), max(variance, 0.0), 0.0, tally.rows))
-    return found
+    found: list[list[Moments]] = [[] for _ in wanted]
+    for counts, rows, held in zip(tally.counts, tally.rows.tolist(), composition, strict=True):
+        expected = operator.expected(operator.entries(held) * shares)
+        precision = np.divide(1.0, expected, out=np.zeros(len(expected)), where=expected > 0)
+        information, observed = _normal_equations(operator, counts, shares, precision)
+        covariance = np.linalg.pinv(information[np.ix_(present, present)], hermitian=True)
+        estimates = np.zeros(operator.domain_size)
+        estimates[present] = covariance @ observed[present]
+        for number, places in enumerate(wanted):
+            inside = np.isin(present, places).astype(np.float64)
+            variance = float(inside @ covariance @ inside) - float(held[places].sum())
+            found[number].append(Moments.of(float(estimates[places].sum()), max(variance, 0.0), 0.0, rows))
+    return [Moments.joined(each) for each in found]
 
 
-def _normal_equations(operator: Operator, counts: Numbers, shares: Floats, precision: Floats) -> tuple[Floats, Floats]:
+def _normal_equations(operator: Operator, counts: Amounts, shares: Floats, precision: Floats) -> tuple[Floats, Floats]:
     """A'VA and A'Vo for the map A from counts of values to expected entries, cell by cell."""
     information = np.zeros((operator.domain_size, operator.domain_size))
     observed = np.zeros(operator.domain_size)

@@ -1,16 +1,20 @@
-"""The ways to estimate from a release: each has a name and says what it assumes, and whether it is biased."""
+"""The estimators of mechanisms that keep or redraw within cells."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
+import numpy as np
+
+from sfumato.arrays import Floats, Places
 from sfumato.mechanisms.coins.inverse import closed, entry_counts, iterated, least_squares, shares_from
-from sfumato.mechanisms.coins.operators import Floats, Operator, Places
-from sfumato.mechanisms.coins.weights import Cells, Linear, total
-from sfumato.shown.tally import Moments, Piece, Tally
+from sfumato.mechanisms.coins.operators import Operator
+from sfumato.mechanisms.coins.weights import CoinWeights, total
+from sfumato.mechanisms.method import Method, Moments, Piece, Weights
+from sfumato.shown.tally import Tally
 
 DEFAULT = "closed"
 EM_TOLERANCE = 1e-9
@@ -23,26 +27,6 @@ PLUG_IN = (
     "slightly biased: its weights are estimated from the same release; an error is given only if the release publishes "
     "the shares of its cells"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """One way to estimate, as it is named in every answer."""
-
-    words: str
-    assumption: str
-    reconstruct: Callable[[Any, Tally, Sequence[Places]], list[Moments]]
-    """From a design, a tally and sets of wanted places: one estimate for each set."""
-    needs_whole: bool = False
-    """Whether it also looks at the counts of the whole release."""
-    note: str | None = None
-    """What to beware of, beside every number."""
-    total: Callable[[Any, Sequence[Piece]], Moments] | None = None
-    """From a design and the pieces of one sum: its estimate, its variance (whatever the sum is) and its certain bounds.
-
-    None where the method only counts."""
-    linear: Callable[[Any], Linear] | None = None
-    """The weights behind `total`, to be computed once for many queries; None where there are none."""
 
 
 class CellDesign(Protocol):
@@ -64,16 +48,20 @@ def _by_closed_form(design: CellDesign, tally: Tally, wanted: Sequence[Places]) 
 
 
 def _by_weights(design: CellDesign, pieces: Sequence[Piece]) -> Moments:
-    return total(_linear(design), pieces)
+    return total(CoinWeights(design.operator), pieces)
 
 
-def _linear(design: CellDesign) -> Linear:
-    return Cells(design.operator)
+def _weights(design: CellDesign, theta: Floats) -> Weights:
+    return CoinWeights(design.operator).weights(theta)
+
+
+def _is_flat(design: CellDesign) -> bool:
+    return design.operator.is_flat
 
 
 def _by_iteration(design: CellDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
-    held = iterated(design.operator, tally.counts, _shares(design, tally), EM_STEPS, tolerance=EM_TOLERANCE)
-    return [Moments(float(held[places].sum()), None, 0.0, tally.rows) for places in wanted]
+    held = iterated(design.operator, tally.counts, _shares(design, tally), EM_STEPS, EM_TOLERANCE)
+    return [without_error(held[:, places].sum(axis=1), tally) for places in wanted]
 
 
 def _by_least_squares(design: CellDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
@@ -81,7 +69,13 @@ def _by_least_squares(design: CellDesign, tally: Tally, wanted: Sequence[Places]
     if design.cell_shares is not None:
         return found
     # The error of shares that are estimated themselves is not known, and can be most of the error.
-    return [replace(moments, variance_base=None) for moments in found]
+    return [replace(moments, base=np.full(len(moments), np.nan)) for moments in found]
+
+
+def without_error(values: Floats, tally: Tally) -> Moments:
+    """Counts of whose error nothing is known."""
+    nothing, rows = np.zeros(len(values)), tally.rows.astype(np.float64)
+    return Moments(values, np.full(len(values), np.nan), nothing, rows, nothing)
 
 
 def _shares(design: CellDesign, tally: Tally) -> Floats:
@@ -91,10 +85,19 @@ def _shares(design: CellDesign, tally: Tally) -> Floats:
     return shares_from(design.operator, entry_counts(design.operator, tally.whole or tally))
 
 
-CLOSED = Method("unbiased count, score interval", NO_ASSUMPTION, _by_closed_form, total=_by_weights, linear=_linear)
-EM = Method("iterative Bayes (EM), biased", NO_ASSUMPTION, _by_iteration, note=BIASED)
-CELLS_EM = Method("iterative Bayes (EM) over all cells, biased", SPREAD, _by_iteration, needs_whole=True, note=BIASED)
-CELLS_GLS = Method(
+CLOSED: Method[Any] = Method(
+    "unbiased count, score interval",
+    NO_ASSUMPTION,
+    _by_closed_form,
+    total=_by_weights,
+    weights=_weights,
+    needs_hits_only=_is_flat,
+)
+EM: Method[Any] = Method("iterative Bayes (EM), biased", NO_ASSUMPTION, _by_iteration, note=BIASED)
+CELLS_EM: Method[Any] = Method(
+    "iterative Bayes (EM) over all cells, biased", SPREAD, _by_iteration, needs_whole=True, note=BIASED
+)
+CELLS_GLS: Method[Any] = Method(
     "generalised least squares over all cells, normal interval",
     SPREAD,
     _by_least_squares,
@@ -102,12 +105,5 @@ CELLS_GLS = Method(
     note=PLUG_IN,
 )
 
-
-def first_of(methods: Mapping[str, Method]) -> Callable[[Any], str]:
-    """The default where it does not depend on the design: the first method."""
-    first = next(iter(methods))
-    return lambda design, /: first
-
-
-ONE_CELL: Mapping[str, Method] = MappingProxyType({DEFAULT: CLOSED, "em": EM})
-SEVERAL_CELLS: Mapping[str, Method] = MappingProxyType({DEFAULT: CLOSED, "gls": CELLS_GLS, "em": CELLS_EM})
+ONE_CELL: Mapping[str, Method[Any]] = MappingProxyType({DEFAULT: CLOSED, "em": EM})
+SEVERAL_CELLS: Mapping[str, Method[Any]] = MappingProxyType({DEFAULT: CLOSED, "gls": CELLS_GLS, "em": CELLS_EM})

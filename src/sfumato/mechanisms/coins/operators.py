@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.arrays import Codes, Floats, Mask, Places, Words
 from sfumato.draws import LARGEST_BOUND, Stream
-from sfumato.shown.tally import Codes, Symbols
-
-Places = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from sfumato.shown.values import Values
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,23 +47,40 @@ class Operator:
         self.retention: Floats = np.array([float(each) for cell in cells for each in cell.retentions])
         self.swap: Floats = (1 - self.retention) / self.sizes[self.cells]
         self.is_flat = all(len(set(cell.retentions)) == 1 for cell in cells)
+        self.is_whole = len(cells) == 1 and np.array_equal(self.places, np.arange(domain_size))
+        """Whether there is one cell, of all values."""
 
     def by_cell(self, numbers: npt.NDArray[Any]) -> Floats:
-        """Add numbers up over the entries of each cell."""
-        return np.asarray(np.bincount(self.cells, weights=numbers, minlength=len(self.sizes)), dtype=np.float64)
+        """Add numbers up over the entries of each cell, which stand one after the other in the last axis."""
+        if numbers.ndim == 1:
+            return np.asarray(np.bincount(self.cells, weights=numbers, minlength=len(self.sizes)), dtype=np.float64)
+        return np.add.reduceat(numbers, self.first, axis=-1, dtype=np.float64)
+
+    def in_cell(self, numbers: npt.NDArray[Any]) -> Floats:
+        """For each entry, the sum of the numbers of all entries of its cell; one for all, if there is one cell."""
+        if len(self.sizes) == 1:
+            return np.asarray(numbers.sum(axis=-1, keepdims=True), dtype=np.float64)
+        return self.by_cell(numbers)[..., self.cells]
+
+    def entries(self, held: Floats) -> Floats:
+        """From a number for each value to one for each entry."""
+        return held if self.is_whole else held[..., self.places]
 
     def by_place(self, numbers: Floats) -> Floats:
         """Add numbers up over the entries of each value."""
-        return np.asarray(np.bincount(self.places, weights=numbers, minlength=self.domain_size), dtype=np.float64)
+        if self.is_whole:
+            return numbers
+        lines = numbers.reshape(-1, numbers.shape[-1])
+        found = [np.bincount(self.places, weights=line, minlength=self.domain_size) for line in lines]
+        return np.array(found, dtype=np.float64).reshape(*numbers.shape[:-1], self.domain_size)
 
     def expected(self, held: Floats) -> Floats:
         """How many records are expected to show each entry if `held` of them hold it."""
-        return self.by_cell(self.swap * held)[self.cells] + self.retention * held
+        return self.in_cell(self.swap * held) + self.retention * held
 
-    def symbols(self) -> Symbols:
-        """What to count in a release."""
-        has_cells = len(self.sizes) > 1
-        return Symbols(self.places, self.cells if has_cells else None)
+    def shown(self) -> Values:
+        """What a record shows: its value, and its cell if there are several."""
+        return Values(self.places, self.cells if len(self.sizes) > 1 else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +90,9 @@ class Coins:
     One entry for each cell, or for each value where values have coins of their own.
     """
 
-    keep_words: npt.NDArray[np.uint64] = field(repr=False)
-    swap_words: npt.NDArray[np.uint64] = field(repr=False)
-    outcomes: npt.NDArray[np.uint64] = field(repr=False)
+    keep_words: Words = field(repr=False)
+    swap_words: Words = field(repr=False)
+    outcomes: Words = field(repr=False)
 
     @classmethod
     def of(cls, words: Sequence[tuple[int, int]], sizes: Sequence[int]) -> Coins:
@@ -86,7 +101,7 @@ class Coins:
         outcomes = [kept + size * swapped for (kept, swapped), size in zip(words, sizes, strict=True)]
         return cls(keep, swap, np.array(outcomes, dtype=np.uint64))
 
-    def throw(self, stream: Stream, first_row: int, coins: Codes) -> tuple[npt.NDArray[np.bool_], Places]:
+    def throw(self, stream: Stream, first_row: int, coins: Codes) -> tuple[Mask, Places]:
         """Decide each record by its coin: whether it is kept, and else which value of its cell it becomes."""
         drawn = stream.integers(first_row, len(coins), self.outcomes[coins])
         keep = self.keep_words[coins]

@@ -1,4 +1,4 @@
-"""Sums over records that were perturbed independently of each other, as weights of what they show.
+"""Amounts over records that were perturbed independently of each other, as weights of what they show.
 
 A sum is asked for by theta, a number for each place of the domain. A record then adds a weight that depends on what it
 shows, and whose mean is the theta of its true value. The variance of that weight depends on the true value too, so it
@@ -17,24 +17,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.mechanisms.coins.inverse import unmixed
-from sfumato.mechanisms.coins.operators import Floats, Operator
-from sfumato.shown.tally import Moments, Piece, Tally
+from sfumato.mechanisms.coins.operators import Operator
+from sfumato.mechanisms.method import Moments, Piece, Weights
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """What a record adds to a sum: a number for each symbol or member that it shows, and one in any case."""
-
-    shown: Floats
-    always: Floats
-
-    def of(self, tally: Tally) -> float:
-        """The sum over all records of a tally."""
-        return float(self.shown @ tally.counts + self.always * tally.rows)
-
-
-class Linear(ABC):
+class Weighing(ABC):
     """How records of a design become weights. An entry is a place of the domain, or a cell and a place in it."""
 
     @abstractmethod
@@ -57,17 +46,9 @@ class Linear(ABC):
         """Weights for the sum of z * theta[true value]."""
         return self.unbiased(self.entries(theta))
 
-    def variance(self, theta: Floats) -> Weights:
-        """Weights for the variance of that sum, to be applied to records weighted by z²."""
-        return self.unbiased(self.spread(theta))
-
-    def least_variance(self, theta: Floats) -> Weights:
-        """Weights for what that variance is at least, whatever the records hold."""
-        return self.range(self.spread(theta))[0]
-
 
 @dataclass(frozen=True, slots=True)
-class Cells(Linear):
+class CoinWeights(Weighing):
     """Records kept or redrawn within their cells."""
 
     operator: Operator
@@ -104,7 +85,7 @@ class Cells(Linear):
 
 
 @dataclass(frozen=True, slots=True)
-class Sets(Linear):
+class SetWeights(Weighing):
     """Records that show random sets of values."""
 
     size: int
@@ -147,21 +128,21 @@ class Sets(Linear):
         return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
 
 
-def total(linear: Linear, pieces: Sequence[Piece]) -> Moments:
+def total(weighing: Weighing, pieces: Sequence[Piece]) -> Moments:
     """Estimate the sum over all pieces; the variance without bias too, but never below what it is at least."""
     value, variance, floor = 0.0, 0.0, 0.0
     for piece in pieces:
-        spread = linear.spread(piece.theta)
-        value += linear.weights(piece.theta).of(piece.first)
-        variance += linear.unbiased(spread).of(piece.second)
-        floor += linear.range(spread)[0].of(piece.second)
-    least, most = certain(linear, pieces)
-    return Moments(value, max(variance, floor, 0.0), 0.0, most, least)
+        spread = weighing.spread(piece.theta)
+        value += weighing.weights(piece.theta).of(piece.first)
+        variance += weighing.unbiased(spread).of(piece.second)
+        floor += weighing.range(spread)[0].of(piece.second)
+    least, most = certain(weighing, pieces)
+    return Moments.of(value, max(variance, floor, 0.0), 0.0, most, least)
 
 
-def certain(linear: Linear, pieces: Sequence[Piece]) -> tuple[float, float]:
+def certain(weighing: Weighing, pieces: Sequence[Piece]) -> tuple[float, float]:
     """Between what the sum must lie, whoever holds what."""
     if not all(piece.has_bounds for piece in pieces):
         return -math.inf, math.inf
-    ranges = [(linear.range(linear.entries(piece.theta)), piece.first) for piece in pieces]
+    ranges = [(weighing.range(weighing.entries(piece.theta)), piece.first) for piece in pieces]
     return sum(least.of(tally) for (least, _), tally in ranges), sum(most.of(tally) for (_, most), tally in ranges)

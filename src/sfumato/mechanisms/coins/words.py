@@ -1,13 +1,15 @@
-"""A cell of a plan as its holder sees it, with the error bound of the small-domain paper."""
+"""Words and numbers that several mechanisms say alike: cells as their holder sees them, and what is promised."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+from sfumato.errors import InfeasibleError
 from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
 from sfumato.request.values import to_json
 
 RISK = 0.05
@@ -41,3 +43,33 @@ def cell_json(
 def ratio(number: Fraction) -> str:
     """A rational as JSON has it: always with its denominator."""
     return f"{number.numerator}/{number.denominator}"
+
+
+def any_prior(bound: BreachBound) -> str:
+    """The promise for every prior and every statement, upward and downward."""
+    return (
+        "Take a person with one record, and any statement about that person's sensitive value. If somebody, from all "
+        "they know and from everything in this release but that person's own published value, gives the statement a "
+        f"chance of at most {bound.prior}, then with that value they give it a chance of at most {bound.posterior}; "
+        f"and a chance of at least {bound.posterior} stays at least {bound.prior}. The published value multiplies "
+        f"anybody's odds by at most {bound.amplification}, even if they know all other columns and the true values of "
+        "all other people."
+    )
+
+
+def cells_summary(cells: Sequence[Mapping[str, Any]]) -> str:
+    """What a plan of cells decided, in one line."""
+    if len(cells) == 1:
+        return f"retention {cells[0]['retention']}, amplification {cells[0]['amplification']}"
+    sizes = sorted({len(cell["values"]) for cell in cells})
+    width = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
+    return f"{len(cells)} cells of {width} values"
+
+
+def check_several(histogram: Histogram) -> None:
+    """Refuse a domain of one value."""
+    if histogram.domain_size == 1:
+        raise InfeasibleError(
+            "the sensitive column has one value, so there is nothing to hide it among; declare the whole domain with a "
+            "domain file, or publish without this column."
+        )

@@ -16,32 +16,32 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from sfumato.draws import Draws, Numbers
-from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
-from sfumato.mechanisms.coins.operators import Floats
+from sfumato.arrays import Codes, Counts, Floats, Numbers
+from sfumato.draws import Draws
+from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.mechanisms.decoys import bounds, estimation
 from sfumato.mechanisms.decoys.groups import Groups
-from sfumato.mechanisms.decoys.law import FEW_VALUES, EvenLaw, created
-from sfumato.mechanisms.decoys.law import Creation as Creation
-from sfumato.request.histogram import Histogram
-from sfumato.request.schema import Merged
-from sfumato.request.spec import DecoyGroups, Exact, exact
-from sfumato.request.values import Value, display, parts, values_from_json, values_to_json
-from sfumato.shown.tally import Codes, Counts, Replaced, Risk, Symbols, margins
+from sfumato.mechanisms.decoys.leaks import FEW_VALUES, EvenLaw, created
+from sfumato.mechanisms.decoys.leaks import Creation as Creation
+from sfumato.mechanisms.decoys.options import Options as Options
+from sfumato.mechanisms.decoys.options import Rare as Rare
+from sfumato.mechanisms.decoys.options import coarsened
+from sfumato.mechanisms.mechanism import Mechanism, Risk
+from sfumato.request.guarantee import Guarantee
+from sfumato.request.histogram import Histogram, margins
+from sfumato.request.spec import DecoyGroups
+from sfumato.request.values import Value, display, listed, parts, values_from_json, values_to_json
+from sfumato.shown import Naming, Replaced
+from sfumato.shown.quoting import equals, plain_name
+from sfumato.shown.values import Values
 
 NAME = "decoys"
-GUARANTEE = "decoys-only"
-SPEC = DecoyGroups
-USES_SLOTS = True
-COVERS_PREDICATES = False
-METHODS = estimation.METHODS
 
 MOST_COMBINATIONS = 1 << 18
 """Of the values of several columns: every answer goes through all of them."""
@@ -50,8 +50,6 @@ NEAR_LIMIT = Fraction(4, 5)
 """A value whose share is above this part of the largest possible one can hardly be counted under a condition."""
 
 LIKELY = 0.5
-NAMED_VALUES = 5
-MERGED_LABEL = "(rare)"
 
 ERROR, RISK = Fraction(1, 10), Fraction(1, 20)
 """A count of all records with a value is called accurate if it is off by less than ERROR but for a chance of RISK."""
@@ -60,42 +58,13 @@ SMALL_ERROR, SMALL_COUNT = Fraction(3, 10), 10
 """How unreliable small counts are is said for errors of SMALL_ERROR and counts up to SMALL_COUNT."""
 
 
-class Rare(StrEnum):
-    """What is done with values above the ratio limit."""
-
-    KEEP = "keep"
-    MERGE = "merge"
-    SUPPRESS = "suppress"
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class Options:
-    """How groups are made, from which likelihood ratio on a value is too rare, and what is done with it then."""
-
-    groups: Creation
-    ratio_limit: Fraction | None
-    rare: Rare
-
-    def __init__(
-        self, groups: Creation = Creation.MIXED, ratio_limit: Exact | None = None, rare: Rare = Rare.KEEP
-    ) -> None:
-        object.__setattr__(self, "groups", Creation(groups))
-        object.__setattr__(self, "rare", Rare(rare))
-        limit = None if ratio_limit is None else exact(ratio_limit, "the ratio limit")
-        if limit is not None and limit <= 1:
-            raise SpecError(f"the ratio limit is {limit}, and must be above 1: a ratio of 1 says nothing.")
-        if limit is None and self.rare is not Rare.KEEP:
-            raise SpecError("say from which likelihood ratio on a value is rare, such as --ratio-limit 100.")
-        object.__setattr__(self, "ratio_limit", limit)
-
-
 def default_method(design: Design, /) -> str:
     """Of many values that are mixed no more need be known than the group size; few do not meet as evenly."""
     return "fitted" if design.creation is Creation.MIXED and max(design.sizes) > FEW_VALUES else "inverse"
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class GroupedColumn:
     """The groups of one sensitive column."""
 
     values: tuple[Value, ...]
@@ -111,7 +80,7 @@ class Plan:
     group_size: int
     creation: Creation
     ratio_limit: Fraction | None
-    columns: tuple[Column, ...]
+    columns: tuple[GroupedColumn, ...]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -152,7 +121,7 @@ class Design:
 
 def plan(histogram: Histogram, spec: DecoyGroups, options: Options, draws: Draws, /) -> Plan:
     """Make the groups of each column, if no value is too frequent for them."""
-    sizes = spec.sizes or (histogram.domain_size,)
+    sizes = histogram.axes or (histogram.domain_size,)
     if math.prod(sizes) != histogram.domain_size:
         raise InternalError("the columns do not have the combinations of the domain.")
     columns = []
@@ -161,44 +130,8 @@ def plan(histogram: Histogram, spec: DecoyGroups, options: Options, draws: Draws
         values = _values(histogram.values, sizes, number)
         _check_eligible(values, counts, spec.group_size)
         groups = created(counts, spec.group_size, options.groups, draws, f"{NAME}/{number}")
-        columns.append(Column(values, tuple(counts), groups))
-    return Plan(histogram, spec.group_size, options.groups, options.ratio_limit, tuple(columns))
-
-
-def merged_values(
-    columns: Mapping[str, tuple[Sequence[Value], Sequence[int]]], group_size: int, options: Options
-) -> dict[str, Merged]:
-    """For each column the values to merge: those above the ratio limit, and more until together they are not.
-
-    A count f has a ratio of at most L if it is at least N / (1 + (gamma - 1) L).
-    """
-    found = {}
-    for name, (values, counts) in columns.items():
-        if options.ratio_limit is None:
-            continue
-        least = Fraction(sum(counts)) / (1 + (group_size - 1) * options.ratio_limit)
-        rising = sorted((count, place) for place, count in enumerate(counts) if count)
-        chosen: list[int] = []
-        held = 0
-        for count, place in rising:
-            if count >= least and (not chosen or held >= least):
-                break
-            chosen.append(place)
-            held += count
-        if chosen:
-            # With those that nobody has: that a value is among the merged must not tell that it occurs.
-            chosen += [place for place, count in enumerate(counts) if not count]
-            label = None if options.rare is Rare.SUPPRESS else _label(values)
-            found[name] = Merged(frozenset(values[place] for place in chosen), label)
-    return found
-
-
-def _label(values: Sequence[Value]) -> str:
-    """A label that no value has."""
-    label = MERGED_LABEL
-    while label in values:
-        label += "_"
-    return label
+        columns.append(GroupedColumn(values, tuple(counts), groups))
+    return Plan(histogram, spec.group_size, options.groups, options.limit, tuple(columns))
 
 
 def _values(domain: Sequence[Value], sizes: Sequence[int], number: int) -> tuple[Value, ...]:
@@ -224,10 +157,6 @@ def _check_eligible(values: Sequence[Value], counts: Sequence[int], group_size: 
         f"{value!r} is held by {most:,} of {total:,} records, and with groups of {group_size} no value may be held by "
         f"more than {total // group_size:,}; {what}."
     )
-
-
-def check_countable(plan: Plan, /) -> None:
-    """Every plan lets somebody count: of each value at least how many records have it."""
 
 
 def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
@@ -278,14 +207,28 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def observe(design: Design, /) -> Symbols:
+def shown(design: Design, /) -> Values:
     """Each record shows a value, or one of each column."""
-    return Symbols(np.arange(math.prod(design.sizes)))
+    return Values(np.arange(math.prod(design.sizes)))
 
 
-def weights(design: Design, /) -> None:
-    """What a record adds to a count depends on the published histogram: there are no weights to write down."""
-    return
+_BY_HAND = """\
+With any SQL tool, compare how often the value is shown by the selected records with how often it is shown by all. This
+takes all other values to leak alike into it; `sfumato query` fits that better. In DuckDB, for `{column}`, with a
+condition on the public columns in place of `true`:
+
+    WITH whole AS (SELECT {shown} / COUNT(*) AS share FROM '{data}'),
+         selected AS (SELECT COUNT(*) AS records, {shown} AS shown FROM '{data}' WHERE true)
+    SELECT records * share + (shown - records * share) * {size} * (1 - share) / (1 - {size} * share)
+    FROM whole, selected"""
+
+
+def by_hand(design: Design, naming: Naming, /) -> str:
+    """The closed form for the first sensitive column: R phi + (y - R phi) / d."""
+    column, values = naming.sensitive[0], design.domains[0]
+    example = next((value for value in values if value is not None), values[0])
+    held = f"COUNT(*) FILTER (WHERE {equals(plain_name(column), parts(example)[0])})"
+    return _BY_HAND.format(column=column, shown=held, size=design.group_size, data=shown(design).FILES[0])
 
 
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
@@ -318,7 +261,7 @@ def explain(plan: Plan, /) -> dict[str, Any]:
     }
 
 
-def _column_json(column: Column, group_size: int) -> dict[str, Any]:
+def _column_json(column: GroupedColumn, group_size: int) -> dict[str, Any]:
     total = sum(column.counts)
     present = [(value, count) for value, count in zip(column.values, column.counts, strict=True) if count]
     noise = {display(value): float(bounds.amplification(count, total, group_size)) for value, count in present}
@@ -342,6 +285,13 @@ def _products(plan: Plan) -> dict[str, Any]:
     return {"largest_joint_likelihood_ratio": math.prod(ratios), "least_joint_amplification": math.prod(noises)}
 
 
+def summary(plan: Plan, /) -> str:
+    """The groups and what they are good for, in one line."""
+    accurate = bounds.accurate_count(plan.group_size, ERROR, RISK)
+    groups = f"{plan.columns[0].groups.number:,} groups of {plan.group_size} records or one more"
+    return f"{groups}; the number of people with a value is within 10% where at least {accurate:,} have it"
+
+
 def remarks(plan: Plan, /) -> list[str]:
     """Which values are too frequent to be counted under a condition, and which too rare to be hidden."""
     said = [said for column in plan.columns for said in (*_frequent(column, plan), *_rare(column, plan))]
@@ -360,12 +310,7 @@ def remarks(plan: Plan, /) -> list[str]:
     return said
 
 
-def _named(values: Sequence[Value]) -> str:
-    named = ", ".join(repr(display(value)) for value in values[:NAMED_VALUES])
-    return f"{named} and {len(values) - NAMED_VALUES} more" if len(values) > NAMED_VALUES else named
-
-
-def _frequent(column: Column, plan: Plan) -> list[str]:
+def _frequent(column: GroupedColumn, plan: Plan) -> list[str]:
     total = sum(column.counts)
     near = [
         value
@@ -376,11 +321,11 @@ def _frequent(column: Column, plan: Plan) -> list[str]:
         return []
     return [
         f"in more than {float(NEAR_LIMIT):.0%} of the groups, and so hardly to be counted under a condition: "
-        f"{_named(near)}; ask for smaller groups if that matters."
+        f"{listed(near)}; ask for smaller groups if that matters."
     ]
 
 
-def _rare(column: Column, plan: Plan) -> list[str]:
+def _rare(column: GroupedColumn, plan: Plan) -> list[str]:
     total = sum(column.counts)
     ratios = {
         value: bounds.likelihood_ratio(count, total, plan.group_size)
@@ -399,7 +344,7 @@ def _rare(column: Column, plan: Plan) -> list[str]:
         return []
     return [
         *said,
-        f"above the likelihood ratio of {plan.ratio_limit}: {_named(above)}; merge rare values (--rare merge) or "
+        f"above the likelihood ratio of {plan.ratio_limit}: {listed(above)}; merge rare values (--rare merge) or "
         "leave them blank (--rare suppress).",
     ]
 
@@ -449,3 +394,30 @@ def promise(design: Design, /) -> str:
         f"{float(RISK):.0%}, where at least {bounds.accurate_count(size, ERROR, RISK):,} people have it; smaller "
         f"numbers are deliberately unreliable.{several}"
     )
+
+
+MECHANISM = Mechanism(
+    name=NAME,
+    guarantee=Guarantee.DECOYS_ONLY,
+    spec=DecoyGroups,
+    uses_slots=True,
+    takes_columns=True,
+    most_combinations=MOST_COMBINATIONS,
+    options=Options,
+    plan=plan,
+    replace=replace,
+    design=design,
+    read_design=read_design,
+    shown=shown,
+    methods=estimation.METHODS,
+    default_method=default_method,
+    promise=promise,
+    by_hand=by_hand,
+    variances=variances,
+    explain=explain,
+    by_value=("amplification", "likelihood_ratio"),
+    summary=summary,
+    remarks=remarks,
+    risk=risk,
+    coarsened=coarsened,
+)

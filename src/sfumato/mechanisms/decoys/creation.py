@@ -20,8 +20,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.arrays import Places
 from sfumato.draws import Stream
-from sfumato.mechanisms.coins.operators import Places
 from sfumato.mechanisms.decoys.groups import Groups
 
 MOST_TRANCHES = 512

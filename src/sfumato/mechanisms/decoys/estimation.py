@@ -15,18 +15,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from sfumato.arrays import Counts, Floats, Mask, Places
 from sfumato.errors import InternalError, QueryError
-from sfumato.mechanisms.coins.methods import BIASED, Method
-from sfumato.mechanisms.coins.operators import Floats, Places
+from sfumato.mechanisms.coins.methods import BIASED, without_error
 from sfumato.mechanisms.decoys.creation import tranches_of
 from sfumato.mechanisms.decoys.iteration import iterated
 from sfumato.mechanisms.decoys.joint import Joint
-from sfumato.mechanisms.decoys.law import Creation, EvenLaw, FittedLaw, GroupLaw, Law, group_law
-from sfumato.shown.tally import Counts, Mask, Moments, Piece, Tally, margins
+from sfumato.mechanisms.decoys.leaks import Creation, DecoyLaw, EvenLaw, FittedLaw, GroupLaw, group_law
+from sfumato.mechanisms.method import Method, Moments, Piece
+from sfumato.request.histogram import margins
+from sfumato.shown.tally import Tally
 
 MOST_PAIRS = 1 << 22
 FAR_AMPLIFIED = 3
@@ -58,21 +60,21 @@ def _whole(tally: Tally) -> Counts:
     """What all records show."""
     if tally.whole is None:
         raise InternalError("decoys cannot be counted without the counts of the whole release.")
-    return tally.whole.counts.astype(np.int64)
+    return np.asarray(tally.whole.counts[0].astype(np.int64))
 
 
-Laws = Callable[[DecoyDesign, Floats], Law]
+Laws = Callable[[DecoyDesign, Floats], DecoyLaw]
 
 
-def _even(design: DecoyDesign, counts: Floats) -> Law:
+def _even(design: DecoyDesign, counts: Floats) -> DecoyLaw:
     return EvenLaw(counts / max(float(counts.sum()), 1.0), design.group_size)
 
 
-def _fitted(design: DecoyDesign, counts: Floats) -> Law:
+def _fitted(design: DecoyDesign, counts: Floats) -> DecoyLaw:
     return FittedLaw(counts / max(float(counts.sum()), 1.0), design.group_size)
 
 
-def _by_groups(design: DecoyDesign, counts: Floats) -> Law:
+def _by_groups(design: DecoyDesign, counts: Floats) -> DecoyLaw:
     return group_law(counts.astype(np.int64), design.group_size, design.creation)
 
 
@@ -113,7 +115,7 @@ class _Reading:
 
 
 @dataclass(frozen=True, eq=False)
-class _Part:
+class _Selected:
     """Selected records by what they show, in the columns that the question is about; and what each value counts."""
 
     theta: Floats
@@ -121,13 +123,13 @@ class _Part:
     second: Floats
 
 
-def _estimated(reading: _Reading, parts: Sequence[_Part]) -> Moments:
+def _estimated(reading: _Reading, parts: Sequence[_Selected]) -> Moments:
     """Estimate the sum of z theta over all parts, each with a theta over the whole domain."""
     sizes = reading.design.sizes
     axes = _axes(sizes, [part.theta for part in parts])
     if not axes or not any(part.second.any() for part in parts):
         value = sum(float(part.theta.flat[0] * part.first.sum()) for part in parts)
-        return Moments(value, 0.0, 0.0, value, value)
+        return Moments.of(value, 0.0, 0.0, value, value)
     joint, reduced = reading.joint(axes), [_reduced(part, sizes, axes) for part in parts]
     found = _moments(reading, joint, reduced)
     if (rare := reading.shown_once(axes)) is not None:
@@ -143,10 +145,10 @@ def _estimated(reading: _Reading, parts: Sequence[_Part]) -> Moments:
     note = _regime(
         joint, wanted, abs(likely), math.sqrt(max(found.base + found.slope * likely, 0.0)), reading.design.group_size
     )
-    return Moments(found.value, found.base, found.slope, most, least, note, is_own_note=True)
+    return Moments.of(found.value, found.base, found.slope, most, least, note, is_own_note=True)
 
 
-def _bounds(parts: Sequence[_Part]) -> tuple[float, float]:
+def _bounds(parts: Sequence[_Selected]) -> tuple[float, float]:
     """Between what the total lies, whoever holds what, if no z is negative."""
     ends = [sorted(float(end * part.first.sum()) for end in (part.theta.min(), part.theta.max())) for part in parts]
     return sum(least for least, _ in ends), sum(most for _, most in ends)
@@ -158,12 +160,12 @@ def _axes(sizes: tuple[int, ...], thetas: Sequence[Floats]) -> tuple[int, ...]:
     return tuple(axis for axis in range(len(sizes)) if any((np.diff(table, axis=axis) != 0).any() for table in tables))
 
 
-def _reduced(part: _Part, sizes: tuple[int, ...], axes: tuple[int, ...]) -> _Part:
+def _reduced(part: _Selected, sizes: tuple[int, ...], axes: tuple[int, ...]) -> _Selected:
     """The same part in the columns that matter: the others are added up."""
     rest = tuple(axis for axis in range(len(sizes)) if axis not in axes)
     theta = part.theta.reshape(sizes)[tuple(slice(None) if axis in axes else 0 for axis in range(len(sizes)))]
     first = part.first.reshape(sizes).sum(axis=rest)
-    return _Part(theta, first, first if part.second is part.first else part.second.reshape(sizes).sum(axis=rest))
+    return _Selected(theta, first, first if part.second is part.first else part.second.reshape(sizes).sum(axis=rest))
 
 
 def _usual(theta: Floats, shares: Floats) -> float:
@@ -182,7 +184,7 @@ class _Found:
     slope: float
 
 
-def _moments(reading: _Reading, joint: Joint, parts: Sequence[_Part]) -> _Found:
+def _moments(reading: _Reading, joint: Joint, parts: Sequence[_Selected]) -> _Found:
     """The estimate, and its variance by the delta method."""
     value, total = 0.0, reading.total
     common = np.zeros_like(joint.shares)  # what every record of the release adds, through the published histogram
@@ -209,7 +211,7 @@ def _whole_variance(joint: Joint, theta: Floats, total: float) -> float:
     return max(total * float((joint.shares * theta * (theta - joint.mean(theta))).sum()), 0.0)
 
 
-def _added(joint: Joint, part: _Part, weights: Floats, common: Floats, *, is_count: bool) -> tuple[float, float]:
+def _added(joint: Joint, part: _Selected, weights: Floats, common: Floats, *, is_count: bool) -> tuple[float, float]:
     """The variance that the selected records add, as base + slope * count.
 
     It depends on what they hold; for a plain count what matters most is how many of them hold what is wanted, and that
@@ -231,7 +233,7 @@ def _weighted(numbers: Floats, weights: Floats) -> float:
     return float(weights @ numbers) / total if total > 0 else float(numbers.mean())
 
 
-def _unevenness(design: DecoyDesign, joint: Joint, part: _Part, weights: Floats, total: float) -> float:
+def _unevenness(design: DecoyDesign, joint: Joint, part: _Selected, weights: Floats, total: float) -> float:
     """What it adds that values do not meet exactly as often as their shares say.
 
     In a tranche of mixed groups a value fills an arc of the circle of groups, and how far two arcs of lengths a <= b
@@ -268,12 +270,12 @@ def _overlaps(arcs: Floats, wanted: Places) -> Floats:
     return np.asarray(found)
 
 
-def _untold(joint: Joint, parts: Sequence[_Part]) -> Moments:
+def _untold(joint: Joint, parts: Sequence[_Selected]) -> Moments:
     """Where a value is in every group nothing is known but how often values are there at all."""
     value = sum(float((part.theta * joint.shares).sum() * part.first.sum()) for part in parts)
     least, most = _bounds(parts)
     note = "no information: a value is in every decoy group, or always beside the same ones; taken as unrelated"
-    return Moments(value, (most - least) ** 2, 0.0, most, least, note)
+    return Moments.of(value, (most - least) ** 2, 0.0, most, least, note)
 
 
 def _regime(joint: Joint, wanted: Mask, value: float, error: float, size: int) -> str:
@@ -292,32 +294,32 @@ def _regime(joint: Joint, wanted: Mask, value: float, error: float, size: int) -
 # -------------------------------------------------------------------------------------------------------------- methods
 
 
-def _indicator(places: Places, size: int) -> Floats:
-    found = np.zeros(size)
-    found[places] = 1.0
-    return found
-
-
 def _counted(design: DecoyDesign, tally: Tally, wanted: Sequence[Places], laws: Laws) -> list[Moments]:
-    """One estimate for each set of wanted places."""
-    counts, size = tally.counts.astype(np.float64), math.prod(design.sizes)
+    """For each set of wanted places, an estimate under each condition; the release is read once for all."""
+    lines, size = tally.counts.astype(np.float64), math.prod(design.sizes)
     reading = _Reading(design, _whole(tally), laws)
-    return [_estimated(reading, [_Part(_indicator(places, size), counts, counts)]) for places in wanted]
+    found: list[list[Moments]] = [[] for _ in wanted]
+    for counts in lines:  # all sets of one condition together: what its records hold is worked out once
+        for number, places in enumerate(wanted):
+            theta = np.zeros(size)
+            theta[places] = 1.0
+            found[number].append(_estimated(reading, [_Selected(theta, counts, counts)]))
+    return [Moments.joined(each) for each in found]
 
 
 def _totalled(design: DecoyDesign, pieces: Sequence[Piece], laws: Laws) -> Moments:
     """One estimate for all pieces together."""
     parts = []
     for piece in pieces:
-        first = np.asarray(piece.first.counts, dtype=np.float64)
-        second = first if piece.second is piece.first else np.asarray(piece.second.counts, dtype=np.float64)
-        parts.append(_Part(piece.theta, first, second))
+        first = np.asarray(piece.first.counts[0], dtype=np.float64)
+        second = first if piece.second is piece.first else np.asarray(piece.second.counts[0], dtype=np.float64)
+        parts.append(_Selected(piece.theta, first, second))
     found = _estimated(_Reading(design, _whole(pieces[0].first), laws), parts)
     if found.is_own_note:
-        found = replace(found, note=None)  # what is said of a count says nothing of a sum
-    if found.variance_base == 0 or all(piece.has_bounds for piece in pieces):
+        found = replace(found, notes=(), is_own_note=False)  # what is said of a count says nothing of a sum
+    if found.base[0] == 0 or all(piece.has_bounds for piece in pieces):
         return found
-    return replace(found, least=-math.inf, most=math.inf)
+    return replace(found, least=np.array([-math.inf]), most=np.array([math.inf]))
 
 
 def by_closed_form(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
@@ -340,18 +342,17 @@ def shrunk(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[
 
     How far is learnt from all values of the same condition: where they deviate no more than noise does, all the way.
     """
-    if len(design.sizes) > 1:
-        raise _single("shrunk")
-    whole, size = _whole(tally), design.sizes[0]
+    _check_single(design, "shrunk")
     laws = _fitted if design.creation is Creation.MIXED else _by_groups
-    found = by_fit if design.creation is Creation.MIXED else by_inverse
-    singles = found(design, tally, [np.array([place]) for place in range(size)])
-    values = np.array([each.value for each in singles])
-    noise = np.array([each.variance_base for each in singles])
-    prior = laws(design, whole.astype(np.float64)).shares * tally.rows
-    spread = _lift_spread(values, noise, prior)
-    pulled = prior + (values - prior) * spread * prior**2 / np.maximum(spread * prior**2 + noise, 1e-300)
-    return [Moments(float(pulled[places].sum()), None, 0.0, tally.rows) for places in wanted]
+    singles = _counted(design, tally, [np.array([place]) for place in range(design.sizes[0])], laws)
+    values, noises = (np.array([getattr(each, name) for each in singles]).T for name in ("value", "base"))
+    shares = laws(design, _whole(tally).astype(np.float64)).shares
+    pulled = np.zeros_like(values)
+    for line, (value, noise, rows) in enumerate(zip(values, noises, tally.rows.tolist(), strict=True)):
+        prior = shares * rows
+        spread = _lift_spread(value, noise, prior)
+        pulled[line] = prior + (value - prior) * spread * prior**2 / np.maximum(spread * prior**2 + noise, 1e-300)
+    return [without_error(pulled[:, places].sum(axis=1), tally) for places in wanted]
 
 
 def _lift_spread(values: Floats, noise: Floats, prior: Floats) -> float:
@@ -366,23 +367,27 @@ def _lift_spread(values: Floats, noise: Floats, prior: Floats) -> float:
 
 def by_paper(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
     """The iteration of the paper with its 1% rule; biased, for comparison only."""
-    if len(design.sizes) > 1:
-        raise _single("paper")
+    _check_single(design, "paper")
     whole = _whole(tally)
-    found = []
-    for places in wanted:
-        value = 0.0
-        for place in places.tolist():
-            inside, shown = int(tally.counts[place]), int(whole[place])
-            outside = int(whole.sum()) - tally.rows
-            states = [outside - (shown - inside), shown - inside, tally.rows - inside, inside]
-            value += float(iterated(np.array(states, dtype=np.float64), (design.group_size,))[0][-1])
-        found.append(Moments(value, None, 0.0, tally.rows))
-    return found
+
+    def counted(line: int, place: int) -> float:
+        inside, shown, rows = int(tally.counts[line, place]), int(whole[place]), int(tally.rows[line])
+        outside = int(whole.sum()) - rows
+        states = [outside - (shown - inside), shown - inside, rows - inside, inside]
+        return float(iterated(np.array(states, dtype=np.float64), (design.group_size,))[0][-1])
+
+    return [
+        without_error(
+            np.array([sum(counted(line, place) for place in places.tolist()) for line in range(len(tally))], float),
+            tally,
+        )
+        for places in wanted
+    ]
 
 
-def _single(name: str) -> QueryError:
-    return QueryError(f"the method {name!r} is for one sensitive column; use fitted, closed or inverse.")
+def _check_single(design: DecoyDesign, name: str) -> None:
+    if len(design.sizes) > 1:
+        raise QueryError(f"the method {name!r} is for one sensitive column; use fitted, closed or inverse.")
 
 
 SHUFFLED = "none beyond how groups are made: records of a value are dealt to groups at random"
@@ -395,32 +400,34 @@ MEETING = (
     "values first the interval is too short"
 )
 
-CLOSED = Method(
+CLOSED: Method[Any] = Method(
     "closed form for decoys, normal interval",
     EVEN,
     by_closed_form,
     needs_whole=True,
     total=partial(_totalled, laws=_even),
 )
-FITTED = Method(
+FITTED: Method[Any] = Method(
     "fit of evenly mixed decoy groups, normal interval",
     MEETING,
     by_fit,
     needs_whole=True,
     total=partial(_totalled, laws=_fitted),
 )
-INVERSE = Method(
+INVERSE: Method[Any] = Method(
     "inverse of recomputed decoy groups, normal interval",
     SHUFFLED,
     by_inverse,
     needs_whole=True,
     total=partial(_totalled, laws=_by_groups),
 )
-SHRUNK = Method(
+SHRUNK: Method[Any] = Method(
     "shrunk towards independence (empirical Bayes), biased", SHUFFLED, shrunk, needs_whole=True, note=BIASED
 )
-PAPER = Method("iteration of the paper with its 1% rule, biased", EVEN, by_paper, needs_whole=True, note=BIASED)
+PAPER: Method[Any] = Method(
+    "iteration of the paper with its 1% rule, biased", EVEN, by_paper, needs_whole=True, note=BIASED
+)
 
-METHODS: Mapping[str, Method] = MappingProxyType(
+METHODS: Mapping[str, Method[Any]] = MappingProxyType(
     {"fitted": FITTED, "closed": CLOSED, "inverse": INVERSE, "shrunk": SHRUNK, "paper": PAPER}
 )

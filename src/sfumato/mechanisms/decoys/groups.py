@@ -13,10 +13,8 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.draws import Numbers
-from sfumato.mechanisms.coins.operators import Floats, Places
+from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.mechanisms.stretches import Runs
-from sfumato.shown.tally import Codes
 
 
 @dataclass(frozen=True, eq=False)

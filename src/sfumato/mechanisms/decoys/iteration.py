@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.mechanisms.coins.operators import Floats
+from sfumato.arrays import Floats
 
 STOP = 0.01
 MOST_ROUNDS = 4000

@@ -8,9 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.mechanisms.coins.operators import Floats
-from sfumato.mechanisms.decoys.law import Law
-from sfumato.shown.tally import Mask
+from sfumato.arrays import Floats, Mask
+from sfumato.mechanisms.decoys.leaks import DecoyLaw
 
 MOST_AMPLIFIED = 64
 """Of so many values of a column it is looked at how much noise is amplified."""
@@ -23,7 +22,7 @@ COMPOSITION_STEPS = 30
 class Joint:
     """The laws of the columns that a question is about: each acts along its own axis."""
 
-    laws: tuple[Law, ...]
+    laws: tuple[DecoyLaw, ...]
     _composed: tuple[bytes, Floats] = field(default=(b"", np.zeros(0)), repr=False)
 
     @cached_property

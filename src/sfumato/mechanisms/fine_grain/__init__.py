@@ -25,28 +25,28 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.draws import Draws, Numbers
+from sfumato.arrays import Codes, Counts, Floats, Numbers
+from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SpecError
-from sfumato.mechanisms.coins import risk as exposure
+from sfumato.mechanisms.coins import risk as belief
 from sfumato.mechanisms.coins.inverse import inverse_rows, inverse_variances
-from sfumato.mechanisms.coins.methods import ONE_CELL, first_of
-from sfumato.mechanisms.coins.operators import Cell, Coins, Floats, Operator
-from sfumato.mechanisms.coins.words import ratio
+from sfumato.mechanisms.coins.methods import ONE_CELL
+from sfumato.mechanisms.coins.operators import Cell, Coins, Operator
+from sfumato.mechanisms.coins.words import check_several, ratio
 from sfumato.mechanisms.fine_grain import solver
 from sfumato.mechanisms.fine_grain.ladder import Direction as Direction
 from sfumato.mechanisms.fine_grain.prices import shadow_prices
+from sfumato.mechanisms.mechanism import Mechanism, Risk
+from sfumato.request.exact import coarse_steps, exact
+from sfumato.request.flags import option
+from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, BreachBoundPerValue, coarse_steps, exact
-from sfumato.request.values import Value, display, labels, values_from_json, values_to_json
-from sfumato.shown.tally import Codes, Counts, Replaced, Risk, Symbols
+from sfumato.request.spec import BreachBound, BreachBoundPerValue
+from sfumato.request.values import Value, display, labels, listed, values_from_json, values_to_json
+from sfumato.shown import Replaced
+from sfumato.shown.values import Values
 
 NAME = "fine-grain"
-GUARANTEE = "any-prior"
-SPEC = BreachBoundPerValue
-USES_SLOTS = False
-COVERS_PREDICATES = False
-METHODS = ONE_CELL
-default_method = first_of(METHODS)
 
 FINEST = 1 << 40
 """Retentions are multiples of one part in at most this many; others are rounded down, towards privacy."""
@@ -71,8 +71,12 @@ class Objective(StrEnum):
 class Options:
     """Which way beliefs are bounded, and what is made best."""
 
-    direction: Direction = Direction.UPWARD
-    objective: Objective = Objective.RECORD
+    direction: Direction = option(
+        Direction.UPWARD, "--direction", "Keep beliefs from rising (upward), or from falling too (both)."
+    )
+    objective: Objective = option(
+        Objective.RECORD, "--objective", "Keep the most records, or make counts (aggregate) best."
+    )
 
 
 @dataclass(frozen=True)
@@ -153,11 +157,7 @@ def amplifications(bounds: Sequence[BreachBound | None]) -> tuple[Fraction | Non
 
 def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draws: Draws, /) -> Plan:
     """Choose the retentions that the bounds allow and the objective likes best."""
-    if histogram.domain_size == 1:
-        raise InfeasibleError(
-            "the sensitive column has one value, so there is nothing to hide it among; declare the whole domain with a "
-            "domain file, or publish without this column."
-        )
+    check_several(histogram)
     bounds = spec.of(histogram.values)
     if not any(bounds):
         raise SpecError("no value of the domain has a bound, so nothing would be protected; give at least one.")
@@ -243,9 +243,9 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def observe(design: Design, /) -> Symbols:
+def shown(design: Design, /) -> Values:
     """Each record shows one value of the domain."""
-    return design.operator.symbols()
+    return design.operator.shown()
 
 
 def weights(design: Design, /) -> Mapping[str, Any] | None:
@@ -297,15 +297,23 @@ def _aggregate_error(plan: Plan) -> float | None:
     return float(math.sqrt(2 / math.pi) * np.sqrt(np.maximum(found, 0.0)).mean() / total)
 
 
+def summary(plan: Plan, /) -> str:
+    """What the coins are good for, in one line."""
+    error = _aggregate_error(plan)
+    counted = "counts cannot be reconstructed" if error is None else f"mean error of a share {error:.3%}"
+    kept = float(solver.record_utility(plan.histogram.shares, plan.retentions))
+    return f"a record keeps its value with probability {kept:.4f}; {counted}"
+
+
 def remarks(plan: Plan, /) -> list[str]:
     """Which values have no bound, and which are never kept."""
     said = []
     free = [value for value, bound in zip(plan.histogram.values, plan.bounds, strict=True) if bound is None]
     if free:
-        said.append(f"without a bound, and so not protected: {_listed(free)}.")
+        said.append(f"without a bound, and so not protected: {listed(free)}.")
     never = [value for value, kept in zip(plan.histogram.values, plan.kept, strict=True) if not kept]
     if never:
-        said.append(f"never kept under these bounds, only drawn by chance: {_listed(never)}.")
+        said.append(f"never kept under these bounds, only drawn by chance: {listed(never)}.")
     if plan.options.direction is Direction.UPWARD:
         said.append(
             "beliefs are kept from rising, not from falling: a value can be nearly ruled out for a person "
@@ -314,17 +322,12 @@ def remarks(plan: Plan, /) -> list[str]:
     return said
 
 
-def _listed(values: Sequence[Value]) -> str:
-    named = ", ".join(repr(display(value)) for value in values[:NAMED_VALUES])
-    return f"{named} and {len(values) - NAMED_VALUES} more" if len(values) > NAMED_VALUES else named
-
-
 def risk(plan: Plan, groups: Counts, /) -> Risk:
     """What knowing a public column adds: by the theorem never a breach."""
     priors = np.array([0.0 if bound is None else float(bound.prior) for bound in plan.bounds])
     posteriors = np.array([1.0 if bound is None else float(bound.posterior) for bound in plan.bounds])
     made = plan.published
-    return exposure.risk(made.operator, made.cell_shares, groups, priors, posteriors)
+    return belief.risk(made.operator, made.cell_shares, groups, priors, posteriors)
 
 
 def promise(design: Design, /) -> str:
@@ -349,3 +352,26 @@ def promise(design: Design, /) -> str:
         "Whatever the chance was, its odds are multiplied by at most the factor beside it. "
         f"This holds for single values, not for statements about several. The numbers: {shown}{more}.{unprotected}"
     )
+
+
+MECHANISM = Mechanism(
+    name=NAME,
+    guarantee=Guarantee.SINGLE_VALUES,
+    spec=BreachBoundPerValue,
+    options=Options,
+    plan=plan,
+    replace=replace,
+    design=design,
+    read_design=read_design,
+    shown=shown,
+    methods=ONE_CELL,
+    promise=promise,
+    check_countable=check_countable,
+    weights=weights,
+    variances=variances,
+    explain=explain,
+    by_value=("retention", "amplification", "shadow_price"),
+    summary=summary,
+    remarks=remarks,
+    risk=risk,
+)

@@ -17,8 +17,8 @@ from itertools import accumulate
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.errors import InternalError
-from sfumato.shown.tally import Floats
 
 Share = Fraction | int
 """The share of a value, or its count: only proportions matter."""

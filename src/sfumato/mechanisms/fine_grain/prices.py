@@ -20,6 +20,7 @@ from itertools import combinations
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.errors import InternalError
 from sfumato.mechanisms.fine_grain.ladder import (
     BITS,
@@ -34,7 +35,6 @@ from sfumato.mechanisms.fine_grain.ladder import (
     proportions,
 )
 from sfumato.mechanisms.fine_grain.solver import best_on_curve, best_with_peak, turning_rung
-from sfumato.shown.tally import Floats
 
 _Move = tuple[float, float]
 """A line next to an optimum: how much it rises with the raised bound, and its slope in the level."""

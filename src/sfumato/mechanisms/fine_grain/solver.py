@@ -31,6 +31,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.mechanisms.fine_grain.ladder import (
     Bound,
     Candidate,
@@ -43,7 +44,6 @@ from sfumato.mechanisms.fine_grain.ladder import (
     sortable,
     whole_weights,
 )
-from sfumato.shown.tally import Floats
 
 _GRID, _ZOOMS = 64, 4
 """The aggregate search looks at so many levels, and so many times closer."""

@@ -26,38 +26,30 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.draws import Draws, Numbers
+from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
+from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
-from sfumato.mechanisms.coins import risk as exposure
+from sfumato.mechanisms.coins import risk as belief
 from sfumato.mechanisms.coins.inverse import flat_variance, shares_from
-from sfumato.mechanisms.coins.methods import SEVERAL_CELLS, first_of
-from sfumato.mechanisms.coins.operators import (
-    Cell,
-    Coins,
-    Floats,
-    Operator,
-    Places,
-    amplified_words,
-    retention_of,
-)
-from sfumato.mechanisms.coins.words import cell_json
+from sfumato.mechanisms.coins.methods import SEVERAL_CELLS
+from sfumato.mechanisms.coins.operators import Cell, Coins, Operator, amplified_words, retention_of
+from sfumato.mechanisms.coins.words import cell_json, cells_summary
+from sfumato.mechanisms.mechanism import Mechanism, Risk
 from sfumato.mechanisms.small_domain import merging
 from sfumato.mechanisms.small_domain.balancing import Group, balance, protected_places
 from sfumato.mechanisms.small_domain.merging import cell, error_bound, merged_by_bound, merged_by_variance
 from sfumato.mechanisms.small_domain.rearranging import rearranged
 from sfumato.mechanisms.stretches import Runs
+from sfumato.request.exact import exact
+from sfumato.request.flags import option
+from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, exact
+from sfumato.request.spec import BreachBound
 from sfumato.request.values import Value, display, values_from_json, values_to_json
-from sfumato.shown.tally import Codes, Counts, Replaced, Risk, Symbols
+from sfumato.shown import Replaced
+from sfumato.shown.values import Values
 
 NAME = "small-domain"
-GUARANTEE = "marginal-prior"
-SPEC = BreachBound
-USES_SLOTS = True
-COVERS_PREDICATES = False
-METHODS = SEVERAL_CELLS
-default_method = first_of(METHODS)
 
 USUAL_MINIMUM = 1000
 """Smaller cells are merged on: whoever knows some of the people of a small cell knows much of the others."""
@@ -74,9 +66,11 @@ class Merge(StrEnum):
 class Options:
     """How cells are merged, how small they may be, and whether their counts are published."""
 
-    merge: Merge = Merge.VARIANCE
-    min_cell: int | None = None
-    publish_shares: bool = False
+    merge: Merge = option(Merge.VARIANCE, "--merge", "Merge cells for the least variance, or as the paper does.")
+    min_cell: int | None = option(
+        None, "--min-cell", "The fewest records of a cell (1000; paper: 0).", metavar="N", least=0
+    )
+    publish_shares: bool = option(False, "--publish-shares", "Publish the counts of the cells, for gls and em.")
 
     @property
     def minimum(self) -> int:
@@ -109,9 +103,9 @@ class Plan:
         return amplification
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> CellLayout:
         """Where the slots of each value lead."""
-        return Layout(tuple(each.counts for each in self.cells))
+        return CellLayout(tuple(each.counts for each in self.cells))
 
     @cached_property
     def coins(self) -> Coins:
@@ -136,7 +130,7 @@ class Plan:
         return Design(self.histogram.values, self.bound, tuple(cells))
 
 
-class Layout:
+class CellLayout:
     """The cell of each slot: the slots of a value are cut into runs, one for each cell that holds some of its records.
 
     A position is a slot counted on from the slots of all values before.
@@ -251,10 +245,6 @@ def design(plan: Plan, /) -> Design:
     return plan.published
 
 
-def check_countable(plan: Plan, /) -> None:
-    """Every plan can be counted with: all retentions are above zero."""
-
-
 def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
     domain = values_from_json(written["domain"], types)
@@ -288,10 +278,9 @@ def _read_cell(written: Mapping[str, Any], domain_size: int, bound: BreachBound)
 # ------------------------------------------------------------------------------------------------------------- counting
 
 
-def observe(design: Design, /) -> Symbols:
+def shown(design: Design, /) -> Values:
     """Each record shows its cell and one value of that cell."""
-    operator = design.operator
-    return Symbols(operator.places, operator.cells)
+    return Values(design.operator.places, design.operator.cells)
 
 
 def weights(design: Design, /) -> Mapping[str, Any]:
@@ -330,6 +319,16 @@ def explain(plan: Plan, /) -> dict[str, Any]:
         for each, shown in zip(plan.cells, published, strict=True)
     ]
     return {"balance": plan.balance, "error_bound": error_bound(plan.cells, plan.bound.posterior), "cells": cells}
+
+
+def summary(plan: Plan, /) -> str:
+    """The cells, in one line."""
+    return cells_summary(explain(plan)["cells"])
+
+
+def decided(plan: Plan, /) -> list[list[int]]:
+    """How many records of each value each cell has."""
+    return [list(each.counts) for each in plan.cells]
 
 
 def remarks(plan: Plan, /) -> list[str]:
@@ -372,7 +371,7 @@ def risk(plan: Plan, groups: Counts, /) -> Risk:
     posteriors = np.ones(size)
     posteriors[list(plan.protected)] = float(plan.bound.posterior)
     priors = np.full(size, float(plan.bound.prior))
-    return exposure.risk(plan.published.operator, plan.shares, groups, priors, posteriors)
+    return belief.risk(plan.published.operator, plan.shares, groups, priors, posteriors)
 
 
 def promise(design: Design, /) -> str:
@@ -390,3 +389,26 @@ def promise(design: Design, /) -> str:
         f"several. Values that more people have are not protected. The cell tells that the true value is one of its "
         f"{width} values, and the cells together tell which values nobody has."
     )
+
+
+MECHANISM = Mechanism(
+    name=NAME,
+    guarantee=Guarantee.MARGINAL_PRIOR,
+    spec=BreachBound,
+    uses_slots=True,
+    options=Options,
+    plan=plan,
+    replace=replace,
+    design=design,
+    read_design=read_design,
+    shown=shown,
+    methods=SEVERAL_CELLS,
+    promise=promise,
+    weights=weights,
+    variances=variances,
+    explain=explain,
+    summary=summary,
+    remarks=remarks,
+    risk=risk,
+    decided=decided,
+)

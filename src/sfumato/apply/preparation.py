@@ -1,0 +1,61 @@
+"""What happens to a batch of the table before anything is counted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.apply.bins import binned
+from sfumato.request.schema import Merged, NullPolicy, Schema
+from sfumato.shown.columns import combined, dense, local_codes
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What happens to a batch before anything is counted.
+
+    Values are put into bins, not-a-number becomes missing, and records without a sensitive value may be left out.
+    """
+
+    schema: Schema
+    columns: tuple[str, ...]
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Prepare one batch."""
+        if self.schema.nulls is NullPolicy.DROP:
+            for name in self.schema.sensitive_columns:
+                is_missing = pc.is_null(dense(batch.column(name)), nan_is_null=True)
+                batch = batch.filter(pc.invert(is_missing))
+        arrays = [self._column(name, batch.column(name)) for name in self.columns]
+        return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
+
+    def with_compound(self, prepared: pa.RecordBatch) -> pa.RecordBatch:
+        """Add the combinations of several sensitive columns to a prepared batch, so that they can be counted."""
+        together = self.schema.together
+        if not together:
+            return prepared
+        return prepared.append_column(self.schema.sensitive, combined([prepared.column(name) for name in together]))
+
+    def _column(self, name: str, column: pa.Array) -> pa.Array:
+        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
+            column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        bins = self.schema.bins.get(name)
+        if bins:
+            column = binned(column, bins, name)
+        rare = self.schema.merged.get(name)
+        return merged(column, rare) if rare else column
+
+    def types(self, source: pa.Schema) -> pa.Schema:
+        """The types of the prepared columns, and of their combinations."""
+        fields = [(name, pa.string() if name in self.schema.bins else source.field(name).type) for name in self.columns]
+        return pa.schema([*fields, *([(self.schema.sensitive, pa.string())] if self.schema.together else [])])
+
+
+def merged(column: pa.Array, rare: Merged) -> pa.Array:
+    """Put one label, or the missing value, in the place of some values."""
+    codes, distinct = local_codes(column)
+    kept = [rare.label if value in rare.values else value for value in distinct.to_pylist()]
+    last = rare.label if None in rare.values else None
+    return pa.array([*kept, last], type=distinct.type).take(pa.array(codes))

@@ -1,0 +1,95 @@
+"""The first reading of a table: checked, counted, and described to its holder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+
+from sfumato.apply.csv import CsvSource
+from sfumato.apply.domains import check_lines, check_rows, check_types, sensitive_domain, table_columns
+from sfumato.apply.engine import Engine
+from sfumato.apply.notices import notices
+from sfumato.apply.preparation import Preparation
+from sfumato.apply.profile import Association, Profile
+from sfumato.apply.source import Source
+from sfumato.arrays import Counts
+from sfumato.errors import SchemaError
+from sfumato.request.histogram import Histogram
+from sfumato.request.schema import Schema
+from sfumato.request.spec import PrivacySpec
+from sfumato.shown.columns import Sensitive, TableColumn
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the first pass found: secret."""
+
+    preparation: Preparation
+    columns: tuple[TableColumn, ...]
+    sensitive: Sensitive
+    histogram: Histogram
+    groups: Mapping[str, Counts | None]
+    """For each public column, how often each of its values (a row each) meets each value of the domain."""
+    notices: tuple[str, ...]
+
+
+def survey(  # noqa: PLR0913 - what is asked, and where it is read
+    schema: Schema,
+    spec: PrivacySpec,
+    *,
+    source: Source,
+    engine: Engine,
+    folder: Path,
+    text: Sequence[str] = (),
+    most_combinations: int = 0,
+) -> Survey:
+    """Read the table once: check it, and count its sensitive column."""
+    schema.check_columns(source.schema.names)
+    if unknown := next((name for name in text if name not in source.schema.names), None):
+        raise SchemaError(f"the table has no column {unknown!r} to read as text.")
+    names = schema.published(source.schema.names)
+    check_types(source.schema, names)
+    if schema.person is not None:
+        engine.check_persons(source, schema.person, folder)
+    preparation = Preparation(schema, names)
+    profile, dropped = engine.profile(source, preparation)
+    check_rows(profile)
+    if isinstance(source, CsvSource):
+        check_lines(profile, schema)
+    columns = table_columns(profile, schema)
+    sensitive = sensitive_domain(profile, schema, columns, most_combinations)
+    places = _places(profile, sensitive)
+    histogram = _histogram(profile, sensitive, places)
+    groups = {each.column: _grouped(each, places, histogram.domain_size) for each in profile.associations}
+    said = notices(spec, schema, profile.associations, dropped)
+    return Survey(preparation, columns, sensitive, histogram, groups, tuple(said))
+
+
+def _places(profile: Profile, sensitive: Sensitive) -> Counts:
+    """The place in the domain of each value that the profile counted, and of the missing value after them."""
+    counted = profile.columns[sensitive.name]
+    if len(sensitive.parts) > 1:
+        return np.append(sensitive.places_of_texts(counted.values.to_pylist()), 0)  # nothing of a compound is missing
+    column = sensitive.parts[0]
+    places = pc.index_in(counted.values, column.values).to_numpy(zero_copy_only=False)
+    return np.append(places.astype(np.int64), len(column.values) if column.has_missing else 0)
+
+
+def _histogram(profile: Profile, sensitive: Sensitive, places: Counts) -> Histogram:
+    counted = profile.columns[sensitive.name]
+    counts = np.zeros(len(sensitive.domain), dtype=np.int64)
+    np.add.at(counts, places, np.append(counted.counts, counted.missing))
+    axes = sensitive.sizes if sensitive.is_independent else ()
+    return Histogram.of(sensitive.domain, counts.tolist(), axes)
+
+
+def _grouped(association: Association, places: Counts, size: int) -> Counts | None:
+    if association.pairs is None:
+        return None
+    grouped = np.zeros((len(association.pairs), size), dtype=np.int64)
+    np.add.at(grouped.T, places, association.pairs.T)
+    return grouped

@@ -1,0 +1,122 @@
+"""Checking a release from its files alone: digests, columns, metadata, domain, promise and weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+
+from sfumato.audit.laws import read
+from sfumato.audit.laws.law import Law
+from sfumato.audit.result import Check, Verification
+from sfumato.audit.written import Written
+from sfumato.errors import InternalError, ReleaseFormatError, SfumatoError
+from sfumato.release.manifest import KNOWN_FILES, MANIFEST, README, WEIGHTS, load_json
+from sfumato.request.digest import file_digest
+from sfumato.shown.columns import published_type
+
+FIT = "fitness"
+STATISTICS = (
+    "stats_min",
+    "stats_max",
+    "stats_null_count",
+    "stats_distinct_count",
+    "stats_min_value",
+    "stats_max_value",
+)
+"""What a Parquet file may say of a column, as DuckDB names it."""
+
+
+def verify_folder(folder: Path) -> Verification:
+    """Check the files of a release directory against its manifest, and the promise against its design."""
+    json = load_json(folder)
+    try:
+        law, written = read(json)
+        says = written.ours.get("guarantee", law.guarantees[0])
+        wrong = f"the mechanism {written.ours['mechanism']!r} does not give {says!r}."
+        files = _check_files(folder, written)
+        if not files.passed:
+            # What is not the published file cannot be asked about its columns, and may not be readable at all.
+            return Verification((files,))
+        return Verification(
+            (
+                files,
+                _check_schema(folder, written),
+                _check_metadata(folder, written),
+                law.domain(folder, written),
+                law.promise(folder, written) if says in law.guarantees else Check("promise", False, wrong),
+                _check_weights(folder, law, written),
+                _check_fitness(written),
+            )
+        )
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, SfumatoError) as error:
+        if isinstance(error, ReleaseFormatError | InternalError):
+            raise
+        raise ReleaseFormatError(f"{MANIFEST} does not describe a release as it should.") from error
+
+
+def _check_files(folder: Path, written: Written) -> Check:
+    for resource in written.json["resources"]:
+        name = str(resource["path"])
+        if name not in KNOWN_FILES:
+            return Check("files", False, f"{name!r} is not a file of a release.")
+        path = folder / name
+        if not path.is_file() or f"sha256:{file_digest(path)}" != resource["hash"]:
+            return Check("files", False, f"{name} is missing or was changed after publishing.")
+    listed = sorted(str(resource["path"]) for resource in written.json["resources"])
+    extra = sorted({path.name for path in folder.iterdir()} - {*listed, MANIFEST})
+    needed = (*written.shown.FILES, README)
+    if extra or listed not in (sorted(needed), sorted((*needed, WEIGHTS))):
+        named = ", ".join(extra) or "one is not listed, or twice"
+        return Check("files", False, f"the files differ from the manifest: {named}.")
+    return Check("files", True, f"{len(listed)} files have the digests of the manifest.")
+
+
+def _check_schema(folder: Path, written: Written) -> Check:
+    for name in written.tables:
+        with pq.ParquetFile(folder / name) as file:
+            found = [(column.name, published_type(column.type)) for column in file.schema_arrow]
+        fields = written.resource(name)["schema"]["fields"]
+        if found != [(field["name"], field["type"]) for field in fields]:
+            return Check("schema", False, f"{name} has other columns or types than the manifest says.")
+    return Check("schema", True, "columns and types are those of the manifest.")
+
+
+def _check_metadata(folder: Path, written: Written) -> Check:
+    """Statistics and metadata could tell of the original: there must be none."""
+    for name in written.tables:
+        with pq.ParquetFile(folder / name) as file:
+            has_metadata = bool(file.metadata.metadata)
+        if has_metadata or _has_statistics(folder / name):
+            return Check("metadata", False, f"{name} carries statistics or metadata, which can give records away.")
+    return Check("metadata", True, "the files carry no statistics and no metadata.")
+
+
+def _has_statistics(path: Path) -> bool:
+    """Whether some column of some part has statistics or metadata.
+
+    Asked of DuckDB: pyarrow ends the process where a footer says of a column what cannot be.
+    """
+    told = " OR ".join(f"{name} IS NOT NULL" for name in STATISTICS)
+    sql = f"SELECT COUNT(*) FROM parquet_metadata(?) WHERE {told} OR cardinality(key_value_metadata) > 0"
+    try:
+        with duckdb.connect() as connection:
+            return bool(connection.execute(sql, [str(path)]).fetchall()[0][0])
+    except duckdb.Error as error:
+        raise ReleaseFormatError(f"{path.name} cannot be read; get the release again from its publisher.") from error
+
+
+def _check_weights(folder: Path, law: Law, written: Written) -> Check:
+    if WEIGHTS not in written.tables:
+        why = law.without_weights(written)
+        return Check("weights", why is not None, why or f"{WEIGHTS} is missing.")
+    table = pq.read_table(folder / WEIGHTS).to_pydict()
+    is_right = law.weights is not None and law.weights(written, table)
+    return Check("weights", is_right, f"the weights are {'' if is_right else 'not '}those of the design.")
+
+
+def _check_fitness(written: Written) -> Check:
+    if written.ours["fit_to_publish"] is not True:
+        return Check(FIT, False, "the release was drawn with a test key that others may know: it is unfit to publish.")
+    return Check(FIT, True, "the release was drawn with a secret key.")

@@ -1,0 +1,41 @@
+"""What mechanisms share that promise one bound for every prior and every statement."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from sfumato.audit.comparison import Connection, original_counts
+from sfumato.audit.laws.cells import bound_of, reached
+from sfumato.audit.result import Check
+from sfumato.audit.written import Written
+from sfumato.request.exact import exact
+
+
+def check_any_prior(design: Mapping[str, Any], worst: Fraction | None) -> Check:
+    """A belief of exactly the prior, and odds multiplied by the whole amplification: the worst case of any prior."""
+    prior, posterior = bound_of(design["prior"], design["posterior"])
+    risen = reached(prior, worst)
+    if risen > posterior:
+        return Check("promise", False, f"a belief of {prior} can rise to {risen}, above the promised {posterior}.")
+    detail = f"a belief of {prior} can rise to {risen} at most, within the promised {posterior} (odds times {worst})."
+    return Check("promise", True, detail)
+
+
+def bounded_posteriors(
+    connection: Connection, written: Written, believed: Callable[[Sequence[int]], Sequence[Fraction]]
+) -> Check:
+    """Among the values whose share is within the prior, none may come to be believed beyond the posterior."""
+    counts = original_counts(connection, written)
+    if counts is None:
+        return written.outside("posteriors")
+    prior, posterior = exact(written.design["prior"]), exact(written.design["posterior"])
+    limit = prior.numerator * sum(counts)
+    pairs = zip(counts, believed(counts), strict=True)
+    covered = [worst for count, worst in pairs if count * prior.denominator <= limit]
+    if not covered:
+        return Check("posteriors", True, f"no value has a share within {prior}, so only the odds are bounded.")
+    worst = max(covered)
+    words = f"of {len(covered)} values with a share within {prior}, none can be believed with more than {worst}"
+    return Check("posteriors", worst <= posterior, f"{words} (about {float(worst):.4f}); promised: {posterior}.")

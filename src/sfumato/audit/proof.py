@@ -1,0 +1,102 @@
+"""What is proved of a plan before it is published, from what it tells its holder and by first principles.
+
+A release does not say how many records of each value a cell has, so what it promises about cells is proved before it is
+written, from the plan's own counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+from sfumato.audit.laws import law_of
+from sfumato.audit.laws.cells import CellLaw, cell_posteriors
+from sfumato.audit.laws.law import Coin
+from sfumato.errors import InfeasibleError, InternalError
+from sfumato.plan.predict import Chosen
+from sfumato.request.spec import PrivacySpec
+from sfumato.request.values import Scalar, display, parts, to_json
+
+
+def plan_cells(chosen: Chosen) -> list[list[Coin]]:
+    """The cells of a plan, each value as the histogram has it; none where the mechanism has no cells."""
+    coins = law_of(chosen.mechanism.name).coins
+    if coins is None:
+        return []
+    known = {_key(to_json(value)): value for value in chosen.histogram.values}
+    explained = chosen.mechanism.explain(chosen.plan)
+    return [
+        [Coin(known[_key(coin.value)], coin.count, coin.retention) for coin in cell]
+        for cell in coins(explained, chosen.design.to_json(), chosen.histogram.counts)
+    ]
+
+
+def _key(written: Any) -> Any:
+    return tuple(written) if isinstance(written, list) else written
+
+
+def check_cells(chosen: Chosen, spec: PrivacySpec) -> None:
+    """Make sure that whoever knows the counts of a cell believes no protected value of it beyond the bound."""
+    bound, total = spec.bound, chosen.histogram.total
+    if bound is None:
+        return
+    held = zip(chosen.histogram.values, chosen.histogram.counts, strict=True)
+    protected = {value for value, count in held if Fraction(count, total) <= bound.prior}
+    for cell in plan_cells(chosen):
+        law = CellLaw.of(range(len(cell)), [coin.retention for coin in cell])
+        reached = cell_posteriors([coin.count for coin in cell], law)
+        if any(each > bound.posterior for coin, each in zip(cell, reached, strict=True) if coin.value in protected):
+            raise InternalError("the plan breaks its own bound. Please report this.")
+
+
+def check_parts(chosen: Chosen, spec: PrivacySpec, names: Sequence[str]) -> None:
+    """Refuse a plan under which a value of a single column comes to be believed more than the request allows.
+
+    The request speaks of combinations; a column on its own is a statement about several of them.
+    """
+    histogram = chosen.histogram
+    spec.part_limit(Fraction(0))  # refused before anything is computed, where it says nothing about parts
+    cells = plan_cells(chosen)
+    for number, name in enumerate(names):
+        held = _added(
+            (parts(value)[number], count) for value, count in zip(histogram.values, histogram.counts, strict=True)
+        )
+        worst = dict.fromkeys(held, Fraction(0))
+        for part, reached in (found for cell in cells for found in part_posteriors(cell, number)):
+            worst[part] = max(worst[part], reached)
+        for part, count in held.items():
+            allowed = spec.part_limit(Fraction(count, histogram.total))
+            if allowed is not None and worst[part] > allowed:
+                raise InfeasibleError(
+                    f"{display(part)!r} of column {name!r} alone could come to be believed with {worst[part]} (about "
+                    f"{float(worst[part]):.3f}), above {allowed}: this mechanism protects combinations, not the "
+                    "columns they are made of; choose --mechanism uniform or subset, which cover every statement."
+                )
+
+
+def part_posteriors(cell: Sequence[Coin], number: int) -> Iterator[tuple[Scalar, Fraction]]:
+    """The largest posterior of each value of one column within a cell, by Bayes' rule with the cell's counts.
+
+    A record of x is redrawn into each published value with weight n(x)(1-p)/m, and kept with weight n(x)p.
+    """
+    drawn = [coin.count * (1 - coin.retention) / len(cell) for coin in cell]
+    kept = [coin.count * coin.retention for coin in cell]
+    keys = [parts(coin.value)[number] for coin in cell]
+    by_part = _added(zip(keys, drawn, strict=True))
+    total = sum(drawn, Fraction(0))
+    for part, weight in by_part.items():
+        inside = max(each for each, key in zip(kept, keys, strict=True) if key == part)
+        outside = min((each for each, key in zip(kept, keys, strict=True) if key != part), default=None)
+        reached = (weight + inside) / (total + inside) if total + inside else Fraction(0)
+        if outside is not None and total + outside:
+            reached = max(reached, weight / (total + outside))
+        yield part, reached
+
+
+def _added(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Add up the numbers of each key."""
+    added: dict[Any, Any] = {}
+    for key, number in pairs:
+        added[key] = added.get(key, 0) + number
+    return added

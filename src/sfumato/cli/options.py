@@ -1,0 +1,374 @@
+"""The options of commands, each declared once.
+
+Options of the table, of the output and of questions are declared here; those of a request and of a mechanism stand
+beside what they are for, and are read from there. A command takes groups of options as its parameters, and `spread`
+makes of it what typer reads: a function with a parameter for each option.
+"""
+
+from __future__ import annotations
+
+import csv
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import MISSING, dataclass, field, fields
+from functools import cached_property, wraps
+from inspect import Parameter, Signature
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Self, get_args, get_type_hints
+
+import typer
+from typer.models import ArgumentInfo
+
+from sfumato.audit.exposure import BREACH_LIMIT
+from sfumato.errors import SchemaError
+from sfumato.estimate.intervals import DEFAULT_LEVEL
+from sfumato.estimate.limits import DEFAULT_SECONDS
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms.mechanism import AnyMechanism
+from sfumato.plan.choose import AUTO
+from sfumato.request.flags import Flag, options_of
+from sfumato.request.guarantee import ASKED, Guarantee
+from sfumato.request.requests import REQUESTS, asked
+from sfumato.request.schema import Bins, NullPolicy, Schema, read_domain
+from sfumato.request.spec import PrivacySpec
+
+THE_TABLE = "The table"
+PROMISE = "What to promise"
+OUTPUT = "Output"
+
+TablePath = Annotated[
+    str, typer.Argument(metavar="TABLE", help="A CSV or Parquet file, a quoted glob, or a directory of Parquet files.")
+]
+ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="The directory or .zip of a release.")]
+Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+BY_COLUMN = " or ".join(flag.name for kind in REQUESTS if kind.TAKES_COLUMNS for flag in kind.FLAGS)
+
+
+@dataclass(frozen=True)
+class OptionGroup:
+    """Options that stand together: in the signature of a command, and in a panel of its help."""
+
+    PANEL: ClassVar[str | None] = None
+    """The title of the panel; None for the panel of all that has no other."""
+
+    @classmethod
+    def parameters(cls) -> Iterator[Parameter]:
+        """Each option as the parameter that typer reads."""
+        declared = get_type_hints(cls, include_extras=True)
+        for each in fields(cls):
+            kind, shown = get_args(declared[each.name])
+            shown = copy(shown)
+            shown.rich_help_panel = None if isinstance(shown, ArgumentInfo) else cls.PANEL
+            default = Parameter.empty if each.default is MISSING else each.default
+            if each.default_factory is not MISSING:
+                default = each.default_factory()
+            yield _parameter(each.name, kind, shown, default)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """The group, from what each of its parameters was given."""
+        return cls(**given)
+
+
+def _parameter(name: str, kind: Any, shown: Any, default: Any) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
+
+
+def spread(function: Callable[..., None]) -> Callable[..., None]:
+    """A command with a parameter for each option of the groups that a function takes."""
+    declared = inspect.signature(function, eval_str=True).parameters
+    groups = {
+        name: each.annotation
+        for name, each in declared.items()
+        if isinstance(each.annotation, type) and issubclass(each.annotation, OptionGroup)
+    }
+    options = {name: list(group.parameters()) for name, group in groups.items()}
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        made = {
+            name: group.of({each.name: given.pop(each.name) for each in options[name]})
+            for name, group in groups.items()
+        }
+        function(**given, **made)
+
+    flat = [each for name, own in declared.items() for each in options.get(name, [own])]
+    by_name = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in flat]
+    command.__signature__ = Signature(by_name)  # type: ignore[attr-defined]
+    return command
+
+
+# ----------------------------------------------------------------------------------------------------------- the table
+
+
+@dataclass(frozen=True)
+class TableOptions(OptionGroup):
+    """What the columns of a table are for, and how the table is read."""
+
+    PANEL: ClassVar = THE_TABLE
+
+    sensitive: Annotated[
+        list[str],
+        typer.Option("--sensitive", metavar="COL", help=f"The column to protect. Repeatable with {BY_COLUMN}."),
+    ] = field(default_factory=list)
+    compound: Annotated[
+        str | None,
+        typer.Option("--compound", metavar="A,B", help="Protect several columns as one, instead of --sensitive."),
+    ] = None
+    identifier: Annotated[
+        list[str], typer.Option("--identifier", metavar="COL", help="A column that names people: left out. Repeatable.")
+    ] = field(default_factory=list)
+    person: Annotated[
+        list[str], typer.Option("--person", metavar="COL", help="Says whose row it is: must not repeat, left out.")
+    ] = field(default_factory=list)
+    domain: Annotated[
+        list[str],
+        typer.Option("--domain", metavar="COL=FILE", help="The values a column may have, one a line. Recommended."),
+    ] = field(default_factory=list)
+    bins: Annotated[
+        list[str],
+        typer.Option("--bins", metavar="COL=0,20,40,60", help="Publish a number or date in ranges [a,b). Repeatable."),
+    ] = field(default_factory=list)
+    drop: Annotated[list[str], typer.Option("--drop", metavar="COL", help="A column to leave out. Repeatable.")] = (
+        field(default_factory=list)
+    )
+    keep: Annotated[
+        list[str],
+        typer.Option(
+            "--keep", metavar="COL", help="Confirms a column that is nearly unique or holds line breaks. Repeatable."
+        ),
+    ] = field(default_factory=list)
+    nulls: Annotated[
+        NullPolicy,
+        typer.Option("--nulls", help="Records without a sensitive value: a value of its own, an error, or dropped."),
+    ] = NullPolicy.VALUE
+    text: Annotated[
+        list[str],
+        typer.Option("--text", metavar="COL", help="Read a CSV column as text, whatever it looks like. Repeatable."),
+    ] = field(default_factory=list)
+    encoding: Encoding = "utf-8"
+
+    def schema(self) -> Schema:
+        """The roles, domains and bins of the columns."""
+        if not self.sensitive and self.compound is None:
+            raise SchemaError("name the column to protect with --sensitive COL, or several as one with --compound A,B.")
+        if self.sensitive and self.compound is not None:
+            raise SchemaError(
+                "--sensitive and --compound were both given; name all the columns to protect in --compound."
+            )
+        if len(self.person) > 1:  # the last one would win, and the other column would go out as it is
+            raise SchemaError(f"--person was given {len(self.person)} times; name one column.")
+        return Schema.of(
+            self.sensitive,
+            compound=() if self.compound is None else next(csv.reader([self.compound])),
+            identifier=self.identifier,
+            person=next(iter(self.person), None),
+            drop=self.drop,
+            keep=self.keep,
+            domains={name: read_domain(Path(file)) for name, file in _assignments(self.domain, "--domain COL=FILE")},
+            bins={name: Bins.parse(edges) for name, edges in _assignments(self.bins, "--bins COL=0,20,40")},
+            nulls=self.nulls,
+        )
+
+
+@dataclass(frozen=True)
+class PlanTableOptions(TableOptions):
+    """The table of a plan, for which its counts are enough."""
+
+    table: Annotated[
+        str | None, typer.Argument(metavar="[TABLE]", help="A table, as for publish; or use --counts.")
+    ] = None
+    counts: Annotated[
+        Path | None, typer.Option("--counts", metavar="CSV", help="Plan from a CSV of value,count instead of a table.")
+    ] = None
+
+
+def _assignments(options: Sequence[str], form: str) -> list[tuple[str, str]]:
+    pairs = [option.partition("=") for option in options]
+    if wrong := next((name for name, equals, _ in pairs if not equals), None):
+        raise SchemaError(f"{wrong!r} should be written as {form}.")
+    names = [name for name, _, _ in pairs]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise SchemaError(f"{twice!r} was given twice ({form}); give it once.")
+    return [(name, value) for name, _, value in pairs]
+
+
+# ----------------------------------------------------------------------------------------------------- what to promise
+
+
+@dataclass(frozen=True)
+class PromiseOptions(OptionGroup):
+    """What is asked for, and how it shall be met: the options of all requests and of all mechanisms."""
+
+    PANEL: ClassVar = PROMISE
+
+    given: Mapping[str, Any]
+    """What was given for each option, by its parameter; None where nothing was."""
+
+    @classmethod
+    def parameters(cls) -> Iterator[Parameter]:
+        """Every option of a request, the choice of a mechanism, and a panel of options for each mechanism.
+
+        An option that several mechanisms share stands in the panel of the first.
+        """
+        requested = [flag for kind in REQUESTS for flag in kind.FLAGS]
+        yield from (_flag_parameter(flag, PROMISE) for flag in requested)
+        names, covered = ", ".join((AUTO, *REGISTRY)), " or ".join(ASKED)
+        how = typer.Option("--mechanism", help=f"How to protect: {names}.", rich_help_panel=PROMISE)
+        yield _parameter("mechanism", str, how, AUTO)
+        prior = f"Which prior knowledge is covered: {covered}."
+        whom = typer.Option("--guarantee", help=prior, show_default=ASKED[0], rich_help_panel=PROMISE)
+        yield _parameter("guarantee", str | None, whom, None)
+        seen: set[str] = set()
+        for mechanism in REGISTRY.values():
+            for _, flag in options_of(mechanism.options):
+                if flag.name not in seen:
+                    seen.add(flag.name)
+                    yield _flag_parameter(flag, mechanism.name)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """The group, from what each of its parameters was given."""
+        return cls(given)
+
+    @property
+    def mechanism(self) -> str:
+        """The name of a mechanism, or `auto`."""
+        return str(self.given["mechanism"])
+
+    @property
+    def guarantee(self) -> str | None:
+        """The prior knowledge that must be covered, if that was said."""
+        found: str | None = self.given["guarantee"]
+        return found
+
+    @cached_property
+    def spec(self) -> PrivacySpec:
+        """The request that was made."""
+        return asked(self.given)
+
+    @cached_property
+    def options(self) -> dict[str, Any]:
+        """The options that were given, by the name of the mechanism that takes them.
+
+        An option that several mechanisms share is for those that meet the request. One that is for none of them goes
+        to the first that has it, which is refused where a plan is chosen.
+        """
+        holders: dict[str, list[tuple[AnyMechanism, str]]] = {}
+        for mechanism in REGISTRY.values():
+            for name, flag in options_of(mechanism.options):
+                if self.given[flag.parameter] is not None:
+                    holders.setdefault(flag.parameter, []).append((mechanism, name))
+        taken: dict[str, dict[str, Any]] = {}
+        for parameter, held in holders.items():
+            meeting = [(mechanism, name) for mechanism, name in held if isinstance(self.spec, mechanism.asked)]
+            for mechanism, name in meeting or held[:1]:
+                taken.setdefault(mechanism.name, {})[name] = self.given[parameter]
+        return {name: REGISTRY[name].options(**values) for name, values in taken.items()}
+
+
+def _flag_parameter(flag: Flag, panel: str) -> Parameter:
+    """An option that is None where it is not given, so that what it is for can tell."""
+    shown = typer.Option(flag.name, metavar=flag.metavar, min=flag.least, help=flag.help, rich_help_panel=panel)
+    return _parameter(flag.parameter, flag.kind | None, shown, None)
+
+
+@dataclass(frozen=True)
+class StopOptions(OptionGroup):
+    """What must not go out."""
+
+    PANEL: ClassVar = PROMISE
+
+    breach_limit: Annotated[
+        str,
+        typer.Option(
+            "--breach-limit",
+            metavar="R",
+            help=f"{Guarantee.MARGINAL_PRIOR}: the share of records a public column may breach.",
+        ),
+    ] = str(BREACH_LIMIT)
+    accept_marginal_prior: Annotated[
+        bool,
+        typer.Option(
+            "--accept-marginal-prior", help=f"{Guarantee.MARGINAL_PRIOR}: go on whatever public columns breach."
+        ),
+    ] = False
+
+
+# -------------------------------------------------------------------------------------------------------------- output
+
+
+@dataclass(frozen=True)
+class ReleaseOptions(OptionGroup):
+    """Where a release goes, and with which key it is drawn."""
+
+    PANEL: ClassVar = OUTPUT
+
+    target: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where the release goes: a new directory, or a .zip.")
+    ]
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False
+    plan_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan-file", metavar="FILE", help="Keep the key in this private file; repeat the release if it exists."
+        ),
+    ] = None
+    unsafe_test_key: Annotated[
+        str | None,
+        typer.Option(
+            "--unsafe-test-key", metavar="HEX", help="For tests: a known key. The release is unfit to publish."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class PrintOptions(OptionGroup):
+    """How the outcome is told."""
+
+    PANEL: ClassVar = OUTPUT
+
+    as_json: Json = False
+
+
+# ----------------------------------------------------------------------------------------------------------- questions
+
+
+@dataclass(frozen=True)
+class QueryOptions(OptionGroup):
+    """What is asked, and how it is answered."""
+
+    sql: Annotated[
+        str | None, typer.Argument(metavar="[SQL]", help="SELECT COUNT(*) FROM release WHERE ... GROUP BY ...")
+    ] = None
+    batch: Annotated[
+        Path | None,
+        typer.Option(
+            "--batch", metavar="FILE", help="Many questions: .csv with a column sql, or .jsonl with a key sql."
+        ),
+    ] = None
+    attach: Annotated[
+        list[str],
+        typer.Option("--attach", metavar="NAME=FILE", help="A CSV or Parquet file to join with. Repeatable."),
+    ] = field(default_factory=list)
+    level: Annotated[float, typer.Option("--level", help="The level of the intervals.")] = DEFAULT_LEVEL
+    method: Annotated[
+        str | None,
+        typer.Option("--method", help="The estimator: one of those that info lists, the first by default."),
+    ] = None
+    simultaneous: Annotated[
+        bool, typer.Option("--simultaneous", help="Widen the intervals so that all of them hold together.")
+    ] = False
+    consistent: Annotated[
+        bool, typer.Option("--consistent", help="Also give counts that are not negative and add up.")
+    ] = False
+    totals: Annotated[
+        list[Path],
+        typer.Option("--totals", metavar="FILE", help="A CSV of known totals that counts shall add up to. Repeatable."),
+    ] = field(default_factory=list)
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="Stop a question that takes longer.")
+    ] = DEFAULT_SECONDS

@@ -1,0 +1,95 @@
+"""Many SQL questions at once: simple counts by one reading of the release, the rest one by one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from sfumato.errors import QueryError, SfumatoError, reason
+from sfumato.estimate.answer import Answer
+from sfumato.estimate.ask import TOGETHER, Asker
+from sfumato.estimate.count.many import count_many
+from sfumato.estimate.count.queries import CountQuery
+from sfumato.estimate.count.simple import simple_count
+from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
+from sfumato.estimate.exact import NOTHING
+from sfumato.estimate.sql.grammar import parse
+from sfumato.estimate.sql.question import DEFAULT_COUNT
+from sfumato.request.small_files import lines
+
+Progress = Callable[[int, int], None]
+"""Called with how many questions are answered, and how many there are."""
+
+
+def read_batch(path: Path) -> list[str]:
+    """The questions of a file: the column `sql` of a CSV, or a line {"sql": ...} of JSON for each."""
+    unlike = (
+        f"{str(path)!r} is not a batch of questions: write a CSV with a column sql, or lines such as "
+        '{"sql": "SELECT COUNT(*) FROM release"}.'
+    )
+    try:
+        if path.suffix == ".csv":
+            header, *rows = lines(path, QueryError, unlike) or [[]]
+            place = header.index("sql") if rows else 0
+            return [row[place] for row in rows if row]
+        if path.suffix == ".jsonl":
+            read = [json.loads(line) for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
+            return [question["sql"] + "" for question in read]
+    except OSError as error:
+        raise QueryError(f"{str(path)!r} cannot be read: {reason(error)}.") from error
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise error if isinstance(error, QueryError) else QueryError(unlike) from error
+    raise QueryError(f"{str(path)!r} must end in .csv or .jsonl, so that it is clear how to read it.")
+
+
+def ask_many(
+    asker: Asker, questions: Sequence[str], progress: Progress = lambda done, total: None
+) -> list[Answer | SfumatoError]:
+    """Answer every question, in their order; one that cannot be answered gives its error, and the others go on."""
+    found: dict[int, Answer | SfumatoError] = {}
+    simple: dict[int, tuple[str, CountQuery]] = {}
+    for number, sql in enumerate(questions):
+        try:
+            select = parse(sql)
+        except SfumatoError as error:
+            found[number] = error
+            continue
+        if (query := simple_count(select, asker.opened.manifest)) is not None:
+            simple[number] = (str(select.expressions[0].alias or DEFAULT_COUNT), query)
+    found |= _counted(asker, simple)
+    progress(len(found), len(questions))
+    for number, sql in enumerate(questions):
+        if number not in found:
+            try:
+                found[number] = asker.ask(sql)
+            except SfumatoError as error:
+                found[number] = error
+            progress(len(found), len(questions))
+    return [found[number] for number in range(len(questions))]
+
+
+def _counted(asker: Asker, simple: dict[int, tuple[str, CountQuery]]) -> dict[int, Answer | SfumatoError]:
+    """Answer simple counts together; if one of them cannot be answered so, all are left to be asked one by one."""
+    if not simple:
+        return {}
+    queries = [query for _, query in simple.values()]
+    try:
+        estimates = count_many(asker.opened.manifest, asker.opened.folder, queries, asker.method)
+    except SfumatoError:
+        return {}
+    pairs = zip(simple.items(), estimates, strict=True)
+    return {number: _answer(asker, name, query, estimate) for (number, (name, query)), estimate in pairs}
+
+
+def _answer(asker: Asker, name: str, query: CountQuery, estimate: Estimate) -> Answer:
+    """The answer that the question would have had alone."""
+    words, assumption = (
+        (EXACT_METHOD, EXACT_ASSUMPTION) if estimate.is_exact else (estimate.method, estimate.assumption)
+    )
+    note = NOTHING if query.where and query.values is not None and not estimate.bounds.high else None
+    answer = Answer((name,), (name,), ({name: estimate},), words, assumption, note, int(not estimate.is_exact))
+    if not asker.is_simultaneous or query.values is None:
+        return answer
+    return replace(answer, method=words + TOGETHER.format(answer.estimated), is_simultaneous=True)

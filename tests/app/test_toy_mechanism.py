@@ -1,0 +1,124 @@
+"""A mechanism that src does not know goes all the way: one room, one law, two registry lines, and nothing else."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+import toy_mechanism as toy
+from command_line import people, run, succeed, write_parquet
+from sfumato import BreachBound, CountQuery, Histogram, Release, Request, Schema, choose, plan_table, publish, verify
+from sfumato.audit.laws import LAWS
+from sfumato.draws import Draws
+from sfumato.errors import InternalError
+from sfumato.mechanisms import REGISTRY
+
+BOUND = BreachBound("1/10", "1/2")
+FLAGS = ("--prior", "1/10", "--posterior", "1/2")
+
+
+@pytest.fixture
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REGISTRY, toy.NAME, toy.MECHANISM)
+    monkeypatch.setitem(LAWS, toy.NAME, toy.LAW)
+
+
+@pytest.fixture
+def table(desk: Path) -> Path:
+    return write_parquet(desk / "people.parquet", people(3000))
+
+
+@pytest.fixture
+def release(registered: None, table: Path) -> Release:
+    request = Request(table, Schema.of("disease"), BOUND, toy.NAME, options={toy.NAME: toy.Options(slack=10)})
+    return publish(request, "release", plan_file="plan").release
+
+
+@pytest.mark.usefixtures("registered")
+def test_toy_is_planned_by_name_and_as_a_rival(table: Path) -> None:
+    histogram = Histogram.of(["flu", "HIV", "cold"], [60, 30, 10])
+    named = choose(histogram, BOUND, Draws.secret(), toy.NAME)
+    assert named.mechanism is toy.MECHANISM
+    assert named.others == ()
+    best = choose(histogram, BOUND, Draws.secret())
+    assert toy.NAME in {each.mechanism.name for each in (best, *best.others)}
+    assert toy.NAME in {
+        each.mechanism.name for each in plan_table(Request(table, Schema.of("disease"), BOUND)).chosen.others
+    }
+    unpickled = pickle.loads(pickle.dumps(named))
+    assert unpickled.mechanism is toy.MECHANISM
+    assert unpickled.plan == named.plan
+
+
+def test_toy_is_published_verified_and_repeated(release: Release, table: Path) -> None:
+    assert verify(release.path).passed
+    found = verify(release.path, table)
+    assert found.passed, found
+    assert "draws" in {check.name for check in found.checks}
+    request = Request(table, Schema.of("disease"), BOUND, toy.NAME, options={toy.NAME: toy.Options(slack=10)})
+    again = publish(request, "again", plan_file="plan").release
+    assert (again.folder / "data.parquet").read_bytes() == (release.folder / "data.parquet").read_bytes()
+
+
+def test_law_of_the_toy_notices_a_release_that_stays_too_often(
+    registered: None, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def more(histogram: Histogram, spec: BreachBound, options: toy.Options, draws: Draws, /) -> toy.Plan:
+        honest = toy.plan(histogram, spec, options, draws)
+        return toy.Plan(honest.histogram, honest.bound, honest.stay + 1, honest.step)
+
+    broken = toy.Mechanism(
+        **{name: getattr(toy.MECHANISM, name) for name in toy.MECHANISM.__dataclass_fields__ if name != "plan"},
+        plan=more,
+    )
+    monkeypatch.setitem(REGISTRY, toy.NAME, broken)
+    with pytest.raises(InternalError, match="failed its own check of promise"):
+        publish(Request(table, Schema.of("disease"), BOUND, toy.NAME), "release")
+
+
+def test_toy_is_questioned_one_by_one_and_many_at_once(release: Release) -> None:
+    (row,) = release.sql("SELECT COUNT(*) AS n FROM release WHERE disease = 'flu' AND sex = 'F'").rows
+    alone = release.count("flu", where="sex = 'F'")
+    (together,) = release.count_many([CountQuery({"sex": "F"}, ["flu"])])
+    assert row["n"] == alone == together
+    assert alone.standard_error is not None
+    low, high = alone.interval(0.999999)
+    assert low <= 600 <= high
+    answers = release.ask_many(["SELECT COUNT(*) FROM release WHERE disease = 'flu'", "SELECT AVG(age) FROM release"])
+    assert not any(isinstance(each, Exception) for each in answers)
+
+
+def test_toy_has_its_place_in_every_command(release: Release, table: Path, desk: Path) -> None:
+    assert run("publish", "--help").out.count("--toy-slack") == 1
+    info = succeed("info", release.path, "--json").json
+    assert (info["mechanism"], info["guarantee"]) == ("toy", "any-prior")
+    assert "It stays with probability" in info["promise"]
+    assert succeed("verify", release.path, "--original", table).code == 0
+    planned = succeed("plan", table, "--sensitive", "disease", *FLAGS, "--mechanism", "toy", "--json").json
+    assert planned["mechanism"] == "toy"
+    assert {"uniform", "subset"} <= {each["mechanism"] for each in planned["alternatives"]}
+    succeed(
+        "publish", table, "--sensitive", "disease", *FLAGS, "--mechanism", "toy", "--toy-slack", "5", "--out", "two"
+    )
+    questions = desk / "questions.csv"
+    questions.write_text("sql\nSELECT COUNT(*) FROM release WHERE disease = 'flu'\nSELECT COUNT(*) FROM release\n")
+    assert len(succeed("query", "two", "--batch", questions, "--json").json["results"]) == 2
+
+
+def test_mechanism_without_a_law_is_our_mistake_and_not_that_of_a_file(
+    table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(REGISTRY, toy.NAME, toy.MECHANISM)
+    with pytest.raises(InternalError, match="'toy' has no law"):
+        publish(Request(table, Schema.of("disease"), BOUND, toy.NAME), "release")
+    assert not Path("release").exists()
+
+
+def test_release_of_an_unknown_mechanism_is_refused_by_its_name(desk: Path, table: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(REGISTRY, toy.NAME, toy.MECHANISM)
+        patch.setitem(LAWS, toy.NAME, toy.LAW)
+        publish(Request(table, Schema.of("disease"), BOUND, toy.NAME), "release")
+    assert "'toy', unknown to this version" in run("info", "release").err

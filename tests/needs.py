@@ -1,0 +1,37 @@
+"""Programs that some tests need and a developer's machine may lack, such as a browser."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+
+def needs(*names: str) -> str:
+    """The path of a program, which may go by several names; call it in a fixture or at the start of a test.
+
+    Where there is none, the test is skipped, and the last line of the run says so. In CI it fails: a machine that is to
+    judge a change has everything, and a test that never runs there guards nothing.
+    """
+    for name in names:
+        if (path := shutil.which(name)) is not None:
+            return path
+    missing = f"no {' or '.join(names)}"
+    if os.environ.get("CI"):
+        pytest.fail(f"{missing}: in CI every test runs, so the machine must have it.")
+    pytest.skip(missing)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
+    """Say in the last line, after the summary, what was skipped and why."""
+    yield
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(session.config, "workerinput"):
+        return  # a worker has no terminal; what it skipped is told by the process that started it
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reporter.stats.get("skipped", ()))
+    told = ", ".join(f"{count} for {reason}" for reason, count in reasons.most_common())
+    reporter.write_line(f"skipped: {told or 'nothing'}")

@@ -1,0 +1,190 @@
+"""A mechanism that src does not know: randomized response by a keyed step around the domain; with its law.
+
+It follows CONTRIBUTING's steps: one room, one law, two registry lines; here the lines are entered by a test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats, Numbers
+from sfumato.audit.comparison import Connection
+from sfumato.audit.laws import shown_values
+from sfumato.audit.laws.any_prior import bounded_posteriors, check_any_prior
+from sfumato.audit.laws.cells import CellLaw, cell_posteriors
+from sfumato.audit.laws.law import Law
+from sfumato.audit.result import Check
+from sfumato.audit.written import Written
+from sfumato.draws import Draws
+from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.mechanisms.coins.methods import ONE_CELL
+from sfumato.mechanisms.coins.operators import Cell, Operator
+from sfumato.mechanisms.coins.words import any_prior
+from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.request.exact import exact
+from sfumato.request.flags import option
+from sfumato.request.guarantee import Guarantee
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
+from sfumato.request.values import Value, values_from_json, values_to_json
+from sfumato.shown import Replaced
+from sfumato.shown.values import Values
+
+NAME = "toy"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How much of the bound is left unused."""
+
+    slack: int = option(0, "--toy-slack", "toy: leave so many hundredths of the odds unused.", metavar="N", least=0)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Of `stay + step * (m - 1)` equal outcomes, `stay` keep a value, and `step` take it to each other one."""
+
+    histogram: Histogram
+    bound: BreachBound
+    stay: int
+    step: int
+
+
+@dataclass(frozen=True)
+class Design:
+    """The domain, the chance to stay, and the bound."""
+
+    domain: tuple[Value, ...]
+    stays: Fraction
+    bound: BreachBound
+
+    @cached_property
+    def operator(self) -> Operator:
+        """The same as a coin that keeps, and a redraw from all values."""
+        size = len(self.domain)
+        retention = 1 - size * (1 - self.stays) / (size - 1)
+        return Operator([Cell.flat(range(size), retention)], size)
+
+    @property
+    def cell_shares(self) -> Floats:
+        """All records are in the one cell."""
+        return np.ones(len(self.domain))
+
+    def to_json(self) -> dict[str, Any]:
+        """Rationals as strings."""
+        return {
+            "domain": values_to_json(self.domain),
+            "stays": str(self.stays),
+            "prior": str(self.bound.prior),
+            "posterior": str(self.bound.posterior),
+        }
+
+
+def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
+    """Stay as often as the odds allow."""
+    if histogram.domain_size == 1:
+        raise InfeasibleError("one value cannot be hidden among others.")
+    odds = spec.amplification - Fraction(options.slack, 100)
+    if odds <= 1:
+        raise InfeasibleError("so much slack leaves nothing to count.")
+    return Plan(histogram, spec, odds.numerator, odds.denominator)
+
+
+def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
+    """Step around the domain."""
+    size = plan.histogram.domain_size
+    drawn = draws.stream(f"{NAME}/steps").integers(first_row, len(codes), plan.stay + plan.step * (size - 1))
+    away = np.where(drawn < plan.stay, 0, 1 + (drawn - np.uint64(plan.stay)) // np.uint64(plan.step))
+    return Replaced(((codes.astype(np.int64) + away.astype(np.int64)) % size).astype(codes.dtype))
+
+
+def design(plan: Plan, /) -> Design:
+    """Nothing in it depends on the counts."""
+    stays = Fraction(plan.stay, plan.stay + plan.step * (plan.histogram.domain_size - 1))
+    return Design(plan.histogram.values, stays, plan.bound)
+
+
+def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
+    """Read with suspicion."""
+    read = Design(
+        values_from_json(written["domain"], types),
+        exact(written["stays"]),
+        BreachBound(written["prior"], written["posterior"]),
+    )
+    size = len(set(read.domain))
+    if size != len(read.domain) or size < 2 or not Fraction(1, size) < read.stays < 1:
+        raise ReleaseFormatError("the design's domain or chance is out of range.")
+    return read
+
+
+def shown(design: Design, /) -> Values:
+    """One value."""
+    return design.operator.shown()
+
+
+def promise(design: Design, /) -> str:
+    """The usual bound."""
+    return f"{any_prior(design.bound)} It stays with probability {float(design.stays):.4g}."
+
+
+MECHANISM = Mechanism(
+    name=NAME,
+    guarantee=Guarantee.ANY_PRIOR,
+    spec=BreachBound,
+    options=Options,
+    plan=plan,
+    replace=replace,
+    design=design,
+    read_design=read_design,
+    shown=shown,
+    methods=ONE_CELL,
+    promise=promise,
+)
+
+# ------------------------------------------------------------------------------------------------------------- its law
+
+
+def law_of(written: Mapping[str, Any]) -> CellLaw:
+    """From the published rational."""
+    size, stays = len(written["domain"]), exact(written["stays"])
+    other = (1 - stays) / (size - 1)
+    return CellLaw(tuple(range(size)), (stays,) * size, (other,) * size)
+
+
+def check_promise(folder: Path, written: Written) -> Check:
+    """Odds rise by how much likelier a value stays than comes."""
+    return check_any_prior(written.design, law_of(written.design).rise(0))
+
+
+def check_draws(connection: Connection, written: Written) -> Check:
+    """By its coin."""
+    return shown_values.check_draws(connection, written, [law_of(written.design)])
+
+
+def check_posteriors(connection: Connection, written: Written) -> Check:
+    """By Bayes' rule."""
+    law = law_of(written.design)
+    return bounded_posteriors(connection, written, lambda counts: cell_posteriors(counts, law))
+
+
+def without_weights(written: Written) -> str:
+    """It writes none."""
+    return "a toy writes no weights."
+
+
+LAW = Law(
+    guarantees=("any-prior",),
+    shown=shown_values.whole_domain,
+    domain=shown_values.check_domain,
+    promise=check_promise,
+    draws=check_draws,
+    posteriors=check_posteriors,
+    without_weights=without_weights,
+)

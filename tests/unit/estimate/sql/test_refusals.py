@@ -1,0 +1,237 @@
+"""What cannot be answered: each is refused with a sentence that says why, and what to ask instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from hospitals import Published
+from releases import people, published
+from sfumato.errors import QueryError
+from sfumato.shown import tally as tallying
+
+ONE_SELECT = r"^ask one SELECT, such as SELECT COUNT\(\*\) FROM release WHERE age > 30\.$"
+TABLES = r"^the tables to ask are release: SELECT \.\.\. FROM release \.\.\.$"
+NO_TABLE = r"^say where to count: SELECT \.\.\. FROM release \.\.\.$"
+CONSTRUCT = r" cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and functions of texts"
+PROTECTED = r"^the 'disease' of single rows is protected, so it cannot be selected; count it instead, with GROUP BY"
+UNKNOWN = (
+    r"^the release has no column '{}'; it has 'age', 'Sex', 'home town', 'admitted', 'smoker', 'weight', 'disease'\.$"
+)
+UNFIT = r"^the query does not fit the columns of the release \(.*\); info shows their types\.$"
+NO_VALUE = r"^no value of 'disease' satisfies the condition; its values are 'HIV', 'asthma', 'cold', "
+UNREADABLE = r"^this is not SQL that can be read: "
+SAME_NAME = r"^two columns of the answer have the same name; rename one with AS\.$"
+NOT_ESTIMATED = r" cannot be estimated from a release with a known error; ask for COUNT, SUM and AVG, or leave the sens"
+NO_ARITHMETIC = r" cannot be computed from estimates: use \+ - \* / of COUNT, SUM, AVG and numbers"
+WINDOW = r"^a window function needs the value of single rows, which is protected; use GROUP BY and aggregates\.$"
+DISTINCT = r" cannot be answered: which values occur is not known, only about how often; count them with GROUP BY\."
+SUBQUERY = r"^a subquery cannot use 'disease', because it is estimated, not known; use it in WHERE"
+ALONE = r"^a subquery is run on its own, so it cannot use a column of release beside it; join the table instead\.$"
+FILTERS = r"^a subquery over release with sensitive columns may only filter records and pick columns; aggregate, order"
+TWICE = r"^the join counts some records several times, which no error bar allows for; join a table in which the"
+
+REFUSED_QUERIES = {
+    "": ONE_SELECT,
+    ";": ONE_SELECT,
+    "-- nothing": ONE_SELECT,
+    "SELECT COUNT(*) FROM release; SELECT COUNT(*) FROM release": ONE_SELECT,
+    "SELECT COUNT(*) FROM release UNION SELECT COUNT(*) FROM release": ONE_SELECT,
+    "(SELECT COUNT(*) FROM release)": ONE_SELECT,
+    "VALUES (1)": ONE_SELECT,
+    "EXPLAIN SELECT COUNT(*) FROM release": ONE_SELECT,
+    "DESCRIBE release": ONE_SELECT,
+    "SELECT COUNT(*) FROM release WHERE Sex = '\0'": ONE_SELECT,
+    "SELECT COUNT(*)": NO_TABLE,
+    "SELECT COUNT(*) FROM domain": TABLES,
+    "SELECT COUNT(*) FROM domain WHERE disease = 'flu'": TABLES,
+    "SELECT COUNT(*) FROM main.release": TABLES,
+    "SELECT COUNT(*) FROM main.release WHERE disease = 'flu'": TABLES,
+    "SELECT COUNT(*) FROM release AS r(a, b) WHERE disease = 'flu'": TABLES,
+    "SELECT COUNT(*) FROM release TABLESAMPLE 10%": CONSTRUCT,
+    "SELECT COUNT(*) FROM release PIVOT (COUNT(*) FOR Sex IN ('F'))": CONSTRUCT,
+    "SELECT COUNT(*) FROM release AT (VERSION => 1)": CONSTRUCT,
+    "SELECT COUNT(*) FROM release USING SAMPLE 5": CONSTRUCT,
+    "SELECT COUNT(*) INTO other FROM release": CONSTRUCT,
+    "SELECT COUNT(*) FROM release QUALIFY TRUE": CONSTRUCT,
+    "SELECT COUNT(*) FROM release GROUP BY GROUPING SETS ((age), (Sex))": CONSTRUCT,
+    "SELECT COUNT(*) FROM release GROUP BY random()": CONSTRUCT,
+    "SELECT COUNT(*) FROM release WHERE disease = 'flu' QUALIFY TRUE": r"^QUALIFY cannot be answered with a sensitive",
+    "SELECT COUNT(*) FROM release WHERE disease = 'flu' GROUP BY ROLLUP (age)": CONSTRUCT,
+    "SELECT DISTINCT disease FROM release": r"^SELECT DISTINCT cannot be answered with a sensitive column; use GROUP",
+    "SELECT Sex, COUNT(*) FROM release": UNFIT,
+    "SELECT FROM release": UNFIT,
+    "SELECT COUNT(*, age) FROM release": UNFIT,
+    "SELECT COUNT(* EXCLUDE (age)) FROM release": UNFIT,
+    "SELECT Sex, COUNT(*) FROM release WHERE disease = 'flu'": r"^'Sex' is neither an aggregate nor a group; add it",
+    "SELECT * FROM release WHERE disease = 'flu'": r"^the sensitive value of single rows is protected, so \* cannot",
+    "SELECT age FROM release WHERE disease = 'flu'": r"^'age' is neither an aggregate nor a group; add it to GROUP BY",
+    "SELECT UPPER(disease), COUNT(*) FROM release": PROTECTED,
+    "SELECT disease FROM release": PROTECTED,
+    "SELECT disease FROM release LIMIT 1": PROTECTED,
+    "SELECT age, disease FROM release GROUP BY age": PROTECTED,
+    "SELECT disease, ROW_NUMBER() OVER () FROM release": PROTECTED,
+    "SELECT COUNT(*) FROM release WHERE disease = 'flu' GROUP BY Sex ORDER BY disease": PROTECTED,
+    "SELECT COUNT(*) FROM release GROUP BY Sex HAVING disease = 'flu'": PROTECTED,
+    "SELECT ROW_NUMBER() OVER (ORDER BY disease) FROM release": WINDOW,
+    "SELECT SUM(age) OVER (PARTITION BY disease) FROM release": WINDOW,
+    "SELECT COUNT(DISTINCT disease) FROM release": DISTINCT,
+    "SELECT COUNT(DISTINCT age) FROM release WHERE disease = 'flu'": DISTINCT,
+    "SELECT SUM(DISTINCT age) FROM release WHERE disease = 'flu'": DISTINCT,
+    "SELECT MIN(disease) FROM release": NOT_ESTIMATED,
+    "SELECT MAX(disease) FROM release": NOT_ESTIMATED,
+    "SELECT MEDIAN(disease) FROM release": NOT_ESTIMATED,
+    "SELECT MODE(disease) FROM release": NOT_ESTIMATED,
+    "SELECT LIST(disease) FROM release": NOT_ESTIMATED,
+    "SELECT STRING_AGG(disease, ',') FROM release": NOT_ESTIMATED,
+    "SELECT FIRST(disease) FROM release": NOT_ESTIMATED,
+    "SELECT ANY_VALUE(disease) FROM release": NO_ARITHMETIC,
+    "SELECT MEDIAN(age) FROM release WHERE disease = 'flu'": NOT_ESTIMATED,
+    "SELECT STDDEV(age) FROM release WHERE disease = 'flu'": NOT_ESTIMATED,
+    "SELECT SUM(disease) FROM release": UNFIT,
+    "SELECT SUM(age || disease) FROM release": r"mixes public and sensitive columns; write it as a product, or as SUM",
+    "SELECT ROUND(COUNT(*)) FROM release WHERE disease = 'flu'": NO_ARITHMETIC,
+    "SELECT COUNT(*) // 2 FROM release WHERE disease = 'flu'": NO_ARITHMETIC,
+    "SELECT COUNT(*) > 3 FROM release WHERE disease = 'flu'": NO_ARITHMETIC,
+    "SELECT COUNT(*) + age FROM release WHERE disease = 'flu' GROUP BY age": NO_ARITHMETIC,
+    "SELECT (SELECT COUNT(*) FROM release) FROM release WHERE disease = 'flu'": r"^a subquery cannot stand beside est",
+    "SELECT COUNT(*) FROM release WHERE age > (SELECT COUNT(*) FROM release WHERE disease = 'flu')": SUBQUERY,
+    "SELECT COUNT(*) FROM release WHERE disease IN (SELECT disease FROM release)": SUBQUERY,
+    "SELECT COUNT(*) FROM release WHERE EXISTS (SELECT 1 FROM release AS r WHERE r.disease = 'flu')": SUBQUERY,
+    "SELECT COUNT(*) FROM release WHERE EXISTS (SELECT 1 FROM tiny WHERE tiny.a = release.disease)": ALONE,
+    "SELECT COUNT(*) FROM release JOIN (SELECT a FROM tiny WHERE a = release.disease) AS s ON TRUE": ALONE,
+    "SELECT COUNT(*) FROM release WHERE EXISTS (SELECT 1 FROM tiny WHERE a = disease) AND disease = 'flu'": UNFIT,
+    "WITH w AS (SELECT disease FROM release LIMIT 3) SELECT COUNT(*) FROM w WHERE disease = 'flu'": FILTERS,
+    "WITH w AS (SELECT DISTINCT disease FROM release) SELECT COUNT(*) FROM w": FILTERS,
+    "SELECT COUNT(*) FROM (SELECT disease, COUNT(*) FROM release GROUP BY disease) AS w": FILTERS,
+    "WITH release AS (SELECT 1 AS a) SELECT COUNT(*) FROM release": r"^'release' is the release; give the common table",
+    "WITH RECURSIVE w AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM w) SELECT COUNT(*) FROM w": r"^a recursive WITH",
+    "WITH w(a) AS (SELECT age FROM release) SELECT COUNT(*) FROM w": r"^name the columns of a common table expression",
+    "SELECT COUNT(*) FROM release, release WHERE disease = 'flu'": r"^release is joined to itself, which would count",
+    "SELECT COUNT(*) FROM release JOIN release AS r ON TRUE WHERE disease = 'flu'": r"^release is joined to itself",
+    "SELECT COUNT(*) FROM release, tiny WHERE disease = 'flu'": TWICE,
+    "SELECT COUNT(*) FROM release JOIN tiny ON age > a WHERE disease = 'flu'": TWICE,
+    "SELECT COUNT(*) FROM release JOIN twice ON disease = word": r"^the join gives some values of the sensitive colum",
+    "SELECT COUNT(*) FROM release RIGHT JOIN tiny ON age = a WHERE disease = 'flu'": r"^RIGHT JOIN cannot be answered",
+    "SELECT COUNT(*) FROM release FULL JOIN tiny ON age = a WHERE disease = 'flu'": r"^FULL JOIN cannot be answered",
+    "SELECT COUNT(*) FROM release SEMI JOIN tiny ON age = a WHERE disease = 'flu'": r"^SEMI JOIN cannot be answered",
+    "SELECT COUNT(*) FROM release NATURAL JOIN tiny WHERE disease = 'flu'": r"^NATURAL JOIN cannot be answered",
+    "SELECT COUNT(*) FROM release JOIN twice ON disease = word AND age = b": r"^a join uses 'disease' together with p",
+    "SELECT COUNT(*) FROM release JOIN tiny USING (nothing) WHERE disease = 'flu'": r"^USING names 'nothing', which is",
+    "SELECT COUNT(*) FROM tiny JOIN release ON age = a WHERE disease = 'flu'": r"^begin with the release: FROM releas",
+    "SELECT COUNT(*) FROM release JOIN (SELECT 1 AS a) ON TRUE WHERE disease = 'flu'": r"^a subquery that is joined n",
+    "SELECT Sex AS n, COUNT(*) FROM release GROUP BY Sex": SAME_NAME,
+    "SELECT Sex AS n_low, COUNT(*) FROM release GROUP BY Sex": SAME_NAME,
+    "SELECT disease AS n, COUNT(*) FROM release GROUP BY disease": SAME_NAME,
+    "SELECT disease AS n_note, COUNT(*) FROM release GROUP BY disease": SAME_NAME,
+    "SELECT COUNT(*), COUNT(*) FROM release WHERE disease = 'flu'": SAME_NAME,
+    "SELECT COUNT(*) FROM release WHERE disease = 'flu' GROUP BY 7": r"^group by columns of the release, by their nam",
+    "SELECT COUNT(*) FROM release WHERE disease = 'flu' GROUP BY 1": r"^group by columns, not by an aggregate; use HAV",
+    "SELECT COUNT(*) AS c FROM release WHERE disease = 'flu' GROUP BY c": r"^group by columns, not by an aggregate; u",
+    "SELECT COUNT(*) FROM release GROUP BY Sex || disease": r"^group by 'disease' and by public columns one beside the",
+    "SELECT COUNT(*) FROM release WHERE disease = 'flu' ORDER BY 2": r"^ORDER BY 2 names no column of the answer\.$",
+    "SELECT COUNT(*) FROM release WHERE disease = 'flu' LIMIT 1 + 1": r"^LIMIT needs a whole number\.$",
+    "SELECT COUNT(*) FROM release GROUP BY town": UNKNOWN.format("town"),
+    "SELECT COUNT(*) FROM release WHERE": UNREADABLE,
+    "SELECT COUNT(*) FROM release WHERE Sex = 'F": UNREADABLE,
+    "SELECT COUNT(* FROM release": UNREADABLE,
+    "SELEC COUNT(*) FROM release": UNREADABLE,
+    "how many women have the flu?": UNREADABLE,
+}
+
+REFUSED_CONDITIONS = {
+    "random() < 0.5": CONSTRUCT,
+    "CURRENT_DATE > admitted": CONSTRUCT,
+    "NOW() > admitted": CONSTRUCT,
+    "uuid() = Sex": CONSTRUCT,
+    "Sex = ?": CONSTRUCT,
+    "Sex = $1": CONSTRUCT,
+    "age = [1][1]": CONSTRUCT,
+    "len(range(age)) > 3": CONSTRUCT,
+    "repeat(Sex, 1000000000) = ''": CONSTRUCT,
+    "CAST(age AS no_such_type) = 1": CONSTRUCT,
+    "list_filter([age], x -> x > 1) = [1]": CONSTRUCT,
+    "disease = 'flu' AND COUNT(*) > 1": CONSTRUCT,
+    "disease = 'flu' AND ROW_NUMBER() OVER () = 1": CONSTRUCT,
+    "COUNT(*) > 1": UNFIT,
+    "ROW_NUMBER() OVER () = 1": UNFIT,
+    "town = 'Aix'": UNKNOWN.format("town"),
+    "town = 'Aix' AND disease = 'flu'": UNKNOWN.format("town"),
+    'Sex = "F"': UNKNOWN.format("F"),
+    "rowid = 1": UNKNOWN.format("rowid"),
+    "filename = 'data.parquet'": UNKNOWN.format("filename"),
+    "other.age = 1": r"^there is no table 'other'; there is release\.$",
+    "age > 30 GROUP BY Sex": r"^a condition has no GROUP BY, ORDER BY or LIMIT; ask for these with a whole query\.$",
+    "age > 30 LIMIT 1": r"^a condition has no GROUP BY, ORDER BY or LIMIT",
+    "age > 30; DROP VIEW release": ONE_SELECT,
+    "age > 30) OR (disease = 'flu'": UNREADABLE,
+    "age > 30 ESCAPE": UNREADABLE,
+    "Sex > 30": UNFIT,
+    "YEAR(Sex) = 3": UNFIT,
+    "disease = 'plague'": NO_VALUE,
+    "disease = 'Flu'": NO_VALUE,
+    "disease = NULL": NO_VALUE,
+    "disease = 'flu' AND disease = 'cold'": NO_VALUE,
+}
+
+TABLES_BESIDE = {
+    "tiny": pa.table({"a": [1, 2]}),
+    "twice": pa.table({"word": ["flu", "flu"], "b": [1, 2]}),
+}
+
+
+@pytest.mark.parametrize(("sql", "sentence"), [pytest.param(*each, id=each[0]) for each in REFUSED_QUERIES.items()])
+def test_query_that_cannot_be_answered_is_refused(hospital_release: Published, sql: str, sentence: str) -> None:
+    named = {name: table for name, table in TABLES_BESIDE.items() if name in sql}
+    with pytest.raises(QueryError, match=sentence):
+        hospital_release.release.sql(sql, attach=named)
+
+
+@pytest.mark.parametrize(
+    ("where", "sentence"), [pytest.param(*each, id=each[0]) for each in REFUSED_CONDITIONS.items()]
+)
+def test_condition_that_cannot_be_answered_is_refused(hospital_release: Published, where: str, sentence: str) -> None:
+    with pytest.raises(QueryError, match=sentence):
+        hospital_release.release.count(where=where)
+
+
+@pytest.mark.parametrize("value", ["plague", 3, True, "(missing)", float("nan")])
+def test_value_outside_the_domain_cannot_be_counted(hospital_release: Published, value: Any) -> None:
+    with pytest.raises(QueryError, match=r"^'.+' is not in the domain of 'disease'\.$"):
+        hospital_release.release.count(value)
+
+
+def test_missing_value_cannot_be_counted_where_none_can_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(QueryError, match=r"^'\(missing\)' is not in the domain of 'disease'\.$"):
+        published(people(), tmp_path / "release").count(None)
+
+
+def test_too_many_groups_are_refused(hospital_release: Published, monkeypatch: pytest.MonkeyPatch) -> None:
+    sql = "SELECT Sex, COUNT(*) FROM release WHERE disease = 'flu' GROUP BY Sex"
+    cells = 3 * 6  # groups times values
+    monkeypatch.setattr(tallying, "MOST_CELLS", cells)
+    assert len(hospital_release.release.sql(sql).rows) == 3
+    monkeypatch.setattr(tallying, "MOST_CELLS", cells - 1)
+    with pytest.raises(QueryError, match=r"^the query makes too many groups; group by fewer or coarser columns\.$"):
+        hospital_release.release.sql(sql)
+
+
+def test_rows_of_public_columns_without_a_limit_are_refused_if_they_are_too_many(
+    hospital_release: Published, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfumato.estimate.exact.MOST_ROWS", 100)
+    with pytest.raises(QueryError, match=r"^the answer has more than 100 rows; add LIMIT, or group by coarser columns"):
+        hospital_release.release.sql("SELECT age FROM release")
+    assert len(hospital_release.release.sql("SELECT age FROM release LIMIT 100").rows) == 100
+
+
+def test_conditions_that_tell_too_many_values_apart_are_refused(tmp_path: Path) -> None:
+    names = [f"d{number:03}" for number in range(300)]
+    table = pa.table({"word": [names[-1], names[0]] * 600, "disease": names * 4})
+    release = published(table, tmp_path / "release")
+    with pytest.raises(QueryError, match=r"^the conditions treat more than 240 values or groups of values in ways of"):
+        release.count(where="disease = word")
+    assert release.count(where="disease >= 'd150' OR word = 'd000'").standard_error

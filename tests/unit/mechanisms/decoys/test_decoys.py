@@ -1,0 +1,266 @@
+"""The decoys of several columns, their design, rare values, and what the holder is told."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.apply.slots import Slots
+from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
+from sfumato.mechanisms import decoys
+from sfumato.mechanisms.decoys import Design
+from sfumato.mechanisms.decoys.bounds import likelihood_ratio
+from sfumato.mechanisms.decoys.leaks import Creation
+from sfumato.mechanisms.decoys.options import Options, Rare
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import DecoyGroups
+from statistical.support import keyed_draws
+
+DISEASES, DRUGS = ("cold", "flu", "gout", "HIV"), ("pill", "salve", "tea")
+TABLE = np.array([[20, 10, 6], [9, 15, 8], [7, 7, 12], [2, 1, 3]])
+
+
+def two_columns(group_size: int = 2, options: Options | None = None) -> decoys.Plan:
+    values = [(disease, drug) for disease in DISEASES for drug in DRUGS]
+    histogram = Histogram.of(values, TABLE.ravel().tolist(), (4, 3))
+    return decoys.plan(histogram, DecoyGroups(group_size), options or Options(), keyed_draws(0))
+
+
+# ------------------------------------------------------------------------------------------------------ several columns
+
+
+def test_each_column_has_the_groups_of_its_own_counts() -> None:
+    plan = two_columns()
+    assert plan.sizes == (4, 3)
+    assert [column.values for column in plan.columns] == [DISEASES, DRUGS]
+    assert [list(column.counts) for column in plan.columns] == [[36, 32, 26, 6], [38, 33, 29]]
+    assert [column.groups.counts.tolist() for column in plan.columns] == [[36, 32, 26, 6], [38, 33, 29]]
+    assert [column.groups.number for column in plan.columns] == [50, 50]
+
+
+def test_columns_that_do_not_have_the_combinations_of_the_domain_are_an_error_of_ours() -> None:
+    histogram = Histogram.of(range(12), TABLE.ravel().tolist(), (4, 4))
+    with pytest.raises(InternalError):
+        decoys.plan(histogram, DecoyGroups(2), Options(), keyed_draws(0))
+
+
+def test_every_column_must_let_groups_be_made() -> None:
+    values = [(disease, drug) for disease in ("cold", "flu", "gout") for drug in ("pill", "tea")]
+    histogram = Histogram.of(values, [10, 1] * 3, (3, 2))
+    with pytest.raises(InfeasibleError, match=r"^'pill' is held by 30 of 33 records, and with groups of 2"):
+        decoys.plan(histogram, DecoyGroups(2), Options(), keyed_draws(0))
+
+
+def test_records_show_a_value_of_their_group_in_each_column() -> None:
+    plan, draws = two_columns(), keyed_draws(3)
+    codes = np.random.default_rng(0).permutation(np.repeat(np.arange(12), TABLE.ravel()))
+    held = decoys.column_codes(codes, plan.sizes)
+    assert [np.bincount(each).tolist() for each in held] == [[36, 32, 26, 6], [38, 33, 29]]
+    slots = np.stack(
+        [
+            Slots(draws.for_column(str(number)), decoys.NAME, column.counts)(each, np.zeros(plan.sizes[number], int))
+            for number, (column, each) in enumerate(zip(plan.columns, held, strict=True))
+        ]
+    )
+    values = decoys.replace(plan, codes, slots, draws, 0).values
+    assert values is not None
+    for column, mine, own, shown in zip(
+        plan.columns, held, slots, decoys.column_codes(values, plan.sizes), strict=True
+    ):
+        groups = column.groups
+        runs = groups.run_of(mine, own)
+        for run, value in zip(runs.tolist(), shown.tolist(), strict=True):
+            assert value in groups.members[run, : groups.sizes[run]]
+        assert (shown != mine).any()
+    batches = [decoys.replace(plan, codes[part], slots[:, part], draws, part.start).values for part in _parts(100, 7)]
+    assert np.array_equal(np.concatenate(batches), values)
+
+
+def _parts(rows: int, size: int) -> list[slice]:
+    return [slice(first, min(first + size, rows)) for first in range(0, rows, size)]
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=4))
+def test_codes_of_columns_are_those_of_the_combination(sizes: list[int]) -> None:
+    table = np.indices(sizes).reshape(len(sizes), -1)
+    found = decoys.column_codes(np.arange(table.shape[1]), sizes)
+    assert all(np.array_equal(mine, expected) for mine, expected in zip(found, table, strict=True))
+
+
+def test_the_design_of_several_columns_comes_back_from_json() -> None:
+    design = decoys.design(two_columns(options=Options(Creation.ANATOMY_RANDOM)))
+    assert design.domain == tuple((disease, drug) for disease in DISEASES for drug in DRUGS)
+    written = json.loads(json.dumps(design.to_json()))
+    assert written == {"domains": [list(DISEASES), list(DRUGS)], "group_size": 2, "groups": "anatomy-random"}
+    assert decoys.read_design(written, ["string", "string"]) == design
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"domains": [["a", "a"], ["b", "c"]]},
+        {"domains": [["a"], ["b", "c"]]},
+        {"domains": [["a", "b"], [1, 2]]},
+        {"domains": [[], []]},
+        {"group_size": 1},
+        {"group_size": 4},
+    ],
+    ids=str,
+)
+def test_a_design_of_several_columns_that_no_plan_made_is_refused(change: dict[str, Any]) -> None:
+    written = decoys.design(two_columns()).to_json() | change
+    with pytest.raises(ReleaseFormatError):
+        decoys.read_design(written, ["string", "string"])
+
+
+@pytest.mark.parametrize("types", [["string"], ["string"] * 3])
+def test_a_design_needs_a_type_for_each_column(types: list[str]) -> None:
+    with pytest.raises(ValueError, match="zip"):
+        decoys.read_design(decoys.design(two_columns()).to_json(), types)
+
+
+def test_a_design_with_too_many_combinations_is_refused() -> None:
+    values = [f"value {number}" for number in range(600)]
+    with pytest.raises(ReleaseFormatError, match="too large"):
+        decoys.read_design({"domains": [values, values], "group_size": 2, "groups": "mixed"}, ["string", "string"])
+
+
+def test_the_risk_of_several_columns_is_that_of_the_worst() -> None:
+    plan = two_columns()
+    groups = np.stack([TABLE.ravel(), np.array([0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 6])])
+    found = decoys.risk(plan, groups)
+    tables = groups.reshape(2, 4, 3)
+    alone = []
+    for number, column in enumerate(plan.columns):
+        single = decoys.plan(Histogram.of(column.values, column.counts), DecoyGroups(2), Options(), keyed_draws(number))
+        alone.append(decoys.risk(single, tables.sum(axis=2 - number)))
+    assert found.worst == max(each.worst for each in alone)
+    assert found.breached == max(each.breached for each in alone)
+
+
+def test_variances_of_combinations_are_not_predicted() -> None:
+    assert np.isnan(decoys.variances(two_columns(), np.full(12, 50.0), np.full(12, 5.0))).all()
+
+
+# ---------------------------------------------------------------------------------------------------------- rare values
+
+
+def merged(counts: Sequence[int], group_size: int, limit: str, rare: Rare = Rare.MERGE) -> list[int]:
+    """The places that are merged, in order."""
+    values = [f"value {place}" for place in range(len(counts))]
+    options = Options(ratio_limit=limit, rare=rare)
+    found = decoys.MECHANISM.coarsened({"a": (values, counts)}, DecoyGroups(group_size), options)
+    return sorted(values.index(str(value)) for value in found["a"].values) if found else []
+
+
+@pytest.mark.parametrize(
+    ("counts", "limit", "places"),
+    [
+        ((50, 40, 10), "9", []),  # 10 of 100 have a ratio of exactly 9
+        ((50, 40, 10), "899/100", [1, 2]),
+        ((50, 45, 3, 2), "100", []),
+        ((50, 45, 3, 2), "40", [2, 3]),  # 2 are rare, and together with 3 they are not
+        ((50, 44, 3, 3, 0), "40", []),
+        ((50, 44, 4, 2, 0), "40", [2, 3, 4]),  # whoever is merged, so is the value that nobody has
+    ],
+)
+def test_as_many_values_are_merged_as_are_needed(counts: tuple[int, ...], limit: str, places: list[int]) -> None:
+    assert merged(counts, 2, limit) == places
+
+
+@given(
+    st.lists(st.integers(0, 200), min_size=2, max_size=10).filter(any),
+    st.integers(2, 6),
+    st.fractions(Fraction(11, 10), 500, max_denominator=10),
+)
+def test_what_is_left_is_not_above_the_limit_unless_everything_is_merged(
+    counts: list[int], group_size: int, limit: Fraction
+) -> None:
+    places = merged(counts, group_size, str(limit))
+    total, together = sum(counts), sum(counts[place] for place in places)
+    least = Fraction(total) / (1 + (group_size - 1) * limit)
+    kept = [count for place, count in enumerate(counts) if place not in places and count]
+    assert all(count >= least for count in kept)
+    assert not places or together >= least
+    for count in (*kept, together):
+        if count and group_size * count <= total:
+            assert likelihood_ratio(count, total, group_size) <= limit
+    if places:
+        assert all(counts[place] or place in places for place in range(len(counts)))
+        # Without the most frequent of them the others would still be too rare, or that one is.
+        most = max(counts[place] for place in places)
+        assert most < least or together - most < least
+
+
+def test_no_label_is_that_of_a_value_and_suppressed_values_have_none() -> None:
+    values, counts = ("(rare)", "(rare)_", "c", "d"), (50, 45, 3, 2)
+    options = Options(ratio_limit=40, rare=Rare.MERGE)
+    assert decoys.MECHANISM.coarsened({"a": (values, counts)}, DecoyGroups(2), options)["a"].label == "(rare)__"
+    blank = Options(ratio_limit=40, rare=Rare.SUPPRESS)
+    assert decoys.MECHANISM.coarsened({"a": (values, counts)}, DecoyGroups(2), blank)["a"].label is None
+
+
+def test_nothing_is_merged_without_a_limit() -> None:
+    assert decoys.MECHANISM.coarsened({"a": (("x", "y"), (99, 1))}, DecoyGroups(2), Options()) == {}
+
+
+@pytest.mark.parametrize("limit", ["1", "0", "-3", 1])
+def test_a_limit_that_says_nothing_is_refused(limit: Any) -> None:
+    with pytest.raises(SpecError, match="must be above 1"):
+        Options(ratio_limit=limit)
+
+
+@pytest.mark.parametrize("rare", [Rare.MERGE, Rare.SUPPRESS])
+def test_rare_values_need_a_limit(rare: Rare) -> None:
+    with pytest.raises(SpecError, match="--ratio-limit"):
+        Options(rare=rare)
+
+
+@pytest.mark.parametrize("group_size", [1, 0, -1])
+def test_a_group_of_one_is_refused(group_size: int) -> None:
+    with pytest.raises(SpecError, match=f"^the group size is {group_size}, and must be at least 2"):
+        DecoyGroups(group_size)
+
+
+# ------------------------------------------------------------------------------------------------------------- in words
+
+
+def remarks(counts: Sequence[int], options: Options | None = None, group_size: int = 2) -> list[str]:
+    histogram = Histogram.of([f"value {place}" for place in range(len(counts))], counts)
+    return decoys.remarks(decoys.plan(histogram, DecoyGroups(group_size), options or Options(), keyed_draws(0)))
+
+
+def test_the_rarest_value_is_named_with_its_ratio() -> None:
+    said = remarks((40, 30, 28, 2))
+    assert any("whoever sees 'value 3' published finds it 49.0 times likelier" in each for each in said)
+
+
+def test_a_value_in_nearly_all_groups_is_named() -> None:
+    assert any("in more than 80% of the groups" in each and "'value 0'" in each for each in remarks((41, 30, 29)))
+    assert not any("in more than 80%" in each for each in remarks((40, 30, 30)))
+
+
+def test_values_above_the_limit_are_named_and_else_nothing_is_said_of_them() -> None:
+    said = remarks((40, 30, 26, 2, 1, 1), Options(ratio_limit=30))
+    assert any("above the likelihood ratio of 30: 'value 3', 'value 4', 'value 5';" in each for each in said)
+    assert not any("likel" in each for each in remarks((40, 30, 30), Options(ratio_limit=30)))
+
+
+def test_groups_of_the_literature_are_advised_against() -> None:
+    assert any("not for publishing" in each for each in remarks((4, 3, 3), Options(Creation.ANATOMY)))
+    assert not any("not for publishing" in each for each in remarks((4, 3, 3), Options(Creation.ANATOMY_RANDOM)))
+
+
+def test_the_methods_begin_with_what_the_groups_need() -> None:
+    few, many = (("a", "b", "c"),), (tuple(map(str, range(101))),)
+    for domains, mixed in ((few, "inverse"), (many, "fitted")):
+        defaults = [decoys.default_method(Design(domains, 2, creation)) for creation in Creation]
+        assert defaults == [mixed, "inverse", "inverse"]
+    assert list(decoys.MECHANISM.methods) == ["fitted", "closed", "inverse", "shrunk", "paper"]

@@ -1,0 +1,624 @@
+"""The plan file keeps a key for its owner alone, and for one table, one request and one release."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import content, people
+from releases import WAYS, known_key
+from releases import people as small_table
+from sfumato import BreachBound, Request, Schema, draws, publish
+from sfumato.draws import Draws
+from sfumato.errors import ReleaseFormatError, SpecError, TargetError
+from sfumato.mechanisms import (
+    REGISTRY,
+    UNNAMED,
+    anatomy,
+    buckets,
+    decoys,
+    fine_grain,
+    small_domain,
+    subset,
+    uniform,
+)
+from sfumato.mechanisms.buckets import Deal, Sizes
+from sfumato.plan import plan_file
+from sfumato.plan.plan_file import FORMAT, PlanFile, Remembered
+from sfumato.request.flags import options_json
+from sfumato.request.schema import Bins
+from sfumato.request.spec import (
+    BreachBoundPerValue,
+    DecoyGroups,
+    Diversity,
+    LinearCap,
+    PrivacySpec,
+    ShareCap,
+    Tolerance,
+)
+
+OPTIONS = {name: dict(each) for name, each in UNNAMED.items()}
+REMEMBERED = Remembered({"prior": "1/10"}, {**OPTIONS, "subset": {"form": "list"}})
+PLAN = PlanFile(Draws.unsafe_test_key("ab" * 32), "fingerprint", REMEMBERED, "subset", "digest")
+
+
+def test_plan_file_is_read_as_it_was_written(desk: Path) -> None:
+    other = PlanFile(Draws.secret(), "other", Remembered({}, OPTIONS), "uniform", None, "0.0.9", 7)
+    for number, plan in enumerate((PLAN, other)):
+        plan.write(desk / str(number))
+        assert PlanFile.read(desk / str(number)) == plan
+
+
+def test_plan_file_is_for_its_owner_only_and_says_so(desk: Path) -> None:
+    PLAN.write(desk / "plan")
+    assert (desk / "plan").stat().st_mode & 0o777 == 0o600
+    assert json.loads((desk / "plan").read_text())["warning"].startswith("private: whoever has this file can undo")
+
+
+def test_existing_file_is_never_overwritten(desk: Path) -> None:
+    (desk / "plan").write_text("precious")
+    with pytest.raises(TargetError, match=r"cannot be written: File exists"):
+        PLAN.write(desk / "plan")
+    assert (desk / "plan").read_text() == "precious"
+
+
+def test_file_behind_a_link_is_never_overwritten(desk: Path) -> None:
+    (desk / "plan").symlink_to(desk / "precious")
+    with pytest.raises(TargetError):
+        PLAN.write(desk / "plan")
+    assert not (desk / "precious").exists()
+
+
+def test_half_a_plan_file_is_removed(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(written: Any, file: io.TextIOBase, **_: Any) -> None:
+        file.write('{"sfumato_plan"')
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(json, "dump", half)
+    with pytest.raises(OSError, match="No space left"):
+        PLAN.write(desk / "plan")
+    assert list(desk.iterdir()) == []
+
+
+def test_plan_file_of_a_newer_format_is_refused(desk: Path) -> None:
+    PLAN.write(desk / "plan")
+    written = json.loads((desk / "plan").read_text())
+    (desk / "plan").write_text(json.dumps(written | {"sfumato_plan": FORMAT + 1}))
+    with pytest.raises(ReleaseFormatError, match="is of a newer format: update sfumato"):
+        PlanFile.read(desk / "plan")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"key": "ab"},
+        {"key": "xy" * 32},
+        {"key": None},
+        {"sfumato_plan": "1"},
+        {"request": None},
+        {"request": 3},
+        {"options": None},
+        {"options": ["subset"]},
+        {"options": {"subset": "list"}},
+        {"draws": None},
+        {"draws": "one"},
+        {"sfumato_plan": 2, "request": {"mechanism": "auto"}},
+        {"sfumato_plan": 2, "request": {"mechanism": "auto", "guarantee": "any-prior", "options": "Options()"}},
+        {"sfumato_plan": 2, "request": {"mechanism": "auto", "guarantee": "any-prior", "options": {"subset": 3}}},
+        {"sfumato_plan": 2, "request": {"mechanism": "auto", "guarantee": "any-prior", "options": {"subset": "a=b"}}},
+    ],
+    ids=str,
+)
+def test_plan_file_that_makes_no_sense_is_refused_without_its_key(change: dict[str, Any], desk: Path) -> None:
+    PLAN.write(desk / "plan")
+    written = json.loads((desk / "plan").read_text())
+    (desk / "plan").write_text(json.dumps(written | change))
+    with pytest.raises(ReleaseFormatError, match="is not a plan file; name another one") as caught:
+        PlanFile.read(desk / "plan")
+    assert "abab" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["sfumato_plan", "key", "is_test", "fingerprint", "request", "options"])
+def test_plan_file_that_lacks_something_is_refused(name: str, desk: Path) -> None:
+    PLAN.write(desk / "plan")
+    written = json.loads((desk / "plan").read_text())
+    del written[name]
+    (desk / "plan").write_text(json.dumps(written))
+    with pytest.raises(ReleaseFormatError, match="is not a plan file"):
+        PlanFile.read(desk / "plan")
+
+
+def test_plan_file_is_used_for_its_table_and_request_only() -> None:
+    PLAN.check("fingerprint", REMEMBERED)
+    with pytest.raises(ReleaseFormatError, match="belongs to another table"):
+        PLAN.check("another", REMEMBERED)
+    for other in (Remembered({"prior": "1/11"}, REMEMBERED.options), Remembered(REMEMBERED.request, OPTIONS)):
+        with pytest.raises(ReleaseFormatError, match="belongs to another request"):
+            PLAN.check("fingerprint", other)
+
+
+def test_mechanism_that_only_one_side_knows_has_had_no_say() -> None:
+    """A later version has more of them to choose from, an earlier one fewer; the one of the file is taken."""
+    PLAN.check("fingerprint", Remembered(REMEMBERED.request, {**REMEMBERED.options, "later": {"strength": 3}}))
+    PLAN.check("fingerprint", Remembered(REMEMBERED.request, {"subset": {"form": "list"}}))
+
+
+BASE: dict[str, Any] = {"schema": Schema.of("disease"), "spec": BreachBound("1/10", "1/2")}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"spec": BreachBound("1/11", "1/2")},
+        {"spec": BreachBound("1/10", "2/3")},
+        {"schema": Schema.of("sex")},
+        {"schema": Schema.of("disease", drop=["sex"])},
+        {"schema": Schema.of("disease", nulls="drop")},
+        {"schema": Schema.of("disease", bins={"age": Bins(("0", "99"))})},
+        {"schema": Schema.of("disease", domains={"disease": ["flu", "HIV"]})},
+        {"schema": Schema.of("disease", domains={"disease": ["HIV", "flu"]})},
+        {"mechanism": "uniform"},
+        {"guarantee": "marginal-prior"},
+        {"text": ("age",)},
+        {"encoding": "latin-1"},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_another_request_is_told_apart(other: dict[str, Any]) -> None:
+    one, changed = Request(people(), **BASE), Request(people(), **{**BASE, **other})
+    assert one.remembered() != changed.remembered()
+    assert not one.remembered().is_same(changed.remembered())
+    assert changed.remembered() == Request(people(), **{**BASE, **other}).remembered()
+
+
+def test_the_same_request_in_other_words_is_the_same() -> None:
+    one = Request("a.csv", Schema.of("disease", drop=["sex"], identifier=["name"]), BreachBound("1/10", "1/2"))
+    other = Request("b.csv", Schema.of(["disease"], identifier="name", drop="sex"), BreachBound("0.1", "0.5"))
+    assert one.remembered() == other.remembered()
+
+
+def test_remembered_request_says_nothing_of_the_values() -> None:
+    schema = Schema.of("disease", domains={"disease": ["Zelenka's disease"]})
+    remembered = Request("a.csv", schema, BreachBound("1/10", "1/2")).remembered()
+    assert "Zelenka" not in json.dumps([remembered.request, remembered.options])
+
+
+# -------------------------------------------------------------------------------------------------------------- options
+
+
+OTHER: dict[str, tuple[PrivacySpec, Any]] = {
+    "uniform": (BreachBound("1/10", "1/2"), uniform.NoOptions()),
+    "subset": (BreachBound("1/10", "1/2"), subset.Options(subset.Form.LIST)),
+    "small-domain": (BreachBound("1/10", "1/2"), small_domain.Options(small_domain.Merge.PAPER, 20, True)),
+    "fine-grain": (Tolerance("3/2"), fine_grain.Options(fine_grain.Direction.BOTH, fine_grain.Objective.AGGREGATE)),
+    "buckets": (LinearCap("3/2", "1/10"), buckets.Options(Sizes.TWO, 3, 9, Deal.ROUND_ROBIN)),
+    "anatomy": (Diversity(2), anatomy.Options(Deal.ROUND_ROBIN)),
+    "decoys": (DecoyGroups(3), decoys.Options(decoys.Creation.ANATOMY_RANDOM, "9/2", decoys.Rare.MERGE)),
+}
+"""A request for each mechanism, and options of which none is the default."""
+
+every_mechanism = pytest.mark.parametrize("mechanism", REGISTRY)
+every_option = pytest.mark.parametrize(
+    ("mechanism", "option"), [(name, option) for name, each in UNNAMED.items() for option in each]
+)
+
+
+def asked(mechanism: str, *, named: bool = True, **options: Any) -> Request:
+    """A request for a mechanism with some options of its own; only the kind of request tells which, if unnamed."""
+    given = {"options": {mechanism: REGISTRY[mechanism].options(**options)}} if options else {}
+    return Request("t.csv", Schema.of("disease"), OTHER[mechanism][0], mechanism if named else "auto", **given)
+
+
+def test_options_that_old_files_do_not_name_are_the_defaults_of_then() -> None:
+    """A line of this table is never changed; a new option gets one, with what stands for how things were before."""
+    assert UNNAMED == {
+        "subset": {"form": "bits"},
+        "small-domain": {"merge": "variance", "min_cell": None, "publish_shares": False},
+        "fine-grain": {"direction": "upward", "objective": "record"},
+        "buckets": {"sizes": "optimal", "min_bucket": 2, "max_bucket": 50, "dealing": "mixed"},
+        "anatomy": {"dealing": "mixed"},
+        "decoys": {"groups": "mixed", "ratio_limit": None, "rare": "keep"},
+    }
+
+
+@every_mechanism
+def test_every_option_has_a_line_with_the_default_of_today(mechanism: str) -> None:
+    assert options_json(REGISTRY[mechanism].options()) == UNNAMED.get(mechanism, {})
+
+
+@every_mechanism
+@pytest.mark.parametrize("named", [True, False], ids=["named", "auto"])
+def test_every_option_is_remembered_with_the_value_that_is_used(mechanism: str, named: bool) -> None:
+    spec, options = OTHER[mechanism]
+    request = asked(mechanism, named=named)
+    assert request.remembered().options[mechanism] == UNNAMED.get(mechanism, {})
+    changed = replace(request, options={mechanism: options}).remembered().options
+    assert changed[mechanism].keys() == UNNAMED.get(mechanism, {}).keys()
+    assert not changed[mechanism].items() & UNNAMED.get(mechanism, {}).items()
+    others = [name for name, each in REGISTRY.items() if isinstance(spec, each.asked) and name != mechanism]
+    assert {name: changed[name] for name in changed if name != mechanism} == (
+        {} if named else {name: UNNAMED.get(name, {}) for name in others}
+    )
+
+
+def test_remembered_options_are_plain_json() -> None:
+    options = asked("decoys", ratio_limit="9/2", rare=decoys.Rare.MERGE).remembered().options
+    assert json.dumps(options) == '{"decoys": {"groups": "mixed", "ratio_limit": "9/2", "rare": "merge"}}'
+    options = asked("small-domain", min_cell=20, publish_shares=True).remembered().options
+    assert json.dumps(options) == ('{"small-domain": {"merge": "variance", "min_cell": 20, "publish_shares": true}}')
+
+
+def otherwise(remembered: Remembered, mechanism: str, option: str) -> Remembered:
+    """The same request with another value of one option, whether or not the mechanism would take it so."""
+    used, default = remembered.options[mechanism], UNNAMED[mechanism][option]
+    other = options_json(OTHER[mechanism][1])[option] if used[option] == default else default
+    return replace(remembered, options={**remembered.options, mechanism: {**used, option: other}})
+
+
+@every_option
+def test_another_value_of_any_option_is_another_request(mechanism: str, option: str) -> None:
+    for named in (True, False):
+        remembered = asked(mechanism, named=named).remembered()
+        assert not remembered.is_same(otherwise(remembered, mechanism, option))
+
+
+@every_mechanism
+def test_default_that_is_written_out_is_the_same_request(mechanism: str) -> None:
+    request = asked(mechanism, named=False)
+    said = replace(request, options={mechanism: REGISTRY[mechanism].options()})
+    assert request.remembered() == said.remembered()
+
+
+@every_option
+def test_option_that_a_file_does_not_name_had_the_default_of_then(mechanism: str, option: str, desk: Path) -> None:
+    """As in a file of this format that was written before there was such an option."""
+    PlanFile(PLAN.draws, "f", asked(mechanism).remembered(), mechanism).write(desk / "plan")
+    written = json.loads((desk / "plan").read_text())
+    del written["options"][mechanism][option]
+    (desk / "plan").write_text(json.dumps(written))
+    read = PlanFile.read(desk / "plan")
+    read.check("f", asked(mechanism).remembered())
+    with pytest.raises(ReleaseFormatError, match="belongs to another request"):
+        read.check("f", otherwise(asked(mechanism).remembered(), mechanism, option))
+
+
+# ---------------------------------------------------------------------------------------------------------- old formats
+
+
+SCHEMA = "601693b94530dd0b4cb6f848d9b3ffa32cbfde24a642fb36e6f309c1f63838c9"
+"""What the first versions wrote for a table of which `disease` is sensitive, and nothing else is said."""
+
+BOUND = BreachBound("1/10", "1/2")
+BOUND_JSON = {"prior": "1/10", "posterior": "1/2"}
+
+
+@dataclass(frozen=True)
+class Old:
+    """A request as sfumato 0.1 wrote it into plan files, and how it is made today."""
+
+    spec: PrivacySpec
+    json: Mapping[str, Any]
+    mechanism: str = "auto"
+    guarantee: str = "any-prior"
+    """As it was written: what the mechanism gave, if nothing was said."""
+    asked: str | None = None
+    """As it was said."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """The options as Python printed them."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def request(self) -> Request:
+        """The request as it is made today."""
+        return Request("t.csv", Schema.of("disease"), self.spec, self.mechanism, self.asked, options=self.options)
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """The request as it was written."""
+        return {
+            "mechanism": self.mechanism,
+            "guarantee": self.guarantee,
+            **self.json,
+            "schema": SCHEMA,
+            **({"options": self.texts} if self.texts else {}),
+        }
+
+    def read(self, path: Path, form: int) -> PlanFile:
+        """Write a plan file of a past format, and read it."""
+        written = {
+            "sfumato_plan": form,
+            "warning": "private: whoever has this file can undo the protection of the release",
+            "key": "ab" * 32,
+            "is_test": True,
+            "fingerprint": "fingerprint",
+            "request": self.written,
+            **({"mechanism": "subset"} if form > 1 else {}),
+        }
+        path.write_text(json.dumps(written, indent=2) + "\n")
+        return PlanFile.read(path)
+
+
+FIRST = {
+    "auto": Old(BOUND, BOUND_JSON),
+    "auto, said": Old(BOUND, BOUND_JSON, asked="any-prior"),
+    "uniform": Old(BOUND, BOUND_JSON, "uniform"),
+}
+"""What the first format could hold."""
+
+SECOND = {
+    **FIRST,
+    "marginal": Old(BOUND, BOUND_JSON, guarantee="marginal-prior", asked="marginal-prior"),
+    "uniform, marginal": Old(BOUND, BOUND_JSON, "uniform", "marginal-prior", "marginal-prior"),
+    "uniform, options": Old(
+        BOUND, BOUND_JSON, "uniform", texts={"uniform": "Options()"}, options={"uniform": uniform.NoOptions()}
+    ),
+    "subset": Old(BOUND, BOUND_JSON, "subset"),
+    "subset, options": Old(
+        BOUND,
+        BOUND_JSON,
+        "subset",
+        texts={"subset": "Options(form=<Form.LIST: 'list'>)"},
+        options={"subset": OTHER["subset"][1]},
+    ),
+    "small-domain": Old(BOUND, BOUND_JSON, "small-domain", "marginal-prior"),
+    "small-domain, said": Old(BOUND, BOUND_JSON, "small-domain", "marginal-prior", "marginal-prior"),
+    "small-domain, options": Old(
+        BOUND,
+        BOUND_JSON,
+        "small-domain",
+        "marginal-prior",
+        texts={"small-domain": "Options(merge=<Merge.PAPER: 'paper'>, min_cell=20, publish_shares=True)"},
+        options={"small-domain": OTHER["small-domain"][1]},
+    ),
+    "two options": Old(
+        BOUND,
+        BOUND_JSON,
+        texts={
+            "subset": "Options(form=<Form.LIST: 'list'>)",
+            "small-domain": "Options(merge=<Merge.VARIANCE: 'variance'>, min_cell=None, publish_shares=True)",
+        },
+        options={"subset": OTHER["subset"][1], "small-domain": small_domain.Options(publish_shares=True)},
+    ),
+    "tolerance": Old(Tolerance("3/2"), {"tolerance": "3/2"}),
+    "fine-grain": Old(Tolerance("3/2"), {"tolerance": "3/2"}, "fine-grain"),
+    "fine-grain, options": Old(
+        Tolerance("3/2"),
+        {"tolerance": "3/2"},
+        "fine-grain",
+        texts={
+            "fine-grain": "Options(direction=<Direction.BOTH: 'both'>, objective=<Objective.AGGREGATE: 'aggregate'>)"
+        },
+        options={"fine-grain": OTHER["fine-grain"][1]},
+    ),
+    "bounds": Old(
+        BreachBoundPerValue({"flu": BOUND, None: BOUND, 3: BOUND}),
+        {"bounds": {"flu": "1/10 1/2", "(missing)": "1/10 1/2", "3": "1/10 1/2"}},
+    ),
+    "caps": Old(ShareCap({"flu": Fraction(1, 3)}), {"caps": {"flu": "1/3"}}),
+    "buckets": Old(LinearCap("3/2", "1/10"), {"cap_factor": "3/2", "cap_offset": "1/10"}, "buckets", "bucket-only"),
+    "buckets, options": Old(
+        LinearCap("3/2", "1/10"),
+        {"cap_factor": "3/2", "cap_offset": "1/10"},
+        texts={
+            "buckets": "Options(sizes=<Sizes.TWO: 'two'>, min_bucket=3, max_bucket=9, "
+            "dealing=<Deal.ROUND_ROBIN: 'round-robin'>)"
+        },
+        options={"buckets": OTHER["buckets"][1]},
+    ),
+    "diversity": Old(Diversity(2), {"diversity": 2}),
+    "anatomy": Old(Diversity(2), {"diversity": 2}, "anatomy", "bucket-only"),
+    "anatomy, options": Old(
+        Diversity(2),
+        {"diversity": 2},
+        "anatomy",
+        "bucket-only",
+        texts={"anatomy": "Options(dealing=<Deal.ROUND_ROBIN: 'round-robin'>)"},
+        options={"anatomy": OTHER["anatomy"][1]},
+    ),
+    "groups": Old(DecoyGroups(3), {"group_size": 3}),
+    "decoys": Old(DecoyGroups(3), {"group_size": 3}, "decoys", "decoys-only"),
+    "decoys, options": Old(
+        DecoyGroups(3),
+        {"group_size": 3},
+        "decoys",
+        "decoys-only",
+        texts={
+            "decoys": "Options(groups=<Creation.ANATOMY_RANDOM: 'anatomy-random'>, ratio_limit=Fraction(9, 2), "
+            "rare=<Rare.MERGE: 'merge'>)"
+        },
+        options={"decoys": OTHER["decoys"][1]},
+    ),
+    "decoys, whole limit": Old(
+        DecoyGroups(3),
+        {"group_size": 3},
+        texts={
+            "decoys": "Options(groups=<Creation.MIXED: 'mixed'>, ratio_limit=Fraction(50, 1), rare=<Rare.KEEP: 'keep'>)"
+        },
+        options={"decoys": decoys.Options(ratio_limit="50")},
+    ),
+}
+
+OLD = [pytest.param(1, old, id=f"1-{name}") for name, old in FIRST.items()]
+OLD += [pytest.param(2, old, id=f"2-{name}") for name, old in SECOND.items()]
+every_old = pytest.mark.parametrize(("form", "old"), OLD)
+
+
+def test_old_files_are_tried_with_and_without_the_options_of_every_mechanism() -> None:
+    named = {name for old in SECOND.values() for name in old.texts}
+    assert named == set(REGISTRY)
+    assert {old.mechanism for old in SECOND.values() if not old.texts} == {"auto", *REGISTRY}
+
+
+@every_old
+def test_old_file_is_used_for_the_same_request(form: int, old: Old, desk: Path) -> None:
+    found = old.read(desk / "plan", form)
+    found.check("fingerprint", old.request.remembered())
+    assert (found.plan, found.draws) == (None, Draws.unsafe_test_key("ab" * 32))
+    assert found.mechanism == ("subset" if form > 1 else "uniform")  # the only mechanism there was
+    assert (found.software, found.draws_version) == ("0.1", 1)
+
+
+@every_old
+@pytest.mark.parametrize("what", ["table", "spec", "schema", "mechanism", "guarantee"])
+def test_old_file_is_refused_for_anything_else(form: int, old: Old, what: str, desk: Path) -> None:
+    found = old.read(desk / "plan", form)
+    if what == "table":
+        with pytest.raises(ReleaseFormatError, match="belongs to another table"):
+            found.check("another", old.request.remembered())
+        return
+    changes: dict[str, Any] = {
+        "spec": BreachBound("1/11", "1/2"),
+        "schema": Schema.of("disease", drop=["sex"]),
+        "mechanism": "auto" if old.mechanism != "auto" else "small-domain",
+        "guarantee": "any-prior" if old.guarantee == "marginal-prior" else "marginal-prior",
+    }
+    with pytest.raises(ReleaseFormatError, match="belongs to another request"):
+        found.check("fingerprint", replace(old.request, **{what: changes[what]}).remembered())
+
+
+@every_old
+def test_old_file_is_refused_for_another_value_of_any_option(form: int, old: Old, desk: Path) -> None:
+    found, remembered = old.read(desk / "plan", form), old.request.remembered()
+    options = [(mechanism, option) for mechanism, used in remembered.options.items() for option in used]
+    assert options or old.mechanism == "uniform"
+    for mechanism, option in options:
+        with pytest.raises(ReleaseFormatError, match="belongs to another request"):
+            found.check("fingerprint", otherwise(remembered, mechanism, option))
+
+
+def test_file_of_fine_grain_that_says_any_prior_is_for_the_request_that_says_nothing(desk: Path) -> None:
+    """So it was called when the file was written; whoever insists on any-prior now is refused by the planner."""
+    found = SECOND["fine-grain"].read(desk / "plan", 2)
+    assert SECOND["fine-grain"].written["guarantee"] == "any-prior"
+    assert found.remembered.request["guarantee"] is None
+    found.check("fingerprint", asked("fine-grain").remembered())
+
+
+# ------------------------------------------------------------------------------------------------------------- repeated
+
+
+def request_for(mechanism: str) -> Request:
+    """A request of a small table for a mechanism."""
+    return Request(small_table(), Schema.of("disease"), **WAYS[mechanism].request(mechanism))
+
+
+def published_again(mechanism: str, out: str) -> dict[str, bytes | None]:
+    """Publish a small table with a plan file, and return what was written."""
+    publish(request_for(mechanism), out, plan_file="plan")
+    return content(Path(out))
+
+
+@every_mechanism
+def test_plan_file_says_what_was_used_and_by_which_versions(mechanism: str, desk: Path) -> None:
+    published_again(mechanism, "one")
+    written = json.loads((desk / "plan").read_text())
+    assert written["sfumato_plan"] == FORMAT == 3
+    assert written["options"] == {mechanism: options_json(WAYS[mechanism].options)}
+    assert written["mechanism"] == mechanism
+    assert (written["software"], written["draws"]) == (version("sfumato"), draws.VERSION)
+    assert len(written["plan"]) == 64
+
+
+def test_plan_file_of_an_automatic_choice_names_the_options_of_all_that_could_be_taken(desk: Path) -> None:
+    publish(Request(small_table(), Schema.of("disease"), BOUND), "one", plan_file="plan")
+    written = json.loads((desk / "plan").read_text())
+    assert written["options"] == {name: UNNAMED.get(name, {}) for name in ("uniform", "subset", "small-domain")}
+
+
+@every_mechanism
+def test_old_file_repeats_the_same_bytes(mechanism: str, desk: Path) -> None:
+    """The request as it was written then, options as Python printed them."""
+    one = published_again(mechanism, "one")
+    written = json.loads((desk / "plan").read_text())
+    named = {key: value for key, value in written.items() if key not in ("options", "plan", "software", "draws")}
+    used = options_json(WAYS[mechanism].options)
+    printed = ", ".join(
+        f"{name}={value}" if value is None or isinstance(value, int) else f"{name}=<Some.{value.upper()}: '{value}'>"
+        for name, value in used.items()
+    )
+    guarantee = "any-prior" if mechanism == "fine-grain" else REGISTRY[mechanism].guarantee.value
+    request = {**written["request"], "guarantee": guarantee, "options": {mechanism: f"Options({printed})"}}
+    (desk / "plan").write_text(json.dumps({**named, "sfumato_plan": 2, "request": request}))
+    assert published_again(mechanism, "two") == one
+
+
+@every_mechanism
+@pytest.mark.parametrize("change", [{"plan": "0" * 64}, {"draws": draws.VERSION + 1}, {"draws": 0}], ids=str)
+def test_release_that_would_come_out_differently_is_refused(mechanism: str, change: dict[str, Any], desk: Path) -> None:
+    published_again(mechanism, "one")
+    written = json.loads((desk / "plan").read_text()) | {"software": "0.0.7"} | change
+    (desk / "plan").write_text(json.dumps(written))
+    before = content(desk)
+    sentence = (
+        r"^the release of this plan file would come out differently, because it was made by sfumato 0\.0\.7 or with "
+        r"other versions of what that needs; repeat it with those, because two different releases of one table tell "
+        r"more than one\.$"
+    )
+    with pytest.raises(ReleaseFormatError, match=sentence):
+        published_again(mechanism, "two")
+    assert content(desk) == before
+
+
+def test_other_draws_than_those_of_the_file_are_never_taken(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    published_again("uniform", "one")
+    monkeypatch.setattr(plan_file, "VERSION", draws.VERSION + 1)
+    before = content(desk)
+    with pytest.raises(ReleaseFormatError, match="would come out differently"):
+        published_again("uniform", "two")
+    assert content(desk) == before
+
+
+def test_planner_that_plans_otherwise_than_for_the_file_is_refused(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in another version, or with another version of a solver."""
+    published_again("uniform", "one")
+    now = uniform.MECHANISM
+
+    def cautious(histogram: Any, spec: Any, options: Any, given: Draws) -> Any:
+        return uniform.plan(histogram, BreachBound("1/10", "1/3"), options, given)
+
+    monkeypatch.setitem(REGISTRY, "uniform", replace(now, plan=cautious))
+    before = content(desk)
+    with pytest.raises(ReleaseFormatError, match="would come out differently"):
+        published_again("uniform", "two")
+    assert content(desk) == before
+    monkeypatch.setitem(REGISTRY, "uniform", now)
+    assert published_again("uniform", "two") == content(desk / "one")
+
+
+def test_mechanism_that_is_gone_is_refused_and_not_replaced(desk: Path) -> None:
+    published_again("uniform", "one")
+    written = json.loads((desk / "plan").read_text()) | {"mechanism": "magic"}
+    (desk / "plan").write_text(json.dumps(written))
+    with pytest.raises(ReleaseFormatError, match="was made with the mechanism 'magic', unknown to this version"):
+        published_again("uniform", "two")
+    assert not (desk / "two").exists()
+
+
+@pytest.mark.parametrize("declared", [False, True], ids=["domain of the table", "declared domain"])
+def test_plan_file_remembers_the_request_as_it_was_made_before_rare_values_were_merged(
+    declared: bool, desk: Path
+) -> None:
+    diseases = ["HIV", *("flu", "cold", "asthma", "gout") * 30]
+    schema = Schema.of("disease", domains={"disease": sorted(set(diseases))} if declared else {})
+    options = {"decoys": decoys.Options(ratio_limit="10", rare=decoys.Rare.MERGE)}
+    request = Request(small_table(len(diseases), disease=diseases), schema, DecoyGroups(2), "decoys", options=options)
+    assert publish(request, "one", plan_file="plan").release.manifest.merged
+    publish(request, "two", plan_file="plan")
+    assert content(desk / "one") == content(desk / "two")
+
+
+def test_test_key_beside_a_plan_file_must_be_its_own(desk: Path) -> None:
+    request = request_for("uniform")
+    publish(request, "one", plan_file="plan", unsafe_test_key=known_key(3))
+    publish(request, "two", plan_file="plan", unsafe_test_key=known_key(3))
+    assert content(desk / "one") == content(desk / "two")
+    with pytest.raises(SpecError, match="the plan file holds another key than the test key; give one of the two"):
+        publish(request, "three", plan_file="plan", unsafe_test_key=known_key(4))

@@ -1,0 +1,288 @@
+"""datapackage.json: written and read back, and refused where it is damaged, edited or not that of a release."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from releases import FILES, WAYS, edit_manifest, people, published, published_by, read_json, write_json
+from selection import examples
+from sfumato.audit.files import verify_folder
+from sfumato.errors import ReleaseFormatError
+from sfumato.mechanisms import uniform
+from sfumato.release.manifest import FORMAT, MANIFEST, Manifest, load_json, manifest_digest, read_manifest
+from sfumato.request.digest import file_digest
+from sfumato.request.schema import NullPolicy
+from sfumato.shown.columns import Field
+from strategies import breach_bounds, domains, field_types, shares
+
+NAMES = st.text("abXY 09_é'\"{}.", min_size=1, max_size=8)
+
+
+@st.composite
+def designs(draw: st.DrawFn, field_type: str) -> uniform.Design:
+    """A design that keeps its promise: the retention is some part of the largest that the bound allows."""
+    domain, bound = draw(domains(field_type)), draw(breach_bounds())
+    largest = (bound.amplification - 1) / (len(domain) - 1 + bound.amplification)
+    return uniform.Design(domain, largest * draw(shares() | st.just(1)), bound)
+
+
+@st.composite
+def manifests(draw: st.DrawFn) -> Manifest:
+    """Any manifest that publishing could write."""
+    names = draw(st.lists(NAMES, min_size=2, max_size=5, unique_by=str.lower))
+    fields = tuple(Field(name, draw(field_types()), draw(st.booleans())) for name in names)
+    sensitive = draw(st.sampled_from(fields))
+    return Manifest(
+        mechanism_name=uniform.MECHANISM.name,
+        sensitive=(sensitive.name,),
+        types=(sensitive.type,),
+        fields=fields,
+        design=draw(designs(sensitive.type)),
+        is_declared=draw(st.booleans()),
+        bins=draw(
+            st.dictionaries(st.sampled_from(names), st.sampled_from([("0", "20", "40"), ("2020-01-01", "2021-01-01")]))
+        ),
+        nulls=draw(st.sampled_from(NullPolicy)).value,
+        software=draw(st.sampled_from(["0.1.0", "1.0.dev3"])),
+        is_test=draw(st.booleans()),
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the files that a manifest describes; it does not look into them."""
+    made = tmp_path_factory.mktemp("manifest")
+    for name in FILES:
+        (made / name).write_text(f"content of {name}")
+    return made
+
+
+@given(manifests())
+def test_manifest_survives_being_written_and_read(folder: Path, manifest: Manifest) -> None:
+    write_json(folder, manifest.to_json(folder))
+    assert read_manifest(folder) == manifest
+
+
+@given(manifests())
+def test_manifest_describes_its_columns_in_order(folder: Path, manifest: Manifest) -> None:
+    data, weights, _ = manifest.to_json(folder)["resources"]
+    assert [each["name"] for each in data["schema"]["fields"]] == [each.name for each in manifest.fields]
+    assert [each["name"] for each in weights["schema"]["fields"]] == ["cell", "value", "if_equal", "otherwise"]
+    assert manifest.field(manifest.sensitive_name).name not in manifest.public
+    assert len(manifest.public) == len(manifest.fields) - 1
+
+
+@given(manifests())
+def test_manifest_holds_the_digest_of_every_file(folder: Path, manifest: Manifest) -> None:
+    hashes = {each["path"]: each["hash"] for each in manifest.to_json(folder)["resources"]}
+    assert hashes == {name: f"sha256:{file_digest(folder / name)}" for name in FILES}
+
+
+@given(manifests())
+def test_promise_says_what_else_the_release_tells(manifest: Manifest) -> None:
+    assert manifest.promise.startswith(uniform.promise(manifest.design))
+    assert ("was taken from the table" in manifest.promise) == (not manifest.is_declared)
+    assert ("were left out" in manifest.promise) == (manifest.nulls == "drop")
+
+
+# ------------------------------------------------------------------------------------------------------- edited by hand
+
+
+def nodes(written: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path to everything in a JSON document but the document itself."""
+    inside = written.items() if isinstance(written, dict) else enumerate(written) if isinstance(written, list) else ()
+    for key, value in inside:
+        yield (*path, key)
+        yield from nodes(value, (*path, key))
+
+
+def replaced(written: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """The document with another value at a path; `...` takes it away."""
+    edited = copy.deepcopy(written)
+    parent = edited
+    for key in path[:-1]:
+        parent = parent[key]
+    if value is ...:
+        del parent[path[-1]]
+    else:
+        parent[path[-1]] = value
+    return edited
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A release whose manifest each test writes anew."""
+    return published(people(), tmp_path_factory.mktemp("edited") / "release").folder
+
+
+@pytest.fixture(scope="module")
+def written(release: Path) -> dict[str, Any]:
+    """The manifest of that release as it was published."""
+    return read_json(release)
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def any_release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same by each mechanism."""
+    return published_by(request.param, people(), tmp_path_factory.mktemp("edited") / "release").folder
+
+
+@pytest.fixture(scope="module")
+def any_written(any_release: Path) -> dict[str, Any]:
+    """The manifest of that release as it was published."""
+    return read_json(any_release)
+
+
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just("1e999999999"),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=3,
+)
+
+
+@given(st.data())
+def test_any_edit_is_noticed(release: Path, written: dict[str, Any], data: st.DataObject) -> None:
+    path = data.draw(st.sampled_from([each for each in nodes(written) if each != ("sfumato", "format")]))
+    edited = replaced(written, path, data.draw(JUNK | st.just(...)))
+    write_json(release, edited)
+    if json.dumps(edited, sort_keys=True) == json.dumps(written, sort_keys=True):
+        assert load_json(release) == written
+    else:
+        with pytest.raises(ReleaseFormatError, match=r"was changed after publishing|is not that of a release"):
+            load_json(release)
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(30))
+@given(st.data())
+def test_manifest_of_a_stranger_is_read_or_refused(
+    any_release: Path, any_written: dict[str, Any], data: st.DataObject
+) -> None:
+    """The digest fits, the content is anything: no other exception, and no endless computation."""
+    path = data.draw(st.sampled_from(list(nodes(any_written))))
+    edited = replaced(any_written, path, data.draw(JUNK | st.just(...)))
+    if isinstance(edited.get("sfumato"), dict):
+        edited["sfumato"]["digest"] = manifest_digest(edited)
+    write_json(any_release, edited)
+    for read in (read_manifest, verify_folder):
+        with contextlib.suppress(ReleaseFormatError):
+            read(any_release)
+
+
+def test_manifest_of_every_mechanism_survives_being_written_and_read(
+    any_release: Path, any_written: dict[str, Any]
+) -> None:
+    write_json(any_release, any_written)
+    manifest = read_manifest(any_release)
+    assert manifest.to_json(any_release) == any_written
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "change"),
+    [
+        ("uniform", lambda ours: ours.update(sensitive=[0])),
+        ("uniform", lambda ours: ours.update(sensitive=[10**30])),
+        ("subset", lambda ours: ours["design"].update(subset_size=math.inf)),
+        ("small-domain", lambda ours: ours["design"]["cells"][0]["places"].append(math.inf)),
+        ("small-domain", lambda ours: ours["design"]["cells"][0].update(counts=[math.inf])),
+        ("small-domain", lambda ours: ours.update(cell_column=0)),
+    ],
+    ids=["column by number", "column by a large number", "endless sets", "endless place", "endless count", "cell"],
+)
+def test_number_where_none_belongs_is_refused(
+    mechanism: str, change: Callable[[dict[str, Any]], Any], tmp_path: Path
+) -> None:
+    folder = published_by(mechanism, people(), tmp_path / "release").folder
+    edit_manifest(folder, lambda whole: change(whole["sfumato"]))
+    with pytest.raises(ReleaseFormatError):
+        read_manifest(folder)
+    with contextlib.suppress(ReleaseFormatError):  # not everything is its business, but nothing else may be raised
+        verify_folder(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda ours: ours.update(format=FORMAT + 1), r"^the release has format 3, and this version reads up to 2"),
+        (lambda ours: ours.update(mechanism="magic"), r"^the release was made by the mechanism 'magic', unknown"),
+        (lambda ours: ours["design"].update(retention="1"), r"^the design's retention or domain is out of range\.$"),
+        (lambda ours: ours["design"].update(domain=["flu"]), r"^the design's retention or domain is out of range\.$"),
+        (lambda ours: ours["design"].update(domain=["flu", 3]), r"^a domain of type 'string' holds a value of another"),
+        (lambda ours: ours["design"].update(retention=0.5), r"does not describe a release as it should \(SpecError\)"),
+        (lambda ours: ours["design"].update(prior="1e99999999"), r"does not describe a release as it should"),
+        (lambda ours: ours["design"].update(prior="2/3"), r"does not describe a release as it should"),
+        (lambda ours: ours.update(sensitive=["town"]), r"^the release lacks a column that its design speaks of\.$"),
+        (lambda ours: ours.update(sensitive=[]), r"^the sensitive columns .* and their types do not fit together\.$"),
+        (lambda ours: ours.update(types=["string"] * 2), r"^the sensitive columns .* types do not fit together\.$"),
+        (lambda ours: ours.update(cell_column="age"), r"^the release lacks a column that its design speaks of\.$"),
+        (lambda ours: ours.pop("bins"), r"does not describe a release as it should \(KeyError\)"),
+    ],
+    ids=[
+        *(
+            "newer format",
+            "unknown mechanism",
+            "no perturbation",
+            "one value",
+            "mixed domain",
+            "float",
+            "endless number",
+        ),
+        *("prior above posterior", "unknown column", "no column", "two types", "cells of no cells", "no bins"),
+    ],
+)
+def test_manifest_that_makes_no_sense_is_refused(
+    release: Path, written: dict[str, Any], change: Callable[[dict[str, Any]], Any], sentence: str
+) -> None:
+    write_json(release, written)
+    edit_manifest(release, lambda whole: change(whole["sfumato"]))
+    with pytest.raises(ReleaseFormatError, match=sentence):
+        read_manifest(release)
+
+
+def test_two_columns_of_one_name_are_refused(release: Path, written: dict[str, Any]) -> None:
+    write_json(release, written)
+    edit_manifest(release, lambda whole: whole["resources"][0]["schema"]["fields"][0].update(name="SEX"))
+    with pytest.raises(ReleaseFormatError, match=r"^two columns of the release have the same name\.$"):
+        read_manifest(release)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"{}", b"[]", b"3", b'{"sfumato": 3}', b"\xff\xfe", b"[" * 100_000, b'{"sfumato": {"format": 1e999}}'),
+        b'{"sfumato": {"format": 1, "digest": "0"}, "name": "half \\ud800 a character"}',
+    ],
+    ids=["empty", "no release", "list", "number", "wrong kind", "no text", "deep", "no number", "half a character"],
+)
+def test_what_is_no_manifest_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / MANIFEST).write_bytes(content)
+    with pytest.raises(ReleaseFormatError, match=r"^datapackage\.json is not that of a release; get the release again"):
+        load_json(tmp_path)
+
+
+def test_directory_without_a_manifest_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ReleaseFormatError, match=r"is not a release that can be read: it has no readable datapackage"):
+        load_json(tmp_path)
+
+
+def test_huge_manifest_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / MANIFEST).write_bytes(b" " * (2 << 20))
+    monkeypatch.setattr("sfumato.release.manifest.LARGEST_MANIFEST", 1 << 20)
+    with pytest.raises(ReleaseFormatError, match=r"^datapackage\.json is larger than 1 MiB, which no release needs\.$"):
+        load_json(tmp_path)
+
+
+def test_digest_of_a_manifest_does_not_depend_on_its_layout(written: dict[str, Any]) -> None:
+    backwards = dict(reversed(written.items()))
+    backwards["sfumato"] = dict(reversed(written["sfumato"].items()))
+    assert manifest_digest(backwards) == manifest_digest(written) == written["sfumato"]["digest"]

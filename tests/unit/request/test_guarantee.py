@@ -1,0 +1,98 @@
+"""The kinds of promise: which covers which, which can be asked for, and what each mechanism gives."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+from releases import WAYS
+from sfumato.draws import Draws
+from sfumato.errors import InfeasibleError, SpecError
+from sfumato.mechanisms import REGISTRY
+from sfumato.plan.choose import choose
+from sfumato.request.guarantee import ASKED, Guarantee
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBoundPerValue, PrivacySpec, Tolerance
+
+HISTOGRAM = Histogram.of(("asthma", "cold", "flu", "HIV"), (30, 30, 30, 10))
+DRAWS = Draws.unsafe_test_key("00" * 32)
+
+
+def chosen(mechanism: str = "auto", spec: PrivacySpec | None = None, **given: Any) -> str:
+    """The guarantee of the plan that is chosen."""
+    return choose(HISTOGRAM, spec or WAYS[mechanism].spec, DRAWS, mechanism, **given).mechanism.guarantee
+
+
+def test_every_mechanism_gives_one_guarantee() -> None:
+    assert {name: each.guarantee.value for name, each in REGISTRY.items()} == {
+        "uniform": "any-prior",
+        "subset": "any-prior",
+        "small-domain": "marginal-prior",
+        "fine-grain": "single-values",
+        "buckets": "bucket-only",
+        "anatomy": "bucket-only",
+        "decoys": "decoys-only",
+    }
+
+
+@pytest.mark.parametrize("guarantee", Guarantee)
+def test_every_guarantee_has_a_sentence_of_its_own(guarantee: Guarantee) -> None:
+    assert guarantee.sentence.endswith(".")
+    assert [each for each in Guarantee if each.sentence == guarantee.sentence] == [guarantee]
+
+
+def test_guarantee_covers_itself_and_any_prior_the_marginal_one() -> None:
+    covered = {(one, other) for one, other in itertools.product(Guarantee, repeat=2) if one.covers(other)}
+    same = {(each, each) for each in Guarantee}
+    assert covered == same | {(Guarantee.ANY_PRIOR, Guarantee.MARGINAL_PRIOR)}
+
+
+@pytest.mark.parametrize("mechanism", REGISTRY)
+def test_mechanism_is_planned_without_a_word_about_guarantees(mechanism: str) -> None:
+    assert chosen(mechanism) == REGISTRY[mechanism].guarantee
+
+
+@pytest.mark.parametrize("mechanism", REGISTRY)
+@pytest.mark.parametrize("guarantee", ASKED)
+def test_named_mechanism_is_refused_where_it_gives_less_than_is_asked_for(mechanism: str, guarantee: Guarantee) -> None:
+    given = REGISTRY[mechanism].guarantee
+    if given.covers(guarantee):
+        assert chosen(mechanism, guarantee=guarantee.value) == given
+        return
+    sentence = (
+        rf"^the mechanism '{mechanism}' gives {given.value} only, and {guarantee.value} was asked for; choose another "
+        r"mechanism, or leave --guarantee out\.$"
+    )
+    with pytest.raises(SpecError, match=sentence):
+        chosen(mechanism, guarantee=guarantee.value)
+
+
+def test_fine_grain_is_refused_to_whoever_insists_on_any_prior() -> None:
+    """Its promise is about single values, and its design follows counts: it must not say more than is true."""
+    bounds = BreachBoundPerValue.from_tolerance(HISTOGRAM, "3/2")
+    for spec in (Tolerance("3/2"), bounds):
+        assert chosen("fine-grain", spec) == chosen("auto", spec) == "single-values"
+        with pytest.raises(SpecError, match="gives single-values only, and any-prior was asked for"):
+            chosen("fine-grain", spec, guarantee="any-prior")
+        with pytest.raises(InfeasibleError, match="no mechanism meets this request"):
+            chosen("auto", spec, guarantee="any-prior")
+
+
+def test_marginal_prior_is_chosen_only_if_it_was_asked_for() -> None:
+    spec = WAYS["small-domain"].spec
+    assert chosen("auto", spec) == "any-prior"
+    taken = choose(HISTOGRAM, spec, DRAWS, guarantee="marginal-prior")
+    assert {taken.mechanism.name, *(each.mechanism.name for each in taken.others)} == {
+        "uniform",
+        "subset",
+        "small-domain",
+    }
+
+
+@pytest.mark.parametrize("guarantee", ["single-values", "bucket-only", "decoys-only", "certain", ""])
+def test_other_guarantees_cannot_be_asked_for(guarantee: str) -> None:
+    sentence = rf"^the guarantee '{guarantee}' is unknown; ask for any-prior or marginal-prior\.$"
+    with pytest.raises(SpecError, match=sentence):
+        chosen("uniform", guarantee=guarantee)

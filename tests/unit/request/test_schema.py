@@ -1,0 +1,201 @@
+"""Roles, bins and domain files."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sfumato.errors import SchemaError
+from sfumato.publication import Request
+from sfumato.request.schema import Bins, NullPolicy, Role, Schema, read_domain
+from sfumato.request.spec import BreachBound, DecoyGroups
+
+COLUMNS = ["name", "age", "sex", "disease"]
+
+
+def test_columns_are_public_unless_named() -> None:
+    schema = Schema.of("disease", identifier=["name"], person="number", drop=["note"])
+    roles = {name: schema.role(name) for name in ("disease", "name", "number", "note", "age")}
+    assert roles == {
+        "disease": Role.SENSITIVE,
+        "name": Role.IDENTIFIER,
+        "number": Role.PERSON,
+        "note": Role.DROPPED,
+        "age": Role.PUBLIC,
+    }
+    assert (schema.sensitive, schema.person) == ("disease", "number")
+
+
+def test_published_columns_keep_the_order_of_the_table() -> None:
+    schema = Schema.of("age", identifier="name")
+    assert schema.published(COLUMNS) == ("age", "sex", "disease")
+
+
+def test_a_name_alone_is_not_taken_for_its_letters() -> None:
+    assert Schema.of("disease", identifier="name", drop="sex", keep="age") == Schema.of(
+        ["disease"], identifier=["name"], drop=["sex"], keep=["age"]
+    )
+
+
+def test_schema_without_a_person_has_none() -> None:
+    assert Schema.of("disease").person is None
+
+
+def test_sensitive_column_is_named() -> None:
+    with pytest.raises(SchemaError, match="name the sensitive column"):
+        _ = Schema.of([]).sensitive
+
+
+def test_several_sensitive_columns_are_protected_each_for_itself_unless_they_are_a_compound() -> None:
+    several, compound, one = Schema.of(["age", "disease"]), Schema.of(compound=["age", "disease"]), Schema.of("age")
+    assert [schema.is_independent for schema in (several, compound, one)] == [True, False, False]
+    assert [schema.together for schema in (several, compound, one)] == [("age", "disease"), ("age", "disease"), ()]
+    assert several.sensitive == compound.sensitive == "age + disease"
+
+
+def test_only_decoys_protect_several_columns_each_for_itself() -> None:
+    with pytest.raises(SchemaError, match=r"^name exactly one sensitive column; 2 were named\..*--group-size"):
+        Request("people.csv", Schema.of(["age", "disease"]), BreachBound("1/10", "1/2"))
+    assert Request("people.csv", Schema.of(["age", "disease"]), DecoyGroups(3)).schema.is_independent
+
+
+@pytest.mark.parametrize(
+    "roles",
+    [{"identifier": ["disease"]}, {"person": "disease"}, {"drop": ["disease"]}, {"identifier": ["x"], "drop": ["x"]}],
+    ids=str,
+)
+def test_column_of_two_roles_is_refused(roles: dict[str, Any]) -> None:
+    with pytest.raises(SchemaError, match=r"cannot be both .* give it one role"):
+        Schema.of("disease", **roles)
+
+
+def test_column_named_twice_in_one_role_is_one() -> None:
+    assert Schema.of("disease", drop=["note", "note"]) == Schema.of("disease", drop=["note"])
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        {"identifier": ["nmae"]},
+        {"person": "nmae"},
+        {"drop": ["nmae"]},
+        {"keep": ["nmae"]},
+        {"bins": {"nmae": Bins(("0", "1"))}},
+        {"domains": {"nmae": ["x"]}},
+    ],
+    ids=lambda named: next(iter(named)),
+)
+def test_name_of_no_column_is_refused_with_the_columns_there_are(named: dict[str, Any]) -> None:
+    with pytest.raises(SchemaError, match="no column 'nmae'; it has 'name', 'age', 'sex', 'disease'"):
+        Schema.of("disease", **named).check_columns(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (["age", "disease", "age"], "two columns named 'age'; rename one of them"),
+        (["age", "", "disease"], "a column of the table has no name"),
+        (["Age", "age", "disease"], "'Age' and 'age' differ only by capital letters"),
+        (["STRASSE", "strasse", "disease"], "differ only by capital letters"),
+        (["disease"], "no public column is left"),
+    ],
+)
+def test_columns_that_cannot_be_published_are_refused(columns: list[str], words: str) -> None:
+    with pytest.raises(SchemaError, match=words):
+        Schema.of("disease").check_columns(columns)
+
+
+@pytest.mark.parametrize("columns", [["age", "", "disease"], ["age", "Age", "disease"]])
+def test_columns_that_are_left_out_may_have_any_name(columns: list[str]) -> None:
+    Schema.of("disease", drop=[columns[1]]).check_columns(columns)
+
+
+def test_bins_and_a_domain_exclude_each_other() -> None:
+    with pytest.raises(SchemaError, match="'age' has both a domain and bins"):
+        Schema.of("disease", domains={"age": [1]}, bins={"age": Bins(("0", "1"))})
+
+
+def test_null_policy_is_read_by_its_name() -> None:
+    assert Schema.of("disease", nulls="drop").nulls is NullPolicy.DROP
+
+
+# ---------------------------------------------------------------------------------------------------------------- bins
+
+
+@pytest.mark.parametrize(
+    ("text", "values", "labels"),
+    [
+        ("0,20,40", (0, 20, 40), ("[0,20)", "[20,40]")),
+        (" 0 , 1.50 ", (0, 1.5), ("[0,1.50]",)),
+        ("-inf,0,inf", (float("-inf"), 0, float("inf")), ("[-inf,0)", "[0,inf]")),
+        ("-5,-1e0", (-5, -1), ("[-5,-1e0]",)),
+        (
+            "2024-01-01,2025-01-01",
+            (datetime.date(2024, 1, 1), datetime.date(2025, 1, 1)),
+            ("[2024-01-01,2025-01-01]",),
+        ),
+        (
+            "2024-01-01,2024-01-01T12:00",
+            (datetime.datetime(2024, 1, 1), datetime.datetime(2024, 1, 1, 12)),
+            ("[2024-01-01,2024-01-01T12:00]",),
+        ),
+    ],
+)
+def test_bins_are_half_open_but_the_last_and_labelled_as_written(
+    text: str, values: tuple[Any, ...], labels: tuple[str, ...]
+) -> None:
+    bins = Bins.parse(text)
+    assert (bins.values, bins.labels) == (values, labels)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "at least two edges"),
+        ("5", "at least two edges"),
+        ("5,", "the edge '' is neither a number nor a date"),
+        ("a,b", "the edge 'a' is neither a number nor a date"),
+        ("nan,1", "the edge 'nan'"),
+        ("2024-02-30,2025-01-01", "the edge '2024-02-30'"),
+        ("2,1", "must rise from left to right"),
+        ("1,1.0", "must rise from left to right"),
+        ("2024-01-01T00:00,2024-01-01", "must rise from left to right"),
+        ("0,2024-01-01", "all numbers or all dates"),
+        ("2024-01-01,2024-01-02T00:00+00:00", "an offset from UTC, or none has"),
+    ],
+)
+def test_edges_that_make_no_bins_are_refused(text: str, words: str) -> None:
+    with pytest.raises(SchemaError, match=words):
+        Bins.parse(text)
+
+
+# -------------------------------------------------------------------------------------------------------- domain files
+
+
+@pytest.mark.parametrize(
+    ("written", "values"),
+    [
+        ("flu\ncold\n", ("flu", "cold")),
+        ("flu\ncold", ("flu", "cold")),
+        ("value\nflu\ncold\n", ("flu", "cold")),
+        ("flu\nvalue\n", ("flu", "value")),
+        ("flu\n\ncold\n", ("flu", None, "cold")),
+        ('flu\n""\n', ("flu", None)),
+        ('"a, b"\n"say ""hi"""\n', ("a, b", 'say "hi"')),
+        ("\ufefffière\r\nété\r\n", ("fière", "été")),
+        (" x\nx \n", (" x", "x ")),
+        ("", ()),
+    ],
+)
+def test_domain_file_has_one_value_a_line(written: str, values: tuple[str | None, ...], desk: Path) -> None:
+    (desk / "domain.txt").write_text(written, encoding="utf-8", newline="")
+    assert read_domain(desk / "domain.txt") == values
+
+
+def test_domain_file_of_several_fields_is_refused_by_its_line(desk: Path) -> None:
+    (desk / "domain.txt").write_text("flu\na, b\n")
+    with pytest.raises(SchemaError, match=r"line 2 of the domain file .* has several fields"):
+        read_domain(desk / "domain.txt")
