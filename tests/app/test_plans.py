@@ -174,10 +174,9 @@ def test_plan_of_sets_has_their_size_and_chances(desk: Path) -> None:
 def test_named_mechanism_lists_the_others_as_alternatives(desk: Path) -> None:
     plan = planned(desk, [50] * 20, *NARROW, "--mechanism", "uniform")
     assert "reason" not in plan
-    assert [(each["mechanism"], each["guarantee"]) for each in plan["alternatives"]] == [
-        ("subset", "any-prior"),
-        ("small-domain", "marginal-prior"),
-    ]
+    others = {each["mechanism"]: each["guarantee"] for each in plan["alternatives"]}
+    assert others.items() >= {"subset": "any-prior", "small-domain": "marginal-prior"}.items()
+    assert "uniform" not in others
     for each in plan["alternatives"]:
         assert each.keys() >= COMMON
         assert (each["total"], each["alternatives"]) == (1000, [])
@@ -209,7 +208,7 @@ def test_automatic_choice_may_be_for_the_marginal_prior_where_that_was_asked_for
     plan = planned(desk, [1000] * 200, *BOUND, "--guarantee", "marginal-prior")
     assert (plan["mechanism"], plan["guarantee"]) == ("small-domain", "marginal-prior")
     assert plan["reason"].startswith("small-domain has the smallest predicted error")
-    assert {each["mechanism"] for each in plan["alternatives"]} == {"uniform", "subset"}
+    assert {each["mechanism"] for each in plan["alternatives"]} >= {"uniform", "subset"}
 
 
 def test_plan_for_people_shows_the_reason_and_every_mechanism(desk: Path) -> None:

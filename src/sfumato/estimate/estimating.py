@@ -26,10 +26,7 @@ from sfumato.shown.tally import COUNT, Holdings, Key, Measured, Scan, Tally, key
 
 SUMS = "sums with a normal interval"
 UPPER_BOUND = "the standard error is an upper bound: parts are taken to err together"
-ONLY_COUNTS = (
-    "this method only counts; use the default one for sums, means, ratios and conditions that mix public and sensitive "
-    "columns"
-)
+ONLY_COUNTS = "sums, means, ratios and conditions that mix public and sensitive columns"
 
 
 @dataclass(frozen=True)
@@ -325,7 +322,9 @@ class Estimator:
 
     def _moments(self, layer: Sequence[Piece]) -> Moments:
         if self.method.total is None:
-            raise QueryError(f"{ONLY_COUNTS}.")
+            if self.method is next(iter(self.session.manifest.methods.values())):
+                raise QueryError(f"this release can only be counted in: it answers no {ONLY_COUNTS}.")
+            raise QueryError(f"this method only counts; use the default one for {ONLY_COUNTS}.")
         pieces = []
         for piece in layer:
             first = piece.first.beside(self.whole, self.holdings)

@@ -108,7 +108,10 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     check_countable: Callable[[PlanT], None] = _nothing
     """Raise InfeasibleError where nothing could be counted in a release of this plan."""
     weights: Callable[[DesignT], Mapping[str, Any] | None] = _nothing
-    """The columns of weights.parquet, values as places in the domain; None where there are none, or too many."""
+    """The columns of weights.parquet, values as places in the domain; None where there are none, or too many.
+
+    Either `cell`, `value`, `if_equal` and `otherwise`; or for sets `place` instead of the cell; or `value`, `published`
+    and `weight`, a line for each pair."""
     by_hand: Callable[[DesignT, Naming], str | None] = _nothing
     """How to count with any SQL tool, where there are no weights."""
     contents: Callable[[PlanT], Contents | None] = _nothing

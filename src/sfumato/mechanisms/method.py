@@ -140,7 +140,7 @@ class Weights:
         return float(self.shown @ tally.counts[0] + self.always * tally.rows[0])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Method(Generic[DesignT]):
     """One way to estimate, as it is named in every answer."""
 

@@ -120,6 +120,8 @@ def _reason(best: Chosen, plans: Sequence[Chosen]) -> str:
     factors = {plan.mechanism.name: plan.error / best.error for plan in rivals}
     compared = ", ".join(
         f"{rival} has {'the same' if factor < SAME else f'{factor:.2f} times as much'}"
+        if math.isfinite(factor)
+        else f"{rival} predicts none"
         for rival, factor in factors.items()
     )
     return f"{name} has the smallest predicted error of the mechanisms that give this guarantee ({compared})."

@@ -43,9 +43,7 @@ true count is small. In DuckDB, for the records that satisfy a condition on the 
 
 {sql}"""
 
-_BY_SFUMATO = (
-    "There are too many values to write down what each record adds to a count, so other tools cannot count here."
-)
+_BY_SFUMATO = "What each record adds to a count is not written down for this design, so other tools cannot count here."
 
 
 def release_readme(manifest: Manifest, rows: int) -> str:
