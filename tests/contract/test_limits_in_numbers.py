@@ -16,11 +16,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from sfumato.apply import domains, notices, profile
 from sfumato.apply.slots import Slots
+from sfumato.audit.laws import statistics
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
 from sfumato.evaluate.learning import Beliefs, learned
 from sfumato.mechanisms import REGISTRY, decoys, fine_grain, small_domain
+from sfumato.request import exact
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound, BreachBoundPerValue, DecoyGroups, Diversity, PrivacySpec, Tolerance
 from sfumato.shown.tally import Holdings
@@ -240,3 +243,26 @@ def test_a_fine_grain_design_follows_one_record_as_often_as_the_limits_say(
         spec: PrivacySpec = Tolerance(2) if by_tolerance else _random_bounds(size, chance)
         follows.append(_follows_a_record(counts, spec, fine_grain.Objective(objective)))
     assert np.mean(follows) == pytest.approx(share, abs=0.1)
+
+
+# ----------------------------------------------------------------------------------------------------- smaller numbers
+
+
+def test_a_belief_of_three_tenths_rises_to_two_thirds_by_an_amplification_of_nine_halves() -> None:
+    odds = Fraction(3, 7) * BreachBound("1/10", "1/3").amplification
+    assert BreachBound("1/10", "1/3").amplification == Fraction(9, 2)
+    assert round(float(odds / (1 + odds)), 2) == 0.66
+
+
+def test_a_false_alarm_of_verify_has_a_chance_of_one_in_a_million_at_most() -> None:
+    """By Bernstein's inequality for sums of independent coins, where the variance is the smallest that is looked at."""
+    variance, deviation = statistics.SMALLEST_VARIANCE, statistics.MOST_DEVIATION
+    off = deviation * math.sqrt(variance)
+    one_count = 2 * math.exp(-(off**2) / 2 / (variance + off / 3))
+    assert 10_000 * one_count < 1e-6
+
+
+def test_the_sizes_in_the_limits_are_those_of_the_code() -> None:
+    assert (profile.MOST_PAIRS, profile.MOST_VALUES) == (262_144, 1_048_576)
+    assert (notices.SMALLEST_GROUP, domains.MANY_VALUES, profile.FEW_RECORDS - 2) == (20, 1000, 3)
+    assert (small_domain.USUAL_MINIMUM, exact.FINEST_STEPS, exact.COARSEST_STEP) == (1000, 100, 10)
