@@ -92,6 +92,15 @@ def test_every_size_and_bound_has_the_published_law_and_the_amplification_exactl
     assert (max(ratios), min(ratios)) == (bound.amplification, 1 / bound.amplification)
 
 
+@pytest.mark.parametrize("name", ["uniform", "subset"])
+def test_two_releases_of_a_record_square_the_amplification(name: str) -> None:
+    """And so do two rows of one person: what both show is independent, given the value."""
+    options = {"uniform": uniform.NoOptions, "subset": subset.Options}[name]()
+    law = whole_law(REGISTRY[name], _planned(name, [1] * 4, BOUNDS[0], options), [1] * 4)
+    both: Law = [{pair: row[pair[0]] * row[pair[1]] for pair in product(row, row)} for row in law]  # type: ignore[misc]
+    assert max(_ratios(both, 0)) == BOUNDS[0].amplification ** 2
+
+
 def test_one_outcome_more_that_keeps_the_value_would_break_the_bound() -> None:
     """The twin of the test before."""
     plan = _planned("uniform", [1] * 3, BOUNDS[0], uniform.NoOptions())
