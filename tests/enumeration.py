@@ -101,3 +101,60 @@ def shown_by(replaced: Replaced, size: int) -> list[Shown]:
         return [frozenset(np.flatnonzero(row).tolist()) for row in bits]
     values = replaced.values.tolist()
     return values if replaced.cells is None else list(zip(replaced.cells.tolist(), values, strict=True))
+
+
+# ------------------------------------------------------------------------------------------------- all outcomes at once
+
+
+class OdometerDraws:
+    """Stands in for `Draws`: row r of a batch has the r-th of all outcomes that draws below these bounds can have.
+
+    A batch of one record repeated is then its whole law in one call, where no bound depends on an earlier draw.
+    """
+
+    def __init__(self, bounds: Sequence[int]) -> None:
+        self.bounds = list(bounds)
+        self.turn = 0
+
+    def stream(self, purpose: str) -> OdometerDraws:
+        """The same counter for every purpose: each draw is another wheel of it."""
+        return self
+
+    def integers(self, first_row: int, rows: int, bound: int | Words) -> Words:
+        """The next wheel, for all rows."""
+        own, below = self.bounds[self.turn], math.prod(self.bounds[: self.turn])
+        assert (np.broadcast_to(bound, rows) == own).all(), "a bound depends on an earlier draw"
+        self.turn += 1
+        return ((np.arange(rows) // below) % own).astype(np.uint64)
+
+
+def whole_law(mechanism: AnyMechanism, plan: object, counts: Sequence[int]) -> Law:
+    """The same as `transition_law`, a thousand times as fast."""
+    return [_whole_row(mechanism, plan, original, count, len(counts)) for original, count in enumerate(counts)]
+
+
+def _whole_row(mechanism: AnyMechanism, plan: object, original: int, count: int, size: int) -> Mapping[Shown, Fraction]:
+    slots = range(count) if mechanism.uses_slots else [None]
+    row: dict[Shown, Fraction] = defaultdict(Fraction)
+    for slot in slots:
+        first = ScriptedDraws([])
+        _replaced(mechanism, plan, original, _repeated(slot, 1), cast("Draws", first))
+        rows = math.prod(first.bounds)
+        draws = cast("Draws", OdometerDraws(first.bounds))
+        replaced = mechanism.replace(plan, np.full(rows, original), _repeated(slot, rows), draws, 0)
+        firsts, times = _different(replaced)
+        for shown, often in zip(shown_by(firsts, size), times, strict=True):
+            row[shown] += Fraction(often, rows * len(slots))
+    return dict(row)
+
+
+def _different(replaced: Replaced) -> tuple[Replaced, list[int]]:
+    """One record of each kind, and how many there are of it."""
+    shown = [each for each in (replaced.values, replaced.cells) if each is not None]
+    _, first, times = np.unique(np.column_stack(shown), axis=0, return_index=True, return_counts=True)
+    firsts = Replaced(*(None if each is None else each[first] for each in (replaced.values, replaced.cells)))
+    return firsts, times.tolist()
+
+
+def _repeated(slot: int | None, rows: int) -> Words | None:
+    return None if slot is None else np.full(rows, slot, dtype=np.uint64)

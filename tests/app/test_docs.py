@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import re
 import shlex
@@ -146,3 +147,52 @@ def test_readme_names_the_two_commands_that_set_everything_up() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "make demo" in text
     assert "make test" in text
+
+
+# -------------------------------------------------------------------------------------------------------- the evidence
+
+QUOTED = re.compile(r"^> .*(?:\n>.*)*", flags=re.MULTILINE)
+
+
+def words(text: str) -> str:
+    """A text without its line breaks and the marks of quotations."""
+    return " ".join(re.sub(r"^> ?", "", text, flags=re.MULTILINE).split())
+
+
+def evidence() -> list[tuple[str, list[str]]]:
+    """Each sentence that is quoted, with the tests that are named for it."""
+    text = (DOCS / "evidence.md").read_text(encoding="utf-8")
+    places = [*QUOTED.finditer(text)]
+    ends = [*(place.start() for place in places[1:]), len(text)]
+    return [
+        (words(place[0]), re.findall(r"^- `([^`]+)`$", text[place.end() : end], flags=re.MULTILINE))
+        for place, end in zip(places, ends, strict=True)
+    ]
+
+
+def test_evidence_quotes_what_stands_in_the_documents() -> None:
+    pages = [DOCS / "promise.md", DOCS / "limits.md", ROOT / "README.md"]
+    read = " ".join(words(page.read_text(encoding="utf-8")) for page in pages)
+    assert evidence()
+    # A sentence may be quoted from its middle on, and then begins with a capital letter here.
+    assert [said for said, _ in evidence() if said not in read and said[0].lower() + said[1:] not in read] == []
+
+
+def test_evidence_names_tests_that_exist() -> None:
+    named = [test for _, tests in evidence() for test in tests]
+    found: set[str] = set()
+    for file in {name.partition("::")[0] for name in named if (ROOT / name.partition("::")[0]).is_file()}:
+        tree = ast.parse((ROOT / file).read_text(encoding="utf-8"))
+        found |= {f"{file}::{each.name}" for each in tree.body if isinstance(each, ast.FunctionDef)}
+    assert sorted(set(named) - found) == []
+    assert all(name.partition("::")[2].startswith("test_") for name in named)
+
+
+def test_every_sentence_of_the_evidence_has_a_test() -> None:
+    assert [said for said, tests in evidence() if not tests] == []
+
+
+def test_evidence_has_every_promise_in_a_frame_of_its_own() -> None:
+    promises = {words(each) for each in QUOTED.findall((DOCS / "promise.md").read_text(encoding="utf-8"))}
+    assert promises
+    assert promises - {said for said, _ in evidence()} == set()

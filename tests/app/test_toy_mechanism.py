@@ -76,6 +76,7 @@ def test_law_of_the_toy_notices_a_release_that_stays_too_often(
     monkeypatch.setitem(REGISTRY, toy.NAME, broken)
     with pytest.raises(InternalError, match="failed its own check of promise"):
         publish(Request(table, Schema.of("disease"), BOUND, toy.NAME), "release")
+    assert not Path("release").exists()
 
 
 def test_toy_is_questioned_one_by_one_and_many_at_once(release: Release) -> None:

@@ -172,6 +172,18 @@ def test_missing_values_alone_are_refused() -> None:
         columns(Schema.of("s"), x=pa.nulls(2, pa.string()), s=["a", "b"])
 
 
+@pytest.mark.parametrize(("values", "records", "is_refused"), [(1001, 4, True), (1000, 4, False), (1001, 5, False)])
+def test_column_of_many_values_is_nearly_unique_if_most_records_share_theirs_with_three_at_most(
+    values: int, records: int, is_refused: bool
+) -> None:
+    table = {"x": list(range(values)) * records, "s": [row % 2 for row in range(values * records)]}
+    if is_refused:
+        with pytest.raises(SchemaError, match="share it with at most 3 others"):
+            columns(Schema.of("s"), **table)
+    else:
+        columns(Schema.of("s"), **table)
+
+
 @pytest.mark.parametrize(("length", "is_refused"), [(1000, False), (1001, True)])
 def test_long_values_are_refused_even_if_confirmed(length: int, is_refused: bool) -> None:
     schema = Schema.of("s", keep=["x", "s"])

@@ -99,7 +99,8 @@ class Coins:
         """Make coins from (keep, swap) pairs and the number of values of each one's cell."""
         keep, swap = (np.array(column, dtype=np.uint64) for column in zip(*words, strict=True))
         outcomes = [kept + size * swapped for (kept, swapped), size in zip(words, sizes, strict=True)]
-        return cls(keep, swap, np.array(outcomes, dtype=np.uint64))
+        # A coin that always keeps leaves nothing to divide among the values.
+        return cls(keep, np.maximum(swap, np.uint64(1)), np.array(outcomes, dtype=np.uint64))
 
     def throw(self, stream: Stream, first_row: int, coins: Codes) -> tuple[Mask, Places]:
         """Decide each record by its coin: whether it is kept, and else which value of its cell it becomes."""

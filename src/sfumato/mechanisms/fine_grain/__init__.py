@@ -8,7 +8,7 @@ Figure 2(b) takes a belief of 1/7 to 1/13, below 1/10), so the direction is a ch
 Published: the domain, the bounds, the direction and the retentions. Bounds that come from a tolerance hold shares that
 were rounded down, to hundredths or coarser. The retentions of the `aggregate` objective follow shares rounded in the
 same way. Those of the `record` objective are one of finitely many optima; which one it is follows the exact shares, so
-somebody who knows the values of all others may in rare cases learn the last one from it.
+somebody who knows the values of all others may learn the last one from it (docs/limits.md says how often).
 Notation: ρ1i = prior, ρ2i = posterior and γ_i = amplification of the bound of value i; p_i = its retention,
 q_i = (1-p_i)/m = its swap probability.
 """

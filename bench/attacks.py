@@ -1,0 +1,78 @@
+"""What somebody learns from releases of a real table who has the releases and nothing else.
+
+    python bench/attacks.py TABLE.parquet COLUMN [--group-size 5] [--diversity 4 8] [--rounds 10]
+
+Two independent releases of decoys: how often a value on which both agree is the true one, over all records and where
+the value is rarer than 1% of the table. One release of Anatomy buckets: for how many records the likeliest value is the
+true one, where the promise speaks of one in the diversity, by what the release itself teaches.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from decoys import Codes, histogram_of, released, slots_of
+
+from sfumato.draws import Draws
+from sfumato.evaluate.learning import learned
+from sfumato.mechanisms import anatomy, decoys
+from sfumato.request.spec import Diversity
+from sfumato.shown.tally import Holdings
+
+RARE = 0.01
+SURE = 0.9
+
+
+def measure_agreement(sensitive: Codes, group_size: int) -> None:
+    """Publish twice, and look where both releases show the same."""
+    one, two = (released(sensitive, group_size, decoys.Creation.MIXED)[1] for _ in range(2))
+    shares = np.bincount(sensitive) / len(sensitive)
+    same = one == two
+    print(f"decoys, groups of {group_size}: a published value is true in {np.mean(one == sensitive):.1%};")
+    for words, which in {"": same, f" of values rarer than {RARE:.0%}": same & (shares[one] < RARE)}.items():
+        right = np.mean(one[which] == sensitive[which])
+        print(f"  where two releases agree{words} ({which.sum():,} records): {right:.1%}")
+
+
+def measure_learning(sensitive: Codes, columns: list[Codes], diversity: int, rounds: int) -> None:
+    """Publish buckets, and guess everybody's value from them."""
+    draws = Draws.secret().for_column("sensitive")
+    plan = anatomy.plan(histogram_of(sensitive), Diversity(diversity), anatomy.Options(), draws)
+    buckets = anatomy.MECHANISM.replace(plan, sensitive, slots_of(sensitive, draws, anatomy.NAME), draws, 0).cells
+    lines = [np.concatenate(column) for column in zip(*anatomy.MECHANISM.contents(plan).batches(1 << 20), strict=True)]
+    holdings = Holdings(*(column.astype(np.int64) for column in lines), domain_size=int(sensitive.max()) + 1)
+    print(f"anatomy, diversity {diversity}: the promise says {1 / diversity:.1%};")
+    for number in (1, rounds):
+        found = learned(buckets.astype(np.int64), holdings, columns, number)
+        right, sure = found.guesses == sensitive, found.weights.max(axis=1) > SURE
+        print(f"  after {number} rounds the likeliest value is right for {right.mean():.1%}")
+        if any(sure):
+            print(f"    and for {right[sure].mean():.1%} of the {sure.mean():.1%} believed with more than {SURE}")
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("table", type=Path)
+    parser.add_argument("column")
+    parser.add_argument("--group-size", type=int, default=5)
+    parser.add_argument("--diversity", type=int, nargs="+", default=[4, 8])
+    parser.add_argument("--rounds", type=int, default=10)
+    arguments = parser.parse_args()
+    table = pq.read_table(arguments.table)
+    codes = {
+        name: np.asarray(table.column(name).combine_chunks().dictionary_encode().indices, dtype=np.int64)
+        for name in table.column_names
+    }
+    sensitive = codes.pop(arguments.column)
+    print(f"{len(sensitive):,} records, {sensitive.max() + 1} values")
+    measure_agreement(sensitive, arguments.group_size)
+    for diversity in arguments.diversity:
+        measure_learning(sensitive, list(codes.values()), diversity, arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()
