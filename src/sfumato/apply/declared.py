@@ -18,6 +18,7 @@ from sfumato.request.values import Value, domain_array, field_type, plain_type
 from sfumato.shown.columns import local_codes
 
 TRUTH = r"^(true|false)$"
+ANY_TRUTH = r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$"
 TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
 OFFSET = r"(Z|[-+][0-9]{2}:?[0-9]{2})$"
 
@@ -87,17 +88,25 @@ def fitted(values: pa.Array, domain: pa.Array) -> pa.Array:
     if pa.types.is_string(given) and given != kind:
         return _read(values, kind)
     if given == kind or pa.types.is_string(kind):
-        return _cast(values, kind)
+        found = _cast(values, kind)
+        # Times and truths have several spellings, of which the domain has one.
+        is_spelled = pa.types.is_boolean(given) or pa.types.is_timestamp(given)
+        return _nearest(values, domain, found) if is_spelled and given != kind else found
     if pa.types.is_null(given) or _is_zoned(given) != _is_zoned(kind):
         return pa.nulls(len(values), kind)
     found = _cast(values, kind)
     if pa.types.is_floating(given) and pa.types.is_floating(kind):
-        # A number of 32 bits is the declared one that it is the nearest to, as 0.1 is not the same in both widths.
-        narrow = domain.cast(given, safe=False)
-        is_told_apart = len(narrow.unique()) == len(narrow)
-        return pc.coalesce(domain.take(pc.index_in(values, narrow)), found) if is_told_apart else found
+        return _nearest(values, domain, found)  # 0.1 is not the same number in 32 bits
     # Casting cuts times off dates, and makes one truth of all numbers but zero.
     return pc.if_else(pc.equal(_cast(found, given), values), found, pa.scalar(None, kind))
+
+
+def _nearest(values: pa.Array, domain: pa.Array, found: pa.Array) -> pa.Array:
+    """The values of the domain that are the given ones in their type; what was found otherwise where that is none."""
+    narrow = _cast(domain, values.type)
+    if len(narrow.drop_null().unique()) != len(narrow.drop_null()):
+        return found
+    return pc.coalesce(domain.take(pc.index_in(values, narrow, skip_nulls=True)), found)
 
 
 def _is_zoned(kind: pa.DataType) -> bool:
@@ -108,6 +117,7 @@ def _is_zoned(kind: pa.DataType) -> bool:
 def _read(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Texts that are spelled as values of a type are; a whole number may be written with a fraction of zero."""
     spelled = next((spelling for each, spelling in SPELLINGS if _is_alike(each, kind)), NUMBER)
+    spelled = ANY_TRUTH if pa.types.is_boolean(kind) else spelled
     found = _cast(_matching(texts, spelled), kind)
     if not pa.types.is_integer(kind):
         return found

@@ -169,6 +169,26 @@ def test_type_is_that_of_the_domain_and_the_original_is_read_by_it(name: str, so
     assert verify(tmp_path / "release", table).passed
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["uniform", "subset"])
+@pytest.mark.parametrize(
+    ("schema", "other"),
+    [
+        (Schema.of("code", bins={"code": "0,100,300,500"}), "42.5"),
+        (Schema.of(compound=("age", "code"), domains={"code": ("250", "042", None), "age": ("0", "1", "2")}), "042"),
+    ],
+    ids=["bins", "compound"],
+)
+def test_bins_and_compounds_hide_what_occurs_too(schema: Schema, other: str, mechanism: str, tmp_path: Path) -> None:
+    found = []
+    for number, code in enumerate(("250", other, "")):
+        lines = [f"{'FM'[row % 2]},{row % 3},{'250' if row else code}" for row in range(ROWS)]
+        (tmp_path / f"{number}.csv").write_text("\n".join(["sex,age,code", *lines, ""]))
+        request = Request(tmp_path / f"{number}.csv", schema, BOUND, mechanism)
+        found.append(told(publish(request, tmp_path / f"release-{number}", unsafe_test_key=known_key(7))))
+    assert found[0] == found[1] == found[2]
+
+
 def test_integers_are_texts_on_request(tmp_path: Path) -> None:
     table = pa.table({"sex": ["F", "M"] * 6, "code": [1, 2, 3] * 4})
     schema = Schema.of("code", domains={"code": ("1", "2", "3")})
