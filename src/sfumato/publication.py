@@ -140,7 +140,8 @@ class Outlook:
 
 def open_table(request: Request, folder: Path) -> Source:
     """Open the table of a request; a stream that can be read only once is spooled into the folder."""
-    return open_source(request.table, folder / "spool", text=request.text, encoding=request.encoding)
+    text = (*request.text, *request.schema.domains)  # whose types are not for the values of a CSV file to tell
+    return open_source(request.table, folder / "spool", text=text, encoding=request.encoding)
 
 
 def surveyed(request: Request, source: Source, engine: Engine, folder: Path) -> tuple[Request, Survey]:

@@ -363,9 +363,24 @@ def test_domain_file_that_cannot_be_read_is_refused(desk: Path, table: Path, fil
     assert "the domain file " in fail(desk, *publishing(table, "--domain", f"disease={file}"))
 
 
-def test_domain_of_another_type_is_refused(desk: Path, table: Path) -> None:
-    (desk / "domain.txt").write_text("30\n40\n50\nsixty\n")
-    assert "holds a value that is no int64" in fail(desk, *publishing(table, "--domain", "age=domain.txt"))
+@pytest.mark.parametrize(
+    ("domain", "words"),
+    [
+        (
+            "30\n40\n50\nsixty\n",
+            "column 'age' holds values outside its declared domain: '60'; correct the table or add",
+        ),
+        (
+            "true\nfalse\n",
+            "column 'age' holds values that do not read as boolean, the type of its domain (4 different ones in the "
+            "first batch that has any); correct the table or the domain.",
+        ),
+    ],
+    ids=["texts", "truths"],
+)
+def test_column_that_does_not_fit_its_domain_is_refused(desk: Path, table: Path, domain: str, words: str) -> None:
+    (desk / "domain.txt").write_text(domain)
+    assert words in fail(desk, *publishing(table, "--domain", "age=domain.txt"))
 
 
 def test_domain_without_the_missing_value_is_refused_where_values_are_missing(desk: Path) -> None:

@@ -1,7 +1,8 @@
 """CSV files: everything is read as text first, and a column becomes a number or a date only if nothing is lost.
 
 A column is a column of integers if every value is written the way an integer prints (so `007` stays text), of numbers
-if every value reads as one, of dates if every value is an ISO date. Empty fields are missing values.
+if every value reads as one, of dates if every value is an ISO date. Empty fields are missing values. A column with a
+declared domain is read as text: its type is that of the domain, whatever values occur.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ TEXT = pa.dictionary(pa.int32(), pa.string())
 OVERSIZED = pa.decimal256(76, 0)
 """Whole numbers beyond 64 bits: harmless in a column that is not published, refused in one that is."""
 
-_INTEGER = r"^(0|-?[1-9][0-9]*)$"
-_NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]+)?$"
-_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+INTEGER = r"^(0|-?[1-9][0-9]*)$"
+NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]+)?$"
+DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 
 
 @dataclass(frozen=True)
@@ -156,17 +157,17 @@ class _Guess:
     def __init__(self) -> None:
         self.seen = False
         self.types = [
-            (pa.int64(), _INTEGER),
-            (OVERSIZED, _INTEGER),
-            (pa.float64(), _NUMBER),
-            (pa.date32(), _DATE),
+            (pa.int64(), INTEGER),
+            (OVERSIZED, INTEGER),
+            (pa.float64(), NUMBER),
+            (pa.date32(), DATE),
         ]
 
     def add(self, values: pa.Array) -> None:
         """Narrow the guess by the distinct values of one block."""
         if len(values):
             self.seen = True
-            self.types = [(kind, pattern) for kind, pattern in self.types if _reads_as(values, kind, pattern)]
+            self.types = [(kind, pattern) for kind, pattern in self.types if reads_as(values, kind, pattern)]
 
     @property
     def type(self) -> pa.DataType:
@@ -174,7 +175,8 @@ class _Guess:
         return self.types[0][0] if self.seen and self.types else pa.string()
 
 
-def _reads_as(values: pa.Array, kind: pa.DataType, pattern: str) -> bool:
+def reads_as(values: pa.Array, kind: pa.DataType, pattern: str) -> bool:
+    """Whether all texts are spelled as values of a type are, and are such values."""
     if not pc.all(pc.match_substring_regex(values, pattern)).as_py():
         return False
     try:

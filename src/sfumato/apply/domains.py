@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.apply.csv import OVERSIZED
+from sfumato.apply.declared import typed_domain
 from sfumato.apply.profile import FEW_RECORDS, MOST_VALUES, ColumnProfile, Profile
 from sfumato.errors import SchemaError
 from sfumato.request.schema import Merged, NullPolicy, Schema
@@ -203,7 +204,7 @@ def _check_length(column: ColumnProfile) -> None:
 
 
 def _declared(column: ColumnProfile, declared: Sequence[Value]) -> CodedColumn:
-    domain = typed_domain(column, declared)
+    domain = typed_domain(column.name, declared, is_text=pa.types.is_string(column.type))
     outside = column.values.filter(pc.invert(pc.is_in(column.values, domain)))
     if len(outside):
         raise SchemaError(
@@ -216,21 +217,3 @@ def _declared(column: ColumnProfile, declared: Sequence[Value]) -> CodedColumn:
             "empty line to the domain file, or leave them out (--nulls drop)."
         )
     return CodedColumn(column.name, domain, None in declared)
-
-
-def typed_domain(column: ColumnProfile, declared: Sequence[Value]) -> pa.Array:
-    """The declared values in the type of the column; text from a domain file is converted."""
-    present = [value for value in declared if value is not None]
-    try:
-        if all(isinstance(value, str) for value in present):
-            domain = pa.array(present, type=pa.string()).cast(column.type)
-        else:
-            domain = pa.array(present, type=column.type)
-    except (pa.ArrowException, TypeError, OverflowError) as error:
-        raise SchemaError(
-            f"the domain of {column.name!r} holds a value that is no {column.type}, as the column is; correct the "
-            f"domain, or read the column as text (--text {column.name})."
-        ) from error
-    if len(domain.unique()) != len(declared) - (None in declared):
-        raise SchemaError(f"the domain of {column.name!r} names a value twice; name each value once.")
-    return domain

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.apply.bins import binned
+from sfumato.apply.declared import brought
 from sfumato.request.schema import Merged, NullPolicy, Schema
 from sfumato.shown.columns import combined, dense, local_codes
 
@@ -16,11 +18,14 @@ from sfumato.shown.columns import combined, dense, local_codes
 class Preparation:
     """What happens to a batch before anything is counted.
 
-    Values are put into bins, not-a-number becomes missing, and records without a sensitive value may be left out.
+    Values are put into bins or into the type of their domain, not-a-number becomes missing, and records without a
+    sensitive value may be left out.
     """
 
     schema: Schema
     columns: tuple[str, ...]
+    domains: Mapping[str, pa.Array] = field(default_factory=dict)
+    """The values of columns whose type does not come from the table."""
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Prepare one batch."""
@@ -41,6 +46,8 @@ class Preparation:
     def _column(self, name: str, column: pa.Array) -> pa.Array:
         if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
             column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        if name in self.domains:
+            column = brought(column, self.domains[name], name)
         bins = self.schema.bins.get(name)
         if bins:
             column = binned(column, bins, name)
@@ -49,7 +56,9 @@ class Preparation:
 
     def types(self, source: pa.Schema) -> pa.Schema:
         """The types of the prepared columns, and of their combinations."""
-        fields = [(name, pa.string() if name in self.schema.bins else source.field(name).type) for name in self.columns]
+        kinds = {name: domain.type for name, domain in self.domains.items()}
+        kinds |= dict.fromkeys(self.schema.bins, pa.string())
+        fields = [(name, kinds.get(name, source.field(name).type)) for name in self.columns]
         return pa.schema([*fields, *([(self.schema.sensitive, pa.string())] if self.schema.together else [])])
 
 

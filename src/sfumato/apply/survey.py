@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.apply.csv import CsvSource
+from sfumato.apply.declared import typed_domain
 from sfumato.apply.domains import check_lines, check_rows, check_types, sensitive_domain, table_columns
 from sfumato.apply.engine import Engine
 from sfumato.apply.notices import notices
@@ -55,7 +57,7 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
     check_types(source.schema, names)
     if schema.person is not None:
         engine.check_persons(source, schema.person, folder)
-    preparation = Preparation(schema, names)
+    preparation = Preparation(schema, names, _domains(schema, names, text))
     profile, dropped = engine.profile(source, preparation)
     check_rows(profile)
     if isinstance(source, CsvSource):
@@ -67,6 +69,16 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
     groups = {each.column: _grouped(each, places, histogram.domain_size) for each in profile.associations}
     said = notices(spec, schema, profile.associations, dropped)
     return Survey(preparation, columns, sensitive, histogram, groups, tuple(said))
+
+
+def _domains(schema: Schema, names: Sequence[str], text: Sequence[str]) -> dict[str, pa.Array]:
+    """The declared domains, in their types; merging rare values does not change the type of the others."""
+    found = {}
+    for name in (name for name in names if name in schema.domains):
+        merged = schema.merged.get(name)
+        was_text = merged is not None and any(isinstance(value, str) for value in merged.values)
+        found[name] = typed_domain(name, schema.domains[name], is_text=was_text or name in text)
+    return found
 
 
 def _places(profile: Profile, sensitive: Sensitive) -> Counts:

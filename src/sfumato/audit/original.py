@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sfumato.apply.preparation import Preparation
 from sfumato.apply.source import Source, open_source
@@ -22,6 +23,7 @@ from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.estimate.release import Release
 from sfumato.release.manifest import load_json, read_merged
 from sfumato.request.schema import Bins, NullPolicy, Role, Schema
+from sfumato.request.values import field_type, plain_type
 from sfumato.shown.columns import dense
 
 MEMORY_LIMIT = "512MB"
@@ -79,16 +81,30 @@ def original_schema(written: Written, columns: Sequence[str]) -> Schema:
 
 
 def text_columns(written: Written) -> list[str]:
-    """The columns that a CSV original must be read as text for."""
-    types = {**written.fields, **dict(zip(written.names, written.naming.types, strict=True))}
-    return [name for name, kind in types.items() if kind == "string" and name not in written.ours["bins"]]
+    """The columns that a CSV original is read as text for: texts, and what is sensitive, whose type is its domain's."""
+    texts = [name for name, kind in written.fields.items() if kind == "string"]
+    return [name for name in (*texts, *written.names) if name not in written.ours["bins"]]
+
+
+def released_types(folder: Path, written: Written, source: pa.Schema) -> dict[str, pa.Array]:
+    """What is sensitive as the domain of the release has it, and public columns whose type is another than there."""
+    found = {}
+    for number, name in enumerate(written.names):
+        if name not in written.ours["bins"]:
+            found[name] = written.naming.part(number).drop_null().unique()
+    published = pq.read_schema(folder / written.shown.FILES[0])
+    for name in written.public:
+        kind = plain_type(published.field(name).type)
+        if name not in written.ours["bins"] and field_type(kind) != field_type(source.field(name).type):
+            found[name] = pa.array([], type=kind)
+    return {name: domain for name, domain in found.items() if not pa.types.is_null(domain.type)}
 
 
 def _load(connection: Connection, folder: Path, written: Written, source: Source) -> None:
     """Bring the prepared original into DuckDB, which spills to disk where it is large."""
     schema = original_schema(written, source.schema.names)
     names = (*written.public, *written.names)
-    preparation = Preparation(schema, names)
+    preparation = Preparation(schema, names, released_types(folder, written, source.schema))
     prepared = preparation.types(source.schema)
     types = pa.schema([prepared.field(name) for name in names])
 

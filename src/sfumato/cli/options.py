@@ -147,7 +147,7 @@ class TableOptions(OptionGroup):
     ] = NullPolicy.VALUE
     text: Annotated[
         list[str],
-        typer.Option("--text", metavar="COL", help="Read a CSV column as text, whatever it looks like. Repeatable."),
+        typer.Option("--text", metavar="COL", help="Read a CSV column or a domain as text. Repeatable."),
     ] = field(default_factory=list)
     encoding: Encoding = "utf-8"
 

@@ -1,4 +1,4 @@
-"""Choosing a plan from a histogram: with the mechanism that was named, or the best that gives the guarantee."""
+"""Choosing a plan: with the mechanism that was named, or the best that gives the guarantee, whatever the counts are."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
-from sfumato.plan.predict import Chosen
+from sfumato.plan.predict import Chosen, even_error
 from sfumato.request.guarantee import ASKED, Guarantee
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import PrivacySpec
@@ -35,6 +35,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
 ) -> Chosen:
     """Plan with the named mechanism, or with the best one that gives the guarantee.
 
+    Which one is the best follows the size of the domain, the request and the options, and no count of the table.
     With `rivals`, every other mechanism that meets the request is planned too, under the guarantee that it gives.
     """
     promised = _checked(mechanism, guarantee, options)
@@ -51,13 +52,18 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     plans, refusal = _planned(wanted, histogram, request, draws, options)
     if not plans:
         raise refusal or InfeasibleError("no mechanism meets this request.")
-    # Of equal ones the first of the registry, which is the simplest. One plan needs no prediction, which may take long.
-    best = min(plans, key=lambda plan: round(plan.error, 9)) if len(plans) > 1 else plans[0]
+    errors = {}
+    if len(plans) > 1:  # one plan needs no comparison
+        for each in (plan.mechanism for plan in plans):
+            made = options.get(each.name) or each.options()
+            errors[each.name] = even_error(each, each.lent(request), made, draws, histogram)
+    best = min(plans, key=lambda plan: _rank(errors.get(plan.mechanism.name)))
     others = [plan for plan in plans if plan is not best]
     if rivals:
         rest = [each for each in family if each not in wanted]
         others += _planned(rest, histogram, request, draws, options)[0]
-    return replace(best, reason=_reason(best, plans) if mechanism == AUTO else "", others=tuple(others))
+    reason = _reason(best.mechanism.name, errors, histogram.domain_size) if mechanism == AUTO else ""
+    return replace(best, reason=reason, others=tuple(others))
 
 
 def _checked(mechanism: str, guarantee: str | None, options: Mapping[str, Any]) -> Guarantee | None:
@@ -110,18 +116,32 @@ def _planned(
     return plans, refusal
 
 
-def _reason(best: Chosen, plans: Sequence[Chosen]) -> str:
-    """Why a plan was chosen, in one line."""
-    name, rivals = best.mechanism.name, [plan for plan in plans if plan is not best]
-    if not rivals:
+def _rank(error: float | None) -> float:
+    """By what the best plan is the least; of equal ones the first of the registry is taken, which is the simplest.
+
+    A mechanism that does not meet the request for equally frequent values, and does for this table, lives on the
+    differences between frequencies, and must have been asked for by its guarantee: it goes first.
+    """
+    return -1.0 if error is None else float(f"{error:.8e}")
+
+
+def _reason(name: str, errors: Mapping[str, float | None], size: int) -> str:
+    """Why a mechanism was chosen, in one line, from its error and those of all that were compared."""
+    if not errors:
         return f"{name} is the mechanism that meets this request."
-    if not math.isfinite(best.error):
-        return f"{name}: the table is too small to predict the error of its counts, and this is the simplest mechanism."
-    factors = {plan.mechanism.name: plan.error / best.error for plan in rivals}
+    least = errors[name]
+    if least is None:
+        return f"{name} is taken wherever it meets the request, as it does here because frequencies differ."
+    if not math.isfinite(least) or not least:
+        return f"{name} is the simplest mechanism that meets this request."
+    factors = {rival: (error or math.inf) / least for rival, error in errors.items() if rival != name}
     compared = ", ".join(
         f"{rival} has {'the same' if factor < SAME else f'{factor:.2f} times as much'}"
         if math.isfinite(factor)
         else f"{rival} predicts none"
         for rival, factor in factors.items()
     )
-    return f"{name} has the smallest predicted error of the mechanisms that give this guarantee ({compared})."
+    return (
+        f"{name} has the smallest predicted error of the mechanisms that give this guarantee, if {size:,} values are "
+        f"equally frequent ({compared})."
+    )

@@ -10,12 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.draws import Draws
+from sfumato.errors import InfeasibleError
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.request.digest import json_digest
 from sfumato.request.histogram import Histogram
 from sfumato.request.values import values_to_json
 
 SELECTIVITIES = ("0.001", "0.005", "0.01")
+EVEN_RECORDS = 1000
+"""Of each value, in the table by which mechanisms are compared."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +67,6 @@ class Chosen:
         found = float(held[is_found] @ errors / held[is_found].sum())
         return found if math.isfinite(found) else None
 
-    @property
-    def error(self) -> float:
-        """One number to compare plans by: the geometric mean of the predicted errors; infinite where there are none."""
-        known = [error for error in self.predicted.values() if error is not None]
-        return math.exp(sum(map(math.log, known)) / len(known)) if known and min(known) > 0 else math.inf
-
     def to_json(self) -> dict[str, Any]:
         """The plan for its holder: it contains the counts."""
         histogram = self.histogram
@@ -87,3 +85,20 @@ class Chosen:
             "remarks": self.mechanism.remarks(self.plan),
             "alternatives": [other.to_json() for other in self.others],
         }
+
+
+def even_error(mechanism: AnyMechanism, request: Any, options: Any, draws: Draws, histogram: Histogram) -> float | None:
+    """The relative error of the counts in a table of the same values, all of them equally frequent.
+
+    Which mechanism is taken is published, so it must not follow the counts: one person's value could decide it. None
+    where the request cannot be met for such a table; infinite where nothing is known of the error.
+    """
+    size = histogram.domain_size
+    even = Histogram(histogram.values, (EVEN_RECORDS,) * size, histogram.axes)
+    try:
+        plan = mechanism.plan(even, request, options, draws)
+    except InfeasibleError:
+        return None
+    held = np.full(size, float(EVEN_RECORDS))
+    error = math.sqrt(max(float(mechanism.variances(plan, held * size, held).mean()), 0.0)) / EVEN_RECORDS
+    return error if math.isfinite(error) else math.inf

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -18,10 +17,9 @@ from sfumato.apply.domains import (
     check_types,
     sensitive_domain,
     table_columns,
-    typed_domain,
 )
 from sfumato.apply.notices import frequent_notice, notices
-from sfumato.apply.profile import Association, ColumnProfile, Profile, Profiler
+from sfumato.apply.profile import Association, Profile, Profiler
 from sfumato.errors import SchemaError
 from sfumato.request.histogram import Histogram
 from sfumato.request.schema import Bins, Schema
@@ -229,47 +227,6 @@ def test_missing_public_values_are_no_error() -> None:
 
 
 # ------------------------------------------------------------------------------------------------------------- domains
-
-
-def column(kind: pa.DataType, *values: Any, missing: int = 0) -> ColumnProfile:
-    return profiled(s=pa.array([*values, *[None] * missing], type=kind)).columns["s"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "declared", "values"),
-    [
-        (pa.string(), ["b", "a"], ["b", "a"]),
-        (pa.int64(), ["2", "1"], [2, 1]),
-        (pa.int8(), [2, 1], [2, 1]),
-        (pa.float64(), ["0.5", "1"], [0.5, 1.0]),
-        (pa.bool_(), ["true", "false"], [True, False]),
-        (pa.date32(), ["2024-02-29"], [datetime.date(2024, 2, 29)]),
-        (pa.date32(), [datetime.date(2024, 2, 29)], [datetime.date(2024, 2, 29)]),
-        (pa.string(), ["a", None], ["a"]),
-    ],
-)
-def test_declared_values_take_the_type_of_the_column(kind: pa.DataType, declared: list[Any], values: list[Any]) -> None:
-    domain = typed_domain(column(kind), declared)
-    assert (domain.type, domain.to_pylist()) == (kind, values)
-
-
-@pytest.mark.parametrize(
-    ("kind", "declared", "words"),
-    [
-        (pa.int64(), ["one"], "holds a value that is no int64"),
-        (pa.int8(), ["1000"], "holds a value that is no int8"),
-        (pa.int8(), [1000], "holds a value that is no int8"),
-        (pa.int64(), [1, "1"], "holds a value that is no int64"),
-        (pa.date32(), ["yesterday"], "holds a value that is no date32"),
-        (pa.string(), ["a", "a"], "names a value twice"),
-        (pa.int64(), ["1", "1"], "names a value twice"),
-        (pa.float64(), ["1", "1.0"], "names a value twice"),
-        (pa.string(), [None, "a", None], "names a value twice"),
-    ],
-)
-def test_declared_values_that_do_not_fit_are_refused(kind: pa.DataType, declared: list[Any], words: str) -> None:
-    with pytest.raises(SchemaError, match=words):
-        typed_domain(column(kind), declared)
 
 
 @pytest.mark.parametrize(("more", "named"), [(3, "'0', '1', '2';"), (7, "'0', '1', '2', '3', '4' and 2 more;")])
