@@ -39,11 +39,11 @@ from sfumato.errors import (
 from sfumato.estimate.release import Release
 from sfumato.mechanisms import REGISTRY
 from sfumato.plan.choose import AUTO, NO_OPTIONS, choose
-from sfumato.plan.plan_file import PlanFile, Remembered, usual_guarantee
+from sfumato.plan.plan_file import PlanFile, Remembered, claimed, usual_guarantee
 from sfumato.plan.predict import Chosen
 from sfumato.release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Manifest
 from sfumato.release.readme import release_readme
-from sfumato.release.staging import check_plan_file, check_target, move_into_place, workshop
+from sfumato.release.staging import check_plan_file, check_target, is_at, move_into_place, remove_stale, workshop
 from sfumato.release.store import pack
 from sfumato.request.digest import json_digest
 from sfumato.request.flags import options_json
@@ -229,14 +229,16 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     Notices are handed to `on_notice` as soon as the table has been read once, before anything of it is published.
     """
     target, engine = Path(out), engine or LocalEngine()
+    remove_stale(target.parent)  # first, because an old release may come back by it
     check_target(target, force=force)
     kept = Path(plan_file) if plan_file is not None else None
     check_plan_file(kept, target)
     try:
-        with workshop(target) as folder:
+        with claimed(kept) as claim, workshop(target) as folder:
             source = open_table(request, folder)
-            fingerprint = source.fingerprint()
-            repeated = _repeated(request, fingerprint, kept)
+            fingerprint, repeated = source.fingerprint(), claim.repeated
+            if repeated is not None:
+                repeated.check(fingerprint, request.remembered())
             draws = _draws(repeated, unsafe_test_key)
             asked = request  # as it was made, before rare values were merged
             request, found = surveyed(request, source, engine, folder)
@@ -267,20 +269,11 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
                 ready = built.with_suffix(".zip")
                 pack(built, ready)
             kept_plan = PlanFile(draws, fingerprint, asked.remembered(), chosen.mechanism.name, chosen.digest)
-            with _written(kept, kept_plan, ready):
-                move_into_place(ready, target, folder)
+            claim.write(kept_plan, partial(is_at, target, ready.stat()))
+            move_into_place(ready, target, folder, force=force)
     except OSError as error:
         raise TargetError(f"the release cannot be written to {str(target)!r}: {reason(error)}.") from error
     return Publication(Release.open(target), seen.notices, seen.exposures)
-
-
-def _repeated(request: Request, fingerprint: str, plan_file: Path | None) -> PlanFile | None:
-    """The plan file if there is one, for this table and this request."""
-    if plan_file is None or not plan_file.exists():
-        return None
-    plan = PlanFile.read(plan_file)
-    plan.check(fingerprint, request.remembered())
-    return plan
 
 
 def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
@@ -325,24 +318,6 @@ def _has_changed(source: Source, fingerprint: str) -> bool:
         return source.fingerprint() != fingerprint
     except OSError:
         return True  # it is not even there any more
-
-
-@contextmanager
-def _written(path: Path | None, plan: PlanFile, ready: Path) -> Iterator[None]:
-    """Write a new plan file before the release appears, so that no release is out whose key is lost.
-
-    It is taken back only if the release is still where it was built.
-    """
-    if path is None or path.exists():
-        yield
-        return
-    plan.write(path)
-    try:
-        yield
-    except BaseException:
-        if ready.exists():
-            path.unlink()
-        raise
 
 
 def _describe(built: Path, manifest: Manifest, found: Survey) -> None:

@@ -135,6 +135,14 @@ def test_file_that_is_no_plan_is_refused(desk: Path, table: Path, written: bytes
     assert sentence == "'plan.json' is not a plan file; name another one."
 
 
+def test_plan_file_that_others_may_read_is_refused(desk: Path, table: Path) -> None:
+    succeed(*publishing(table, "--plan-file", "plan.json"))
+    (desk / "plan.json").chmod(0o644)
+    sentence = fail(desk, *publishing(table, "--plan-file", "plan.json", out="again"))
+    assert sentence.startswith("the plan file 'plan.json' is open to others than its owner")
+    assert sentence.endswith("make it private with `chmod 600 plan.json`.")
+
+
 def test_plan_file_in_no_directory_is_refused(desk: Path, table: Path) -> None:
     sentence = fail(desk, *publishing(table, "--plan-file", "nowhere/plan.json"))
     assert sentence == "the directory 'nowhere' of the plan file does not exist; create it first."

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import glob
 import hashlib
+import mmap
+import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -136,16 +138,24 @@ class MemorySource:
 
     @classmethod
     def spooled(cls, stream: Any, spool: Path) -> MemorySource:
-        """Write a stream that can be read only once to a private file, and map that."""
-        try:
-            reader = pa.RecordBatchReader.from_stream(stream)
-            spool.touch(mode=0o600)
-            with pa.OSFile(str(spool), "wb") as file, pa.ipc.new_stream(file, reader.schema) as writer:
-                for batch in reader:
-                    writer.write_batch(batch)
-        except pa.ArrowException as error:
-            raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from error
-        return cls(pa.ipc.open_stream(pa.memory_map(str(spool))).read_all())
+        """Write a stream that can be read only once to a private file, and map that.
+
+        The file has no name any more before the first value is in it, so that the system removes it with its last user,
+        even one that is killed.
+        """
+        descriptor = os.open(spool, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        spool.unlink()
+        with open(descriptor, "r+b") as file:
+            try:
+                reader = pa.RecordBatchReader.from_stream(stream)
+                with pa.ipc.new_stream(file, reader.schema) as writer:
+                    for batch in reader:
+                        writer.write_batch(batch)
+            except pa.ArrowException as error:
+                raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from error
+            file.flush()
+            mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        return cls(pa.ipc.open_stream(pa.py_buffer(mapped)).read_all())
 
     @property
     def schema(self) -> pa.Schema:
@@ -192,7 +202,7 @@ class _HashSink:
 def open_source(table: Any, spool: Path, *, text: Sequence[str] = (), encoding: str = "utf-8") -> Source:
     """Open a path, a glob, a directory, a pandas frame, an Arrow table or an Arrow stream.
 
-    A stream that can be read only once is written to `spool`, a private file, for the second pass.
+    A stream that can be read only once is written to `spool` for the second pass, a private file without a name.
     """
     if isinstance(table, str | Path):
         files = _files(str(table))

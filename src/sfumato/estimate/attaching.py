@@ -36,7 +36,7 @@ def attached(name: str, table: Any) -> pa.Table:
             raise QueryError(f"two columns of the table {name!r} have the same name; rename one.")
         if isinstance(table, str | Path):
             return read
-        # What is mapped from the folder is copied, because the folder goes.
+        # What is mapped from a file is copied, which gives back its place on the disk.
         return pa.Table.from_batches(read.to_batches(), read.schema).combine_chunks()
 
 

@@ -6,10 +6,14 @@ have to publish again keeps this file, readable by nobody else, and destroys it 
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
-from collections.abc import Mapping
+import shlex
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib.metadata import version
@@ -17,11 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.draws import VERSION, Draws
-from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError
+from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError, reason
 from sfumato.mechanisms import REGISTRY, UNNAMED
 from sfumato.request.guarantee import Guarantee
 
 FORMAT = 3
+OTHERS = 0o077
+"""The rights of everybody but the owner: a plan file gives them none."""
 
 _OLD_OPTION = re.compile(r"(\w+)=(?:<[\w.]+: '([^']*)'>|Fraction\((\d+), (\d+)\)|(\w+))")
 """An option as files of format 2 write it: `merge=<Merge.PAPER: 'paper'>`, `min_cell=5`, `limit=Fraction(9, 2)`."""
@@ -56,9 +62,9 @@ class PlanFile:
     software: str = field(default_factory=lambda: version("sfumato"))
     draws_version: int = VERSION
 
-    def write(self, path: Path) -> None:
-        """Create the file for the owner's eyes only; an existing file is never overwritten."""
-        written = {
+    def to_json(self) -> dict[str, Any]:
+        """What the file holds."""
+        return {
             "sfumato_plan": FORMAT,
             "warning": "private: whoever has this file can undo the protection of the release",
             "key": self.draws.key.hex(),
@@ -71,28 +77,17 @@ class PlanFile:
             "software": self.software,
             "draws": self.draws_version,
         }
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except OSError as error:
-            raise TargetError(f"the plan file {str(path)!r} cannot be written: {error.strerror}.") from error
-        try:
-            with open(descriptor, "w", encoding="utf-8") as file:
-                json.dump(written, file, indent=2)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except BaseException:
-            path.unlink()
-            raise
 
     @classmethod
     def read(cls, path: Path) -> PlanFile:
-        """Read a plan file."""
+        """Read a plan file, if nobody but its owner can."""
         try:
-            written = json.loads(path.read_text(encoding="utf-8"))
+            with path.open(encoding="utf-8") as file:
+                mode = os.fstat(file.fileno()).st_mode
+                written = json.load(file)
             if written["sfumato_plan"] > FORMAT:
                 raise ReleaseFormatError(f"the plan file {str(path)!r} is of a newer format: update sfumato.")
-            return cls(
+            found = cls(
                 Draws(bytes.fromhex(written["key"]), bool(written["is_test"])),
                 str(written["fingerprint"]),
                 _remembered(written),
@@ -101,6 +96,12 @@ class PlanFile:
                 str(written.get("software", "0.1")),
                 int(written.get("draws", 1)),
             )
+            if mode & OTHERS:
+                raise ReleaseFormatError(
+                    f"the plan file {str(path)!r} is open to others than its owner, and whoever reads it can undo the "
+                    f"protection of its release; make it private with `chmod 600 {shlex.quote(str(path))}`."
+                )
+            return found
         except ReleaseFormatError:
             raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError, SfumatoError) as error:
@@ -136,6 +137,111 @@ class PlanFile:
             "or with other versions of what that needs; repeat it with those, because two different releases of one "
             "table tell more than one."
         )
+
+
+# ------------------------------------------------------------------------------------------------------ who may use it
+
+
+@dataclass
+class Claim:
+    """The right to use a plan file while a release is made: the plan to repeat, or an empty file that is ours alone."""
+
+    path: Path | None = None
+    repeated: PlanFile | None = None
+    descriptor: int | None = None
+    """Of the empty file."""
+    is_out: Callable[[], bool] = lambda: False
+    """Whether there is a release to which the file has the key; then it stays, whatever happens."""
+
+    def write(self, plan: PlanFile, is_out: Callable[[], bool]) -> None:
+        """Keep the key before its release appears, if the file is new; so that no release is out whose key is lost."""
+        if self.path is None or self.descriptor is None:
+            return
+        self.is_out = is_out
+        try:
+            with open(self.descriptor, "w", encoding="utf-8", closefd=False) as file:
+                json.dump(plan.to_json(), file, indent=2)
+                file.write("\n")
+                file.flush()
+                os.fsync(self.descriptor)
+            folder = os.open(self.path.parent, os.O_RDONLY)  # and the name of a new file, which is in its directory
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise TargetError(f"the plan file {str(self.path)!r} cannot be written: {reason(error)}.") from error
+
+    def give_up(self) -> None:
+        """Remove a file that is ours and was made for nothing; through a link it is emptied."""
+        if self.path is None or self.descriptor is None or self.is_out():
+            return
+        os.ftruncate(self.descriptor, 0)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(self.descriptor), self.path.lstat()):
+                self.path.unlink()
+
+
+@contextmanager
+def claimed(path: Path | None) -> Iterator[Claim]:
+    """Take a plan file before anything is drawn: of several runs with one new file, one goes on.
+
+    A new file is created empty for its owner's eyes only, and locked until the release is out. If there is none in the
+    end, nor is there a file. A run that is killed leaves it empty, and the next one takes it over; a file that holds
+    anything is never written to.
+    """
+    if path is None:
+        yield Claim()
+        return
+    descriptor, is_blank = _locked(path)
+    try:
+        claim = Claim(path, None if is_blank else PlanFile.read(path), descriptor if is_blank else None)
+        try:
+            yield claim
+        except BaseException:
+            claim.give_up()
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _locked(path: Path) -> tuple[int, bool]:
+    """A descriptor of the plan file, made if there is none, and whether it is blank: then its lock is ours alone."""
+    while True:
+        try:
+            with suppress(FileExistsError):
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR))
+            is_blank = _is_blank(path.stat())
+            descriptor = os.open(path, (os.O_RDWR if is_blank else os.O_RDONLY) | os.O_NONBLOCK)
+        except FileNotFoundError as error:
+            if path.is_symlink() or not path.parent.is_dir():
+                raise TargetError(f"the plan file {str(path)!r} cannot be made: its name leads nowhere.") from error
+            continue  # whoever had it has just removed it
+        except OSError as error:
+            raise TargetError(f"the plan file {str(path)!r} cannot be opened: {reason(error)}.") from error
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_EX if is_blank else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            now = os.fstat(descriptor)
+            if _is_blank(now) == is_blank and os.path.samestat(now, path.stat()):
+                return descriptor, is_blank
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            os.close(descriptor)
+            if isinstance(error, BlockingIOError):
+                said = "is being written by another run; publish again when that has ended, to repeat its release."
+            else:
+                said = f"cannot be locked: {reason(error)}."
+            raise TargetError(f"the plan file {str(path)!r} {said}") from error
+        os.close(descriptor)  # whoever had it has written or removed it before the lock was ours
+
+
+def _is_blank(found: os.stat_result) -> bool:
+    """Whether a file is one that a run has made and not yet written."""
+    return stat.S_ISREG(found.st_mode) and not found.st_mode & OTHERS and found.st_size == 0
+
+
+# -------------------------------------------------------------------------------------------------- files of old forms
 
 
 def _remembered(written: Mapping[str, Any]) -> Remembered:

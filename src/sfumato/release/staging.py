@@ -2,6 +2,10 @@
 
 Everything is written below a hidden directory `.sfumato-*` next to the target and moved into place by renaming. A lock
 tells a run that is alive from one that crashed; what a crashed run left behind is removed by the next.
+
+The names in the hidden directory say how far a run came, at whatever moment it is killed. `ready/NAME` is the whole new
+release, until it changes places with the old one: then it is that. Where there is no such step, the old release is
+`aside/NAME` while the new one takes its place; if both are there, it goes back.
 """
 
 from __future__ import annotations
@@ -12,27 +16,33 @@ import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sfumato.errors import ReleaseFormatError, TargetError
 from sfumato.release.manifest import KNOWN_FILES, MANIFEST, load_json
+from sfumato.release.renames import exchange, rename_new
 
 PREFIX = ".sfumato-"
-LOCK = "lock"
+LOCK, READY, ASIDE = "lock", "ready", "aside"
 
 
 def check_target(target: Path, *, force: bool) -> None:
     """Refuse a target that cannot be written, exists, or is something else than a release."""
+    if target.name in ("", ".."):
+        raise TargetError(f"{str(target)!r} is no name for a release; choose a new directory, or a name with .zip.")
     if not target.parent.is_dir():
         raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
-    if not target.exists():
+    if not os.path.lexists(target):
         return
     if not force:
         raise TargetError(f"{str(target)!r} exists; choose another name, or replace it with --force.")
-    is_release = _is_release(target) if target.is_dir() else _is_packed_release(target)
-    if not is_release:
-        raise TargetError(f"{str(target)!r} exists and is not a release, so it is not replaced; choose another name.")
+    if not _is_replaceable(target):
+        raise _not_replaced(target)
+
+
+def _not_replaced(target: Path) -> TargetError:
+    return TargetError(f"{str(target)!r} exists and is not a release, so it is not replaced; choose another name.")
 
 
 def check_plan_file(plan_file: Path | None, target: Path) -> None:
@@ -45,16 +55,23 @@ def check_plan_file(plan_file: Path | None, target: Path) -> None:
         raise TargetError("the plan file is private, so it cannot lie in the release; keep it in another place.")
 
 
-def _is_release(folder: Path) -> bool:
-    """Whether a directory is empty, or holds a release and nothing else that would be lost with it."""
-    names = {path.name for path in folder.iterdir()}
+def _is_replaceable(path: Path) -> bool:
+    """Whether a file is a packed release, or a directory is empty or holds a release and nothing else."""
+    if not path.is_dir():
+        return _is_packed_release(path)
+    names = {each.name for each in path.iterdir()}
     if not names:
         return True
     try:
-        load_json(folder)
+        load_json(path)
     except ReleaseFormatError:
         return False
     return names <= {MANIFEST, *KNOWN_FILES}
+
+
+def _may_go(path: Path) -> bool:
+    """Whether what was at the target may be removed; a link may, because what it leads to stays."""
+    return path.is_symlink() or _is_replaceable(path)
 
 
 def _is_packed_release(path: Path) -> bool:
@@ -68,14 +85,20 @@ def _is_packed_release(path: Path) -> bool:
 @contextmanager
 def workshop(target: Path) -> Iterator[Path]:
     """A fresh private directory beside the target; it is gone afterwards, whatever happens."""
-    remove_stale(target.parent)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=target.parent))
     try:
-        with (folder / LOCK).open("w") as lock:
+        lock = (folder / f"{LOCK}.new").open("w")
+    except OSError:
+        folder.rmdir()
+        raise
+    with lock:
+        try:
+            # Held before it has the name by which others look for it: a lock that can be had is a dead one.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            Path(lock.name).rename(folder / LOCK)
             yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            _clear(folder)
 
 
 def remove_stale(parent: Path) -> None:
@@ -84,29 +107,83 @@ def remove_stale(parent: Path) -> None:
         try:
             with (folder / LOCK).open("r+") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
+                _clear(folder)
         except OSError:
             continue  # in use, not ours to remove, or no workshop at all
 
 
-def move_into_place(built: Path, target: Path, folder: Path) -> None:
-    """Rename what was built to the target; an old release steps aside first and comes back if that fails."""
-    _sync(built)
-    old = folder / "old"
-    if target.is_dir():
-        target.rename(old)
+def _clear(folder: Path) -> None:
+    """Remove a workshop of ours, and nothing that was there before it: what cannot go back is left where it is."""
+    ready, aside, removed = folder / READY, folder / ASIDE, folder / "removed"
+    with suppress(OSError):
+        for mine in ready.iterdir() if ready.is_dir() else ():
+            old, target = aside / mine.name, folder.parent / mine.name
+            # The old one goes back, unless one of the two has its name already and is to lose this one only.
+            if os.path.lexists(old) and not any(is_at(target, each.lstat()) for each in (mine, old)):
+                rename_new(old, target)
+            if not _may_go(mine):
+                return  # it is of somebody who put it at the target at the moment when places were changed
+        if ready.is_dir():
+            ready.rename(removed)  # from here on nothing has to be asked again, however often this is killed
+        for each in folder.iterdir():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each)
+            elif each.name != LOCK:
+                each.unlink()
+        (folder / LOCK).unlink(missing_ok=True)  # last, because without it nobody would go on with the rest
+        folder.rmdir()
+
+
+def move_into_place(ready: Path, target: Path, folder: Path, *, force: bool) -> None:
+    """Give what was built its name: nothing is replaced without force, and nothing but a release with it."""
+    _sync(*(ready.iterdir() if ready.is_dir() else ()), ready)
+    mine = folder / READY / target.name
+    mine.parent.mkdir()
+    ready.rename(mine)
     try:
-        built.replace(target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            old.rename(target)
-        raise
+        if force and os.path.lexists(target):
+            check_target(target, force=True)
+            _replace(mine, target, folder / ASIDE / target.name)
+        else:
+            rename_new(mine, target)
+    except FileExistsError as error:
+        raise TargetError(
+            f"{str(target)!r} appeared while the release was made, and is not replaced; choose another name."
+        ) from error
+    _sync(target.parent)
 
 
-def _sync(path: Path) -> None:
-    """Bring files to the disk before they are renamed, so that a crash cannot leave a whole name on half a file."""
-    for each in (*path.iterdir(), path) if path.is_dir() else (path,):
-        descriptor = os.open(each, os.O_RDONLY)
+def _replace(mine: Path, target: Path, aside: Path) -> None:
+    """Put the new release where the old one is, which is looked at once more when nobody can change it any longer."""
+    if exchange(mine, target):
+        if not _may_go(mine):
+            exchange(mine, target)
+            raise _not_replaced(target)
+        return
+    aside.parent.mkdir()
+    target.rename(aside)
+    if not _may_go(aside):
+        raise _not_replaced(target)
+    try:
+        rename_new(mine, target)
+    except FileExistsError as error:
+        raise TargetError(
+            f"something else appeared as {str(target)!r} while it was replaced; the old release is {str(aside)!r} now, "
+            "and comes back with the next run here if its name is free."
+        ) from error
+
+
+def is_at(target: Path, built: os.stat_result) -> bool:
+    """Whether what was built is at the target: a file or directory stays the same one under every name."""
+    with suppress(OSError):
+        return os.path.samestat(target.stat(), built)
+    return False
+
+
+def _sync(*paths: Path) -> None:
+    """Bring files or the names in a directory to the disk, so that a crash leaves no whole name on half a file."""
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
         finally:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,9 +158,59 @@ def test_batches_are_the_rows_in_order_whatever_their_size(rows: int, desk: Path
         assert source.rows == 300
 
 
-def test_stream_is_spooled_for_its_owner_only(desk: Path) -> None:
-    open_source(TABLE.to_reader(), desk / "spool")
-    assert (desk / "spool").stat().st_mode & 0o777 == 0o600
+def test_stream_is_spooled_into_a_file_without_a_name(desk: Path) -> None:
+    seen = []
+
+    def batches() -> Any:
+        for batch in TABLE.to_batches(max_chunksize=100):
+            seen.append(list(desk.iterdir()))
+            yield batch
+
+    source = open_source(pa.RecordBatchReader.from_batches(TABLE.schema, batches()), desk / "spool")
+    assert seen == [[]] * 3
+    assert read(source, TABLE.column_names, 70) == TABLE.to_pylist()
+    assert list(desk.iterdir()) == []
+
+
+KILLED = """
+import os, signal, sys
+import pyarrow as pa
+from sfumato import BreachBound, LocalEngine, Request, Schema, plan_table, publish
+out, moment = sys.argv[1:]
+table = pa.table({"age": [30, 40] * 1000, "disease": ["Zelenka fever", "flu", "cold", "gout"] * 500})
+def batches():
+    for number, batch in enumerate(table.to_batches(max_chunksize=500)):
+        if number == 3 and moment == "spooling":
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield batch
+def crash(stage, done, total):
+    if stage == moment:
+        os.kill(os.getpid(), signal.SIGKILL)
+stream = pa.RecordBatchReader.from_batches(table.schema, batches())
+request = Request(stream, Schema.of("disease"), BreachBound("1/10", "1/2"))
+engine = LocalEngine(progress=crash)
+plan_table(request, engine) if out == "plan" else publish(request, out, engine=engine)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("out", "moment"),
+    [
+        ("plan", "counting"),
+        pytest.param("plan", "spooling", marks=pytest.mark.full),
+        pytest.param("release", "spooling", marks=pytest.mark.full),
+        pytest.param("release", "counting", marks=pytest.mark.full),
+        pytest.param("release", "rewriting", marks=pytest.mark.full),
+    ],
+)
+def test_killed_run_leaves_nothing_of_a_stream_behind(out: str, moment: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", KILLED, out, moment]
+    assert subprocess.run(command, env=environment, cwd=tmp_path, check=False).returncode == -signal.SIGKILL
+    found = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path.name for path in found if b"Zelenka" in path.read_bytes()]
+    assert {path.name for path in found} <= {"lock"}
 
 
 def test_column_names_of_pandas_become_text() -> None:

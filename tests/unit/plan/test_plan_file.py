@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 from collections.abc import Mapping
@@ -14,9 +15,10 @@ from typing import Any
 import pytest
 
 from command_line import content, people
+from moments import run_scenario
 from releases import WAYS, known_key
 from releases import people as small_table
-from sfumato import BreachBound, Request, Schema, draws, publish
+from sfumato import BreachBound, LocalEngine, Request, Schema, draws, publish
 from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError, SpecError, TargetError
 from sfumato.mechanisms import (
@@ -32,7 +34,7 @@ from sfumato.mechanisms import (
 )
 from sfumato.mechanisms.buckets import Deal, Sizes
 from sfumato.plan import plan_file
-from sfumato.plan.plan_file import FORMAT, PlanFile, Remembered
+from sfumato.plan.plan_file import FORMAT, PlanFile, Remembered, claimed
 from sfumato.request.flags import options_json
 from sfumato.request.schema import Bins
 from sfumato.request.spec import (
@@ -50,30 +52,36 @@ REMEMBERED = Remembered({"prior": "1/10"}, {**OPTIONS, "subset": {"form": "list"
 PLAN = PlanFile(Draws.unsafe_test_key("ab" * 32), "fingerprint", REMEMBERED, "subset", "digest")
 
 
+def keep(plan: PlanFile, path: Path) -> None:
+    """Write a new plan file."""
+    with claimed(path) as claim:
+        claim.write(plan, lambda: False)
+
+
 def test_plan_file_is_read_as_it_was_written(desk: Path) -> None:
     other = PlanFile(Draws.secret(), "other", Remembered({}, OPTIONS), "uniform", None, "0.0.9", 7)
     for number, plan in enumerate((PLAN, other)):
-        plan.write(desk / str(number))
+        keep(plan, desk / str(number))
         assert PlanFile.read(desk / str(number)) == plan
 
 
 def test_plan_file_is_for_its_owner_only_and_says_so(desk: Path) -> None:
-    PLAN.write(desk / "plan")
+    keep(PLAN, desk / "plan")
     assert (desk / "plan").stat().st_mode & 0o777 == 0o600
     assert json.loads((desk / "plan").read_text())["warning"].startswith("private: whoever has this file can undo")
 
 
 def test_existing_file_is_never_overwritten(desk: Path) -> None:
     (desk / "plan").write_text("precious")
-    with pytest.raises(TargetError, match=r"cannot be written: File exists"):
-        PLAN.write(desk / "plan")
+    with pytest.raises(ReleaseFormatError, match=r"is not a plan file"):
+        keep(PLAN, desk / "plan")
     assert (desk / "plan").read_text() == "precious"
 
 
 def test_file_behind_a_link_is_never_overwritten(desk: Path) -> None:
     (desk / "plan").symlink_to(desk / "precious")
     with pytest.raises(TargetError):
-        PLAN.write(desk / "plan")
+        keep(PLAN, desk / "plan")
     assert not (desk / "precious").exists()
 
 
@@ -83,13 +91,145 @@ def test_half_a_plan_file_is_removed(desk: Path, monkeypatch: pytest.MonkeyPatch
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(json, "dump", half)
-    with pytest.raises(OSError, match="No space left"):
-        PLAN.write(desk / "plan")
+    with pytest.raises(TargetError, match=r"the plan file '.*plan' cannot be written: No space left on device"):
+        keep(PLAN, desk / "plan")
     assert list(desk.iterdir()) == []
 
 
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o601, 0o777])
+def test_plan_file_that_is_open_to_others_is_refused(mode: int, desk: Path) -> None:
+    keep(PLAN, desk / "plan")
+    (desk / "plan").chmod(mode)
+    sentence = r"^the plan file 'plan' is open to others than its owner.*; make it private with `chmod 600 plan`\.$"
+    with pytest.raises(ReleaseFormatError, match=sentence):
+        PlanFile.read(Path("plan"))
+    (desk / "plan").chmod(0o400)
+    assert PlanFile.read(Path("plan")) == PLAN
+
+
+# ------------------------------------------------------------------------------------------------------ who may use it
+
+
+def test_new_plan_file_is_there_and_private_before_anything_is_drawn(
+    desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def secret() -> Draws:
+        seen.append(((desk / "plan").stat().st_mode & 0o777, (desk / "plan").stat().st_size))
+        return PLAN.draws
+
+    monkeypatch.setattr(Draws, "secret", secret)
+    publish(request_for("uniform"), "one", plan_file="plan")
+    assert seen == [(0o600, 0)]
+
+
+def test_second_run_with_one_new_plan_file_is_refused_while_the_first_goes_on(desk: Path) -> None:
+    """Without this, the second has a key of its own, finds a file at its end, and its release is out without a key."""
+    refused = []
+
+    def progress(stage: str, done: int, total: int | None) -> None:
+        if stage == "writing" and not refused:
+            with pytest.raises(TargetError, match="the plan file 'plan' is being written by another run") as caught:
+                publish(request_for("uniform"), "two", plan_file="plan")
+            refused.append(caught)
+
+    publish(request_for("uniform"), "one", plan_file="plan", engine=LocalEngine(progress=progress))
+    assert refused
+    assert sorted(path.name for path in desk.iterdir()) == ["one", "plan"]
+    publish(request_for("uniform"), "two", plan_file="plan")
+    assert content(desk / "one") == content(desk / "two")
+
+
+@pytest.mark.slow
+def test_releases_of_runs_that_race_for_one_new_plan_file_are_all_the_one_it_repeats(tmp_path: Path) -> None:
+    assert int(run_scenario("racing", tmp_path, 4)) >= 1
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("runs", [2, 3, 8, 16])
+def test_releases_of_many_runs_that_race_are_all_the_one_it_repeats(runs: int, tmp_path: Path) -> None:
+    assert int(run_scenario("racing", tmp_path, runs)) >= 1
+
+
+def test_runs_that_repeat_one_plan_file_do_not_stop_each_other(desk: Path) -> None:
+    keep(PLAN, desk / "plan")
+    (desk / "plan").chmod(0o400)
+    with claimed(desk / "plan") as one, claimed(desk / "plan") as two:
+        assert one.repeated == two.repeated == PLAN
+        one.write(replace(PLAN, fingerprint="other"), lambda: True)
+    assert PlanFile.read(desk / "plan") == PLAN
+
+
+def test_empty_file_of_a_run_that_was_killed_is_taken_over(desk: Path) -> None:
+    (desk / "plan").touch(0o600)
+    keep(PLAN, desk / "plan")
+    assert PlanFile.read(desk / "plan") == PLAN
+
+
+def test_empty_file_that_no_run_has_made_is_refused(desk: Path) -> None:
+    (desk / "plan").touch(0o644)
+    (desk / "folder").mkdir()
+    for name in ("plan", "folder", "/dev/null"):
+        with pytest.raises(ReleaseFormatError, match="is not a plan file"):
+            keep(PLAN, desk / name)
+    assert (desk / "plan").stat().st_size == 0
+
+
+@pytest.mark.parametrize("is_written", [False, True])
+def test_failed_run_leaves_no_plan_file_and_no_key_under_another_name(is_written: bool, desk: Path) -> None:
+    def stop() -> None:
+        with claimed(desk / "plan") as claim:
+            (desk / "copy").hardlink_to(desk / "plan")
+            if is_written:
+                claim.write(PLAN, lambda: False)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
+    assert content(desk) == {"copy": b""}
+
+
+def test_failed_run_keeps_the_plan_file_of_a_release_that_is_out(desk: Path) -> None:
+    def stop() -> None:
+        with claimed(desk / "plan") as claim:
+            claim.write(PLAN, lambda: True)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        stop()
+    assert PlanFile.read(desk / "plan") == PLAN
+
+
+@pytest.mark.parametrize("becomes", ["written", "removed", "another"])
+def test_plan_file_that_changes_before_its_lock_is_had_is_looked_at_again(
+    becomes: str, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when the run before has just ended, well or badly."""
+    path, real = desk / "plan", fcntl.flock
+
+    def late(descriptor: int, how: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", real)
+        if becomes == "written":
+            path.write_text(json.dumps(PLAN.to_json()))
+        else:
+            path.unlink()
+        if becomes == "another":
+            keep(PLAN, path)
+        real(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    with claimed(path) as claim:
+        assert claim.repeated == (None if becomes == "removed" else PLAN)
+        claim.write(replace(PLAN, fingerprint="second"), lambda: True)
+    assert PlanFile.read(path).fingerprint == ("second" if becomes == "removed" else "fingerprint")
+
+
+# ----------------------------------------------------------------------------------------------------------- what it is
+
+
 def test_plan_file_of_a_newer_format_is_refused(desk: Path) -> None:
-    PLAN.write(desk / "plan")
+    keep(PLAN, desk / "plan")
     written = json.loads((desk / "plan").read_text())
     (desk / "plan").write_text(json.dumps(written | {"sfumato_plan": FORMAT + 1}))
     with pytest.raises(ReleaseFormatError, match="is of a newer format: update sfumato"):
@@ -118,7 +258,7 @@ def test_plan_file_of_a_newer_format_is_refused(desk: Path) -> None:
     ids=str,
 )
 def test_plan_file_that_makes_no_sense_is_refused_without_its_key(change: dict[str, Any], desk: Path) -> None:
-    PLAN.write(desk / "plan")
+    keep(PLAN, desk / "plan")
     written = json.loads((desk / "plan").read_text())
     (desk / "plan").write_text(json.dumps(written | change))
     with pytest.raises(ReleaseFormatError, match="is not a plan file; name another one") as caught:
@@ -128,7 +268,7 @@ def test_plan_file_that_makes_no_sense_is_refused_without_its_key(change: dict[s
 
 @pytest.mark.parametrize("name", ["sfumato_plan", "key", "is_test", "fingerprint", "request", "options"])
 def test_plan_file_that_lacks_something_is_refused(name: str, desk: Path) -> None:
-    PLAN.write(desk / "plan")
+    keep(PLAN, desk / "plan")
     written = json.loads((desk / "plan").read_text())
     del written[name]
     (desk / "plan").write_text(json.dumps(written))
@@ -283,7 +423,7 @@ def test_default_that_is_written_out_is_the_same_request(mechanism: str) -> None
 @every_option
 def test_option_that_a_file_does_not_name_had_the_default_of_then(mechanism: str, option: str, desk: Path) -> None:
     """As in a file of this format that was written before there was such an option."""
-    PlanFile(PLAN.draws, "f", asked(mechanism).remembered(), mechanism).write(desk / "plan")
+    keep(PlanFile(PLAN.draws, "f", asked(mechanism).remembered(), mechanism), desk / "plan")
     written = json.loads((desk / "plan").read_text())
     del written["options"][mechanism][option]
     (desk / "plan").write_text(json.dumps(written))
@@ -346,6 +486,7 @@ class Old:
             **({"mechanism": "subset"} if form > 1 else {}),
         }
         path.write_text(json.dumps(written, indent=2) + "\n")
+        path.chmod(0o600)
         return PlanFile.read(path)
 
 

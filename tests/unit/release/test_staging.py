@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
+import functools
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +18,11 @@ from typing import Any
 import pytest
 
 from command_line import BOUND, content, people, publishing, succeed, write_csv
+from moments import run_scenario
+from releases import people as small_table
 from sfumato import BreachBound, LocalEngine, Request, Schema, TargetError, publish
+from sfumato.release import renames, staging
+from sfumato.release.renames import rename_new
 from sfumato.release.staging import (
     LOCK,
     PREFIX,
@@ -24,6 +32,9 @@ from sfumato.release.staging import (
     remove_stale,
     workshop,
 )
+from sfumato.release.store import pack
+
+REQUEST = Request(small_table(150), Schema.of("disease"), BreachBound("1/10", "1/2"))
 
 
 def test_workshop_is_private_beside_the_target_and_gone_afterwards(desk: Path) -> None:
@@ -51,8 +62,8 @@ def test_stale_workshop_is_removed_by_the_next_run(desk: Path) -> None:
     stale.mkdir()
     (stale / LOCK).touch()
     (stale / "secrets").touch()
-    with workshop(desk / "release"):
-        assert not stale.exists()
+    succeed(*publishing(write_csv(desk / "people.csv", people())))
+    assert set(os.listdir(desk)) == {"people.csv", "release"}
 
 
 def test_live_workshop_is_kept_by_another_run(desk: Path) -> None:
@@ -107,6 +118,19 @@ def test_existing_target_needs_force(make: Callable[[Path], Any], desk: Path) ->
         check_target(desk / "release", force=False)
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_link_to_nowhere_is_something_that_exists(force: bool, desk: Path) -> None:
+    (desk / "release").symlink_to("nowhere")
+    with pytest.raises(TargetError, match="'release' exists"):
+        check_target(Path("release"), force=force)
+
+
+@pytest.mark.parametrize("name", [".", "..", "/", "release/.."])
+def test_target_needs_a_name_of_its_own(name: str, desk: Path) -> None:
+    with pytest.raises(TargetError, match="is no name for a release"):
+        check_target(Path(name), force=True)
+
+
 @pytest.mark.parametrize("make", [Path.mkdir, _published], ids=["empty directory", "release"])
 def test_force_replaces_a_release_or_nothing(make: Callable[[Path], Any], desk: Path) -> None:
     make(desk / "release")
@@ -138,26 +162,222 @@ def test_plan_file_may_lie_beside_the_release(plan_file: Path | None, desk: Path
 # -------------------------------------------------------------------------------------------------------------- moving
 
 
-def test_old_release_is_replaced_as_a_whole(desk: Path) -> None:
-    _release(desk / "release", "old")
-    (desk / "release" / "more").touch()
-    with workshop(desk / "release") as folder:
-        move_into_place(_release(folder / "built", "new"), desk / "release", folder)
-    assert content(desk) == {"release": None, "release/datapackage.json": b"new"}
+@pytest.fixture(params=["in one step", "in several"])
+def renaming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A system that can rename without replacing, and let two things change places; and one that cannot."""
+    if request.param == "in several":
+        monkeypatch.setattr(renames, "renameat2", lambda old, new, flags: False)
+    elif not _has_renameat2():
+        pytest.skip("no renameat2 here")
+    return str(request.param)
 
 
-def test_old_release_comes_back_when_the_new_one_cannot_be_moved(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _release(desk / "release", "old")
+def _has_renameat2() -> bool:
+    return sys.platform == "linux" and hasattr(ctypes.CDLL(None), "renameat2")
 
-    def refuse(*_: Any) -> None:
-        raise OSError(28, "No space left on device")
 
-    with workshop(desk / "release") as folder:
-        built = _release(folder / "built", "new")
-        monkeypatch.setattr(Path, "replace", refuse)
-        with pytest.raises(OSError, match="No space"):
-            move_into_place(built, desk / "release", folder)
-    assert content(desk) == {"release": None, "release/datapackage.json": b"old"}
+def _photos(path: Path) -> None:
+    path.mkdir()
+    (path / "photo.jpg").write_bytes(b"holiday")
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("elsewhere")
+
+
+THINGS: dict[str, Callable[[Path], Any]] = {
+    "file": lambda path: path.write_text("precious"),
+    "empty directory": Path.mkdir,
+    "photos": _photos,
+    "link": _link,
+    "release": lambda path: _packed(path) if path.suffix else _unpacked(path),
+}
+every_thing = pytest.mark.parametrize("thing", THINGS)
+every_target = pytest.mark.parametrize("target", ["release", "release.zip"])
+
+
+@functools.cache
+def _made() -> dict[str, bytes]:
+    """The files of a release."""
+    with tempfile.TemporaryDirectory() as folder:
+        publish(REQUEST, Path(folder) / "release")
+        return {path.name: path.read_bytes() for path in (Path(folder) / "release").iterdir()}
+
+
+def _unpacked(path: Path, readme: str = "another one") -> Path:
+    path.mkdir()
+    for name, written in (_made() | {"README.md": readme.encode()}).items():
+        (path / name).write_bytes(written)
+    return path
+
+
+def _packed(path: Path, readme: str = "another one") -> Path:
+    folder = _unpacked(path.with_suffix(".unpacked"), readme)
+    pack(folder, path)
+    shutil.rmtree(folder)
+    return path
+
+
+def _built(path: Path, target: str, readme: str) -> Path:
+    return _packed(path.with_suffix(".zip"), readme) if target.endswith(".zip") else _unpacked(path, readme)
+
+
+def test_new_name_is_given_only_if_it_is_free(renaming: str, desk: Path) -> None:
+    for number, make in enumerate((_photos, Path.touch, _link)):
+        make(Path(f"old-{number}"))
+        rename_new(Path(f"old-{number}"), Path(f"new-{number}"))
+    before = content(desk)
+    assert sorted(os.listdir(desk)) == ["new-0", "new-1", "new-2"]
+    for old in range(3):
+        for new in set(range(3)) - {old}:
+            with pytest.raises(FileExistsError):
+                rename_new(Path(f"new-{old}"), Path(f"new-{new}"))
+    assert content(desk) == before
+
+
+def test_directory_that_fills_at_the_last_moment_is_not_replaced(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where names are looked at first and given then."""
+    monkeypatch.setattr(renames, "renameat2", lambda old, new, flags: False)
+    monkeypatch.setattr(os.path, "lexists", lambda path: False)
+    _photos(desk / "old")
+    for name, make in {"photos": _photos, "file": Path.touch}.items():
+        make(desk / name)
+        with pytest.raises(FileExistsError):
+            rename_new(desk / "old", desk / name)
+    assert content(desk / "photos") == {"photo.jpg": b"holiday"}
+
+
+def _appearing(make: Callable[[], Any]) -> LocalEngine:
+    """An engine during whose work something happens once."""
+    happened: list[Any] = []
+
+    def progress(stage: str, done: int, total: int | None) -> None:
+        if stage == "writing" and not happened:
+            happened.append(make() or True)
+
+    return LocalEngine(progress=progress)
+
+
+@every_target
+def test_what_appears_at_the_target_while_publishing_is_never_replaced(target: str, renaming: str, desk: Path) -> None:
+    engine = _appearing(lambda: _photos(desk / target))
+    with pytest.raises(TargetError, match=rf"^'{target}' appeared while the release was made, and is not replaced"):
+        publish(REQUEST, target, plan_file="plan", engine=engine)
+    assert content(desk) == {target: None, f"{target}/photo.jpg": b"holiday"}
+
+
+@every_thing
+@every_target
+def test_nothing_is_replaced_without_force(thing: str, target: str, renaming: str, desk: Path) -> None:
+    THINGS[thing](desk / target)
+    before = content(desk)
+    with workshop(desk / target) as folder, pytest.raises(TargetError, match=f"{target}' appeared while"):
+        move_into_place(_built(folder / "built", target, "new"), desk / target, folder, force=False)
+    assert content(desk) == before
+    assert (thing == "link") == (desk / target).is_symlink()
+
+
+@every_target
+def test_force_replaces_nothing_that_took_the_place_of_a_release(target: str, renaming: str, desk: Path) -> None:
+    _built(desk / "release", target, "old")
+    before = content(desk)
+
+    def take_its_place() -> None:
+        (desk / target).rename("moved")
+        _photos(desk / target)
+
+    with pytest.raises(TargetError, match="exists and is not a release, so it is not replaced"):
+        publish(REQUEST, target, force=True, plan_file="plan", engine=_appearing(take_its_place))
+    assert content(desk / target) == {"photo.jpg": b"holiday"}
+    shutil.rmtree(target)
+    (desk / "moved").rename(target)
+    assert content(desk) == before
+
+
+@every_thing
+@every_target
+def test_force_replaces_a_release_or_an_empty_directory(thing: str, target: str, renaming: str, desk: Path) -> None:
+    THINGS[thing](desk / target)
+    before = content(desk)
+    with workshop(desk / target) as folder:
+        built = _built(folder / "built", target, "new")
+        if thing in ("release", "empty directory"):
+            move_into_place(built, desk / target, folder, force=True)
+        else:
+            with pytest.raises(TargetError, match="exists and is not a release, so it is not replaced"):
+                move_into_place(built, desk / target, folder, force=True)
+    if thing in ("release", "empty directory"):
+        _built(desk / "expected", target, "new")
+        (desk / "expected").with_suffix((desk / target).suffix).rename(desk / f"expected-{target}")
+        assert content(desk / f"expected-{target}") == content(desk / target)
+        assert set(os.listdir(desk)) == {target, f"expected-{target}"}
+    else:
+        assert content(desk) == before
+
+
+@every_target
+def test_what_comes_after_the_last_look_goes_back_to_its_place(
+    target: str, renaming: str, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between that and the rename there is a moment in which the target can become something else."""
+    _built(desk / "release", target, "old")
+
+    def look_and_lose(path: Path, *, force: bool) -> None:
+        path.rename("moved")
+        _photos(path)
+
+    monkeypatch.setattr(staging, "check_target", look_and_lose)
+    with workshop(desk / target) as folder, pytest.raises(TargetError, match="is not a release, so it is not replaced"):
+        move_into_place(_built(folder / "built", target, "new"), desk / target, folder, force=True)
+    assert set(os.listdir(desk)) == {target, "moved"}
+    assert content(desk / target) == {"photo.jpg": b"holiday"}
+
+
+def test_old_release_whose_name_is_taken_between_two_renames_is_kept_and_comes_back(
+    desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = content(_unpacked(desk / "release"))
+
+    def take(old_name: Path, new_name: Path) -> None:
+        if new_name == desk / "release" and not new_name.exists():
+            _photos(new_name)
+        renames.rename_new(old_name, new_name)
+
+    monkeypatch.setattr(renames, "renameat2", lambda old, new, flags: False)
+    monkeypatch.setattr(staging, "rename_new", take)
+    with pytest.raises(TargetError, match=r"the old release is '.*aside/release' now, and comes back"):
+        publish(REQUEST, desk / "release", force=True)
+    monkeypatch.setattr(staging, "rename_new", renames.rename_new)
+    remove_stale(desk)
+    assert content(desk / "release") == {"photo.jpg": b"holiday"}
+    shutil.rmtree(desk / "release")
+    with pytest.raises(TargetError, match="exists; choose another name"):
+        publish(REQUEST, desk / "release")
+    assert content(desk) == {"release": None, **{f"release/{name}": each for name, each in old.items()}}
+
+
+def test_link_to_a_release_is_replaced_and_the_release_stays(renaming: str, desk: Path) -> None:
+    first = content(_unpacked(desk / "first"))
+    (desk / "release").symlink_to("first")
+    publish(REQUEST, "release", force=True)
+    assert not (desk / "release").is_symlink()
+    assert set(os.listdir(desk)) == {"first", "release"}
+    assert content(desk / "first") == first
+
+
+def test_names_are_on_the_disk_before_the_old_release_goes(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _unpacked(desk / "release")
+    synced: list[tuple[bool, bool]] = []
+    inode, real = desk.stat().st_ino, os.fsync
+
+    def sync(descriptor: int) -> None:
+        if os.fstat(descriptor).st_ino == inode:
+            synced.append(((desk / "release").is_dir(), bool(list(desk.glob(f"{PREFIX}*/*/release")))))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    publish(REQUEST, desk / "release", force=True)
+    assert synced == [(True, True)]
 
 
 # -------------------------------------------------------------------------------------------------------- whole or not
@@ -179,21 +399,28 @@ def test_failure_in_the_middle_leaves_the_old_release_whole(stage: str, desk: Pa
     assert content(desk) == before
 
 
-def test_failure_at_the_last_step_takes_the_plan_file_back(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = write_csv(desk / "people.csv", people())
-    before = content(desk)
-    seen = []
+@pytest.mark.parametrize("is_out", [False, True], ids=["before the release is out", "after it"])
+def test_failure_at_the_last_step_takes_the_plan_file_back_unless_the_release_is_out(
+    is_out: bool, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, seen = content(desk), []
 
-    def refuse(path: Path, target: Path) -> None:
-        seen.append((desk / "plan").exists())
+    def refuse(old: Path, new: Path) -> None:
+        seen.append((desk / "plan").stat().st_size > 0)  # no release is ever out whose key is lost
+        if is_out:
+            renames.rename_new(old, new)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(Path, "replace", refuse)
-    request = Request(table, Schema.of("disease"), BreachBound("1/10", "1/2"))
-    with pytest.raises(TargetError):
-        publish(request, desk / "release", plan_file=desk / "plan")
-    assert seen == [True]  # no release is ever out whose key is lost
-    assert content(desk) == before
+    monkeypatch.setattr(staging, "rename_new", refuse)
+    with pytest.raises(TargetError, match="No space left on device"):
+        publish(REQUEST, desk / "release", plan_file=desk / "plan")
+    assert seen == [True]
+    if not is_out:
+        assert content(desk) == before
+        return
+    monkeypatch.undo()
+    publish(REQUEST, desk / "again", plan_file=desk / "plan")
+    assert content(desk / "again") == content(desk / "release")
 
 
 KILLED = """
@@ -218,3 +445,28 @@ def test_killed_run_leaves_the_old_release_whole_and_the_next_run_cleans_up(desk
     assert len(list(desk.glob(f"{PREFIX}*"))) == 1
     succeed("publish", table, "--out", "another", "--sensitive", "disease", *BOUND)
     assert set(os.listdir(desk)) == {"people.csv", "release", "another"}
+
+
+@pytest.mark.slow
+def test_release_survives_a_kill_at_many_moments_of_a_move(tmp_path: Path) -> None:
+    """Directories and .zip, with and without force, by changing places and by two renames."""
+    ends = [int(line) for line in run_scenario("moving", tmp_path, 11, "").split()]
+    assert len(ends) == 8
+    assert min(ends) > 50
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("step", "second"), [(1, ""), (4, "twice")], ids=["the move", "the run that cleans up too"])
+def test_release_survives_a_kill_at_every_moment(step: int, second: str, tmp_path: Path) -> None:
+    assert len(run_scenario("moving", tmp_path, step, second).split()) == 8
+
+
+@pytest.mark.slow
+def test_publishing_survives_a_kill_at_some_moments_and_no_key_is_lost(tmp_path: Path) -> None:
+    assert int(run_scenario("publishing", tmp_path, 40, "release", 8)) > 150
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("target", ["release", "release.zip"])
+def test_publishing_survives_a_kill_at_every_moment_and_no_key_is_lost(target: str, tmp_path: Path) -> None:
+    assert int(run_scenario("publishing", tmp_path, 1, target, 1)) > 150
