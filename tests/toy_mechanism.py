@@ -1,6 +1,6 @@
 """A mechanism that src does not know: randomized response by a keyed step around the domain; with its law.
 
-It follows CONTRIBUTING's steps: one room, one law, two registry lines (three with options); here the lines are entered by a test.
+It follows CONTRIBUTING's steps: one room, one law, two registry lines, which a test enters.
 """
 
 from __future__ import annotations
