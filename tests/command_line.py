@@ -110,16 +110,17 @@ def fail(folder: Path, *arguments: str | Path) -> str:
     return sentence
 
 
-def complaint(outcome: Outcome) -> str:
-    """The one sentence of a command that failed; notices may come before it."""
-    assert outcome.code == 2, (outcome.code, outcome.err)
-    assert outcome.out == ""
+def complaint(outcome: Outcome, code: int = 2) -> str:
+    """The one sentence of a command that failed; notices may come before it, and machines are told the same."""
+    assert outcome.code == code, (outcome.code, outcome.err)
     lines = [line for line in outcome.err.splitlines() if not line.startswith("notice: ")]
     assert len(lines) == 1, outcome.err
     assert "Traceback" not in outcome.err
     assert lines[0].startswith("error: ")
     assert re.search(r"[^.](\.|\.{3})$", lines[0]), lines[0]
-    return lines[0].removeprefix("error: ")
+    sentence = lines[0].removeprefix("error: ")
+    assert outcome.out == "" or outcome.json["error"]["message"].rstrip(".") == sentence.rstrip(".")
+    return sentence
 
 
 def content(folder: Path) -> dict[str, bytes | None]:

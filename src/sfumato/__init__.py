@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         InfeasibleError,
         InternalError,
         MissingExtraError,
+        NoticeError,
         QueryError,
         ReleaseFormatError,
         SchemaError,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from sfumato.plan.predict import Chosen
     from sfumato.publication import Outlook, Publication, Request, plan_table, publish
     from sfumato.request.histogram import Histogram
+    from sfumato.request.notice import Notice, NoticeWarning
     from sfumato.request.schema import Bins, NullPolicy, Role, Schema
     from sfumato.request.spec import (
         BreachBound,
@@ -71,6 +73,9 @@ __all__ = [
     "LinearCap",
     "LocalEngine",
     "MissingExtraError",
+    "Notice",
+    "NoticeError",
+    "NoticeWarning",
     "NullPolicy",
     "Outlook",
     "Publication",
@@ -114,6 +119,9 @@ _HOMES = {
     "LinearCap": "sfumato.request.spec",
     "LocalEngine": "sfumato.apply.local",
     "MissingExtraError": "sfumato.errors",
+    "Notice": "sfumato.request.notice",
+    "NoticeError": "sfumato.errors",
+    "NoticeWarning": "sfumato.request.notice",
     "NullPolicy": "sfumato.request.schema",
     "Outlook": "sfumato.publication",
     "Publication": "sfumato.publication",

@@ -8,56 +8,103 @@ SfumatoError
 ├── TargetError          the release cannot be written where it was asked for
 ├── ReleaseFormatError   a release (or plan file) is damaged, edited or too new
 ├── QueryError           the question cannot be parsed, or cannot be estimated
+├── NoticeError          a notice came up that was to stop everything
 ├── MissingExtraError    an optional dependency is not installed
 └── InternalError        a promise of our own code does not hold: please report it
 
 Messages are one sentence for the person who asked: what is wrong, and what would work.
-They never contain a row of data.
+They never contain a row of data. Where a sentence is about values of the table, it says how many there are, because
+messages end up in logs; the same sentence with the values stands beside it, for a terminal that somebody looks at.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from sfumato.printable import printable
 
 
 class SfumatoError(Exception):
     """Every error that sfumato raises on purpose."""
 
+    kind: ClassVar[str] = "error"
+    """What kind of error it is, for machines."""
+
+    def __init__(self, sentence: str, *, with_values: str | None = None) -> None:
+        super().__init__(_line(sentence))
+        self.with_values = str(self) if with_values is None else _line(with_values)
+        """The sentence with the values of the table that it is about, where it is about some."""
+
+
+def _line(sentence: str) -> str:
+    return printable(" ".join(sentence.splitlines()))
+
 
 class SpecError(SfumatoError, ValueError):
     """The privacy request makes no sense."""
+
+    kind = "spec"
 
 
 class SchemaError(SfumatoError, ValueError):
     """The columns do not fit the roles, domains or bins given to them."""
 
+    kind = "schema"
+
 
 class SourceError(SfumatoError, ValueError):
     """The table cannot be read, or changed while it was read."""
+
+    kind = "source"
 
 
 class InfeasibleError(SfumatoError):
     """The request makes sense, and no mechanism can meet it on this table."""
 
+    kind = "infeasible"
+
 
 class TargetError(SfumatoError):
     """The release cannot be written where it was asked for."""
+
+    kind = "target"
 
 
 class ReleaseFormatError(SfumatoError, ValueError):
     """A release or a plan file is damaged, edited by hand, or of a newer format."""
 
+    kind = "release-format"
+
 
 class QueryError(SfumatoError, ValueError):
     """The question cannot be parsed, or cannot be estimated."""
+
+    kind = "query"
+
+
+class NoticeError(SfumatoError):
+    """A notice came up that was to stop everything."""
+
+    kind = "notice"
+
+    def __init__(self, sentence: str, notices: Sequence[Any] = ()) -> None:
+        super().__init__(sentence)
+        self.notices = tuple(notices)
+        """The notices that did."""
 
 
 class MissingExtraError(SfumatoError, ImportError):
     """An optional dependency is not installed."""
 
+    kind = "missing-extra"
+
 
 class InternalError(SfumatoError):
     """A promise of our own code does not hold; please report it."""
+
+    kind = "internal"
 
 
 def reason(error: OSError) -> str:

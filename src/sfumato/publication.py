@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -49,6 +50,7 @@ from sfumato.request.digest import json_digest
 from sfumato.request.flags import options_json
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import margins
+from sfumato.request.notice import CODES, Notice, NoticeWarning, check_codes, check_notices
 from sfumato.request.schema import Merged, Schema
 from sfumato.request.spec import PrivacySpec
 from sfumato.request.values import Value, display, field_type, parts, to_json
@@ -125,7 +127,7 @@ class Publication:
     """A release that was written, and what its holder should know. Notices and exposures are private."""
 
     release: Release
-    notices: tuple[str, ...]
+    notices: tuple[Notice, ...]
     exposures: tuple[Exposure, ...] = ()
 
 
@@ -135,7 +137,7 @@ class Outlook:
 
     chosen: Chosen
     exposures: tuple[Exposure, ...]
-    notices: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
 
 def open_table(request: Request, folder: Path) -> Source:
@@ -167,7 +169,12 @@ def surveyed(request: Request, source: Source, engine: Engine, folder: Path) -> 
     request = replace(request, schema=with_merged(request.schema, merged, found.columns))
     again = read(request.schema, request.spec)
     said = [
-        f"{len(each.values)} rare values of {name!r} are published as {display(each.label)!r}."
+        Notice(
+            "rare-values-merged",
+            f"{len(each.values)} rare values of {name!r} are published as {display(each.label)!r}.",
+            name,
+            {"values": len(each.values)},
+        )
         for name, each in merged.items()
     ]
     return request, replace(again, notices=(*again.notices, *said))
@@ -182,7 +189,7 @@ def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
     try:
         _check_publishable(request, found, seen)
     except InfeasibleError as error:
-        return replace(seen, notices=(*seen.notices, f"publishing would stop: {error}"))
+        return replace(seen, notices=(*seen.notices, Notice("would-be-refused", f"publishing would stop: {error}")))
     return seen
 
 
@@ -206,12 +213,21 @@ def outlook(
     return Outlook(chosen, exposures(chosen, found.groups), (*found.notices, *said))
 
 
-def plan_notices(chosen: Chosen, spec: PrivacySpec, column: str) -> list[str]:
-    """What the holder should know of the chosen plan."""
-    said = [chosen.reason] if chosen.reason and chosen.others else []
+def plan_notices(chosen: Chosen, spec: PrivacySpec, column: str) -> list[Notice]:
+    """What the holder should know of the chosen plan; a mechanism does not know the name of the column."""
+    said = [Notice("mechanism-chosen", chosen.reason)] if chosen.reason and chosen.others else []
     if spec.bound is not None and chosen.mechanism.guarantee is Guarantee.ANY_PRIOR:
         said += frequent_notice(chosen.histogram, spec.bound, column)
-    return [*said, *chosen.mechanism.remarks(chosen.plan)]
+    return [*said, *(replace(remark, column=column) for remark in chosen.mechanism.remarks(chosen.plan))]
+
+
+def notice_codes() -> tuple[str, ...]:
+    """The code of every notice that there can be, those of the mechanisms' remarks after the others."""
+    return tuple(dict.fromkeys((*CODES, *(code for each in REGISTRY.values() for code in each.remark_codes))))
+
+
+def _warn(notice: Notice) -> None:
+    warnings.warn(NoticeWarning(notice), stacklevel=3)  # said of the line that publishes
 
 
 def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
@@ -222,12 +238,15 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     plan_file: str | Path | None = None,
     unsafe_test_key: str | None = None,
     engine: Engine | None = None,
-    on_notice: Callable[[str], None] = lambda notice: None,
+    on_notice: Callable[[Notice], None] = _warn,
+    fail_on: Collection[str] = (),
 ) -> Publication:
     """Publish a table: the release appears at `out` whole, or nothing does.
 
-    Notices are handed to `on_notice` as soon as the table has been read once, before anything of it is published.
+    Notices are handed to `on_notice` as soon as the table has been read once, before anything of it is published; they
+    are warnings if nobody takes them. One whose code is in `fail_on` stops everything.
     """
+    check_codes(fail_on, notice_codes())
     target, engine = Path(out), engine or LocalEngine()
     remove_stale(target.parent)  # first, because an old release may come back by it
     check_target(target, force=force)
@@ -248,6 +267,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
                 repeated.check_plan(chosen.digest)
             for notice in seen.notices:
                 on_notice(notice)
+            check_notices(seen.notices, fail_on)
             _check_publishable(request, found, seen)
             rewrite = Rewrite(
                 found.columns, found.sensitive, chosen.mechanism, chosen.plan, chosen.histogram.counts, draws

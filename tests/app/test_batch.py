@@ -167,10 +167,17 @@ def test_options_are_those_of_single_questions(releases: dict[str, Release], tmp
     for options in (["--level", "0.8"], ["--simultaneous"], attached):
         found = answered(release.folder, file, *options)
         for sql, answer in zip(questions, found, strict=True):
-            assert_same(answer, succeed("query", release.folder, sql, *options, "--json").json)
+            assert_same(answer, single(release.folder, sql, *options))
     join = "SELECT country, COUNT(*) FROM release JOIN towns ON town = \"home town\" WHERE disease = 'flu' GROUP BY 1"
     (answer,) = answered(release.folder, written(tmp_path / "join.jsonl", [join]), *attached)
-    assert_same(answer, succeed("query", release.folder, join, *attached, "--json").json)
+    assert_same(answer, single(release.folder, join, *attached))
+
+
+def single(folder: Path, sql: str, *options: str) -> dict[str, Any]:
+    """The answer to one question alone; a batch has one number of its format for all."""
+    found: dict[str, Any] = succeed("query", folder, sql, *options, "--json").json
+    assert found.pop("format") == 1
+    return found
 
 
 @pytest.mark.parametrize("mechanism", sorted(WAYS))
@@ -343,7 +350,7 @@ def test_empty_file_has_no_answers(folder: Path, tmp_path: Path) -> None:
 
 def test_marks_of_windows_and_line_ends_within_a_question_are_read(folder: Path, tmp_path: Path) -> None:
     sql = "SELECT COUNT(*)\r\nFROM release -- all\r\nWHERE disease = 'flu'"
-    expected = succeed("query", folder, SIMPLE[1], "--json").json
+    expected = single(folder, SIMPLE[1])
     for name in ("questions.csv", "questions.jsonl"):
         file = written(tmp_path / name, [sql])
         file.write_bytes(b"\xef\xbb\xbf" + file.read_bytes())

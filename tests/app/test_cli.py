@@ -211,7 +211,7 @@ def test_publish_tells_machines_what_it_did(desk: Path, table: Path) -> None:
     assert found["public"] == ["age", "sex"]
     assert found["fit_to_publish"] is True
     assert PROMISE in found["promise"]
-    assert [f"notice: {notice}" for notice in found["notices"]] == outcome.notices
+    assert [f"notice: {notice['sentence']}" for notice in found["notices"]] == outcome.notices
 
 
 def test_publish_leaves_out_what_names_people(desk: Path) -> None:
@@ -359,7 +359,7 @@ def test_info_tells_machines_the_exact_design(release: Path) -> None:
 def test_query_keeps_its_contract_with_machines(release: Path) -> None:
     sql = "SELECT COUNT(*) FROM release WHERE disease = 'flu' AND sex = 'F'"
     found = succeed("query", release, sql, "--json").json
-    assert list(found) == ["columns", "rows", "method", "assumption", "level"]
+    assert list(found) == ["format", "columns", "rows", "method", "assumption", "level"]
     assert found["columns"] == ["n", "n_se", "n_low", "n_high"]
     assert found["level"] == 0.95
     (row,) = found["rows"]
@@ -409,7 +409,7 @@ def test_verify_with_the_original_checks_public_columns_and_posteriors(release: 
 def test_verify_tells_machines_what_failed(release: Path) -> None:
     (release / "README.md").write_text("Everything is exact.")
     outcome = run("verify", release, "--json")
-    assert outcome.code == 2
+    assert outcome.code == 1
     assert outcome.json["passed"] is False
     assert outcome.err.startswith("error: the release does not pass the check of files: README.md is missing or was")
 
@@ -491,7 +491,7 @@ def test_release_of_a_test_key_says_that_it_is_unfit(desk: Path, table: Path) ->
 def test_release_of_a_test_key_does_not_verify(table: Path) -> None:
     succeed(*publishing(table, "--unsafe-test-key", TEST_KEY))
     outcome = run("verify", "release")
-    assert outcome.code == 2
+    assert outcome.code == 1
     assert "does not pass the check of fitness" in outcome.err
     assert "unfit to publish" in outcome.err
     assert "FAIL fitness" in outcome.out

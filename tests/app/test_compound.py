@@ -309,9 +309,9 @@ def test_cells_that_give_a_single_column_away_are_refused(desk: Path, more: list
     asked = [*SMALL_DOMAIN, "--merge", "paper", "--plan-file", "plan.json", *more]
     sentence = refused(desk, "publish", table, "--out", "release", "--compound", "disease,rare", *asked)
     assert sentence == (
-        "'true' of column 'rare' alone could come to be believed with 13/15 (about 0.867), above 2/3: this mechanism "
-        "protects combinations, not the columns they are made of; choose --mechanism uniform or subset, which cover "
-        "every statement."
+        "one value of column 'rare' alone could come to be believed with 13/15 (about 0.867), above 2/3: this "
+        "mechanism protects combinations, not the columns they are made of; choose --mechanism uniform or subset, "
+        "which cover every statement."
     )
 
 
@@ -331,8 +331,9 @@ def test_column_is_checked_by_the_plan_itself() -> None:
     chosen = choose(
         Histogram.of(domain, EXAMPLE), bound, Draws.unsafe_test_key(TEST_KEY), "small-domain", options=options
     )
-    with pytest.raises(InfeasibleError, match=r"^'True' of column 'rare' alone could .* with 13/15 "):
+    with pytest.raises(InfeasibleError, match=r"^one value of column 'rare' alone could .* with 13/15 ") as caught:
         check_parts(chosen, bound, ["disease", "rare"])
+    assert caught.value.with_values.startswith("'True' of column 'rare' alone could ")
     rarer = BreachBound("1/11", "2/3")  # 2/21 is above 1/11: nothing is asked for that share
     check_parts(chosen, rarer, ["disease", "rare"])
 

@@ -1028,14 +1028,14 @@ def test_records_in_the_clear_are_counted_in_the_remarks(case: Case) -> None:
     for (number, _), held in case.lines.items():
         alone[number].append(held)
     clear = sum(held[0] for held in alone.values() if len(held) == 1)
-    remarks = [remark for remark in case.mechanism.remarks(case.plan) if "IN THE CLEAR" in remark]
+    remarks = [remark for remark in map(str, case.mechanism.remarks(case.plan)) if "IN THE CLEAR" in remark]
     assert [remark.split()[0] for remark in remarks] == ([str(clear)] if clear else [])
     free = [
         value
         for value, cap, count in zip(case.histogram.values, case.caps, case.counts, strict=True)
         if cap == 1 and count
     ]
-    named = [remark for remark in case.mechanism.remarks(case.plan) if "not protected" in remark]
+    named = [remark for remark in map(str, case.mechanism.remarks(case.plan)) if "not protected" in remark]
     assert bool(named) == bool(free)
     assert all(repr(value) in named[0] for value in free)
 
@@ -1044,7 +1044,7 @@ def test_records_in_the_clear_are_counted_in_the_remarks(case: Case) -> None:
 def test_the_loss_is_told_beside_a_bound_of_the_best(case: Case) -> None:
     explained = case.mechanism.explain(case.plan)
     assert explained["lower_bound"] <= explained["loss"]
-    is_said = any("is within" in remark for remark in case.mechanism.remarks(case.plan))
+    is_said = any("is within" in remark for remark in map(str, case.mechanism.remarks(case.plan)))
     assert is_said == (explained["lower_bound"] < explained["loss"])
     assert list(explained["caps"]) == list(case.histogram.values)
 
@@ -1553,4 +1553,7 @@ def test_the_holder_is_told_in_json_and_in_sentences(case: Case) -> None:
     assert json.loads(json.dumps(explained, allow_nan=False)) == explained
     for entry in case.mechanism.by_value:
         assert set(explained[entry]) <= set(case.histogram.values)
-    assert all(remark.endswith(".") for remark in case.mechanism.remarks(case.plan))
+    for remark in case.mechanism.remarks(case.plan):
+        assert str(remark).endswith(".")
+        assert remark.code in case.mechanism.remark_codes
+        assert json.loads(json.dumps(remark.to_json(), allow_nan=False)) == remark.to_json()

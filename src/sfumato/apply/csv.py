@@ -94,8 +94,8 @@ class CsvSource:
                 ),
             ) as reader:
                 yield from reader
-        except (pa.ArrowException, UnicodeError) as error:
-            raise SourceError(self._explain(path)) from error
+        except (pa.ArrowException, UnicodeError):
+            raise SourceError(self._explain(path)) from None  # Arrow repeats the row
         except OSError as error:
             raise SourceError(f"{path.name!r} cannot be read: {reason(error)}.") from error
 
@@ -120,10 +120,10 @@ class CsvSource:
         for name, column in zip(block.schema.names, block.columns, strict=True):
             try:
                 values = column.dictionary.cast(self.schema.field(name).type)
-            except pa.ArrowInvalid as error:
+            except pa.ArrowInvalid:
                 raise SourceError(
                     f"the table changed while it was read: {name!r} holds values it did not hold before."
-                ) from error
+                ) from None  # Arrow repeats the value
             columns.append(pa.DictionaryArray.from_arrays(column.indices, values))
         return pa.RecordBatch.from_arrays(columns, names=block.schema.names)
 

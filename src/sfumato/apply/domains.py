@@ -16,7 +16,7 @@ from sfumato.apply.profile import FEW_RECORDS, MOST_VALUES, ColumnProfile, Profi
 from sfumato.errors import SchemaError
 from sfumato.request.schema import Merged, NullPolicy, Schema
 from sfumato.request.small_files import LONGEST_VALUE
-from sfumato.request.values import Value, display, field_type, listed
+from sfumato.request.values import Value, counted, display, field_type, listed
 from sfumato.shown.columns import CodedColumn, RawColumn, Sensitive, TableColumn
 
 MANY_VALUES = 1000
@@ -207,9 +207,10 @@ def _declared(column: ColumnProfile, declared: Sequence[Value]) -> CodedColumn:
     domain = typed_domain(column.name, declared, is_text=pa.types.is_string(column.type))
     outside = column.values.filter(pc.invert(pc.is_in(column.values, domain)))
     if len(outside):
+        found, remedy = f"column {column.name!r} holds", "correct the table or add them to the domain."
         raise SchemaError(
-            f"column {column.name!r} holds values outside its declared domain: {listed(outside.to_pylist())}; correct "
-            "the table or add them to the domain."
+            f"{found} {counted(outside)} outside its declared domain; {remedy}",
+            with_values=f"{found} values outside its declared domain: {listed(outside.to_pylist())}; {remedy}",
         )
     if column.missing and None not in declared:
         raise SchemaError(

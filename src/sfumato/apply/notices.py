@@ -9,6 +9,7 @@ import numpy as np
 from sfumato.apply.profile import Association
 from sfumato.arrays import Counts
 from sfumato.request.histogram import Histogram
+from sfumato.request.notice import Figure, Notice
 from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound, PrivacySpec
 from sfumato.request.values import listed
@@ -17,30 +18,33 @@ SMALLEST_GROUP = 20
 """In smaller groups a value is above any share by chance too often to be worth a notice."""
 
 
-def notices(spec: PrivacySpec, schema: Schema, associations: Iterable[Association], dropped: int) -> list[str]:
+def notices(spec: PrivacySpec, schema: Schema, associations: Iterable[Association], dropped: int) -> list[Notice]:
     """What the holder should know: private advice, never written into a release."""
     said = []
     if dropped:
-        said.append(
+        left_out = (
             f"{dropped} records without a {schema.sensitive!r} were left out; whoever misses a person's record in the "
             "release learns that the value was missing."
         )
+        said.append(Notice("records-left-out", left_out, schema.sensitive, {"records": dropped}))
     if schema.person is None:
-        said.append(
+        unchecked = (
             "nothing says whose row is whose, so it was not checked that each person has one row, as the promise "
             "assumes; name the column that tells (--person COL)."
         )
+        said.append(Notice("persons-unchecked", unchecked))
     if not schema.is_declared:
         what = "combinations" if schema.compound else "values"
         undeclared = next(name for name in schema.sensitive_columns if name not in (*schema.domains, *schema.bins))
-        said.append(
+        observed = (
             f"the domain of {schema.sensitive!r} was taken from the table, so the release tells which {what} occur; "
             f"declare it to avoid that (--domain {undeclared}=FILE)."
         )
+        said.append(Notice("domain-observed", observed, undeclared))
     return [*said, *(notice for each in associations for notice in _telling(each, spec, schema))]
 
 
-def frequent_notice(histogram: Histogram, bound: BreachBound, column: str) -> list[str]:
+def frequent_notice(histogram: Histogram, bound: BreachBound, column: str) -> list[Notice]:
     """Name the values that are too frequent for the bound to speak of them."""
     frequent = histogram.above(bound.prior)
     if not frequent:
@@ -51,35 +55,45 @@ def frequent_notice(histogram: Histogram, bound: BreachBound, column: str) -> li
     covered = "The other values are covered in full."
     if len(frequent) == histogram.domain_size:
         covered = "No value is covered in full: raise the prior, or group the values otherwise."
-    return [
+    sentence = (
         f"more frequent in {column!r} than the prior {bound.prior}: {listed(frequent)}. Whoever knows the "
         "frequencies believes such a value more than the bound speaks of, so for it only the odds are bounded (by a "
         f"factor of {bound.amplification}): the most frequent may come to be believed with "
         f"{float(reached):.2f}. {covered}"
-    ]
+    )
+    numbers: dict[str, Figure] = {
+        "values": len(frequent),
+        "prior": str(bound.prior),
+        "amplification": str(bound.amplification),
+        "largest_belief": float(reached),
+    }
+    return [Notice("frequent-values", sentence, column, numbers)]
 
 
-def _telling(association: Association, spec: PrivacySpec, schema: Schema) -> list[str]:
+def _telling(association: Association, spec: PrivacySpec, schema: Schema) -> list[Notice]:
     """Name a public column that nearly tells the sensitive value: no perturbation hides what another column says."""
     column, pairs = association.column, association.pairs
     if pairs is None:
-        return [f"whether {column!r} tells {schema.sensitive!r} was not checked: there are too many pairs of values."]
+        sentence = f"whether {column!r} tells {schema.sensitive!r} was not checked: there are too many pairs of values."
+        return [Notice("telling-unchecked", sentence, column)]
     rows = int(pairs.sum())
     # One record less in each group: a record must not vouch for itself, or every small group would seem to tell.
     guessed = int(np.maximum(pairs.max(axis=1) - 1, 0).sum())
     blind = int(pairs.sum(axis=0).max())
     if 2 * guessed > blind + rows:
-        return [
+        sentence = (
             f"public column {column!r} nearly tells {schema.sensitive!r}: guessing from it alone is right for "
             f"{guessed / rows:.0%} of the records (blindly: {blind / rows:.0%}); drop or coarsen it, because no "
             "perturbation can hide what another column says."
-        ]
+        )
+        return [Notice("telling-column", sentence, column, {"guessed": guessed / rows, "blindly": blind / rows})]
     if (bound := spec.bound) is not None and (told := _told(pairs, bound)):
-        return [
+        sentence = (
             f"public column {column!r} tells the {schema.sensitive!r} of {told:,} records ({told / rows:.1%}): among "
             f"those with the same {column!r}, a value that is rare in the table (at most {bound.prior}) has more than "
             f"{bound.posterior}; drop or coarsen the column."
-        ]
+        )
+        return [Notice("telling-groups", sentence, column, {"records": told, "share": told / rows})]
     return []
 
 

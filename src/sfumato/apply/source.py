@@ -133,7 +133,7 @@ class MemorySource:
             said = named[0].splitlines()[0] if named else type(error).__name__
             raise SourceError(
                 f"the pandas frame holds a column of mixed or oversized values ({said}); convert it to text first."
-            ) from error
+            ) from None
         return cls(table.replace_schema_metadata(None))
 
     @classmethod

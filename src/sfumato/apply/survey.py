@@ -21,6 +21,7 @@ from sfumato.apply.source import Source
 from sfumato.arrays import Counts
 from sfumato.errors import SchemaError
 from sfumato.request.histogram import Histogram
+from sfumato.request.notice import Notice
 from sfumato.request.schema import Schema
 from sfumato.request.spec import PrivacySpec
 from sfumato.shown.columns import Sensitive, TableColumn
@@ -36,7 +37,7 @@ class Survey:
     histogram: Histogram
     groups: Mapping[str, Counts | None]
     """For each public column, how often each of its values (a row each) meets each value of the domain."""
-    notices: tuple[str, ...]
+    notices: tuple[Notice, ...]
 
 
 def survey(  # noqa: PLR0913 - what is asked, and where it is read

@@ -68,11 +68,12 @@ def check_parts(chosen: Chosen, spec: PrivacySpec, names: Sequence[str]) -> None
         for part, count in held.items():
             allowed = spec.part_limit(Fraction(count, histogram.total))
             if allowed is not None and worst[part] > allowed:
-                raise InfeasibleError(
-                    f"{display(part)!r} of column {name!r} alone could come to be believed with {worst[part]} (about "
+                said = (
+                    f"of column {name!r} alone could come to be believed with {worst[part]} (about "
                     f"{float(worst[part]):.3f}), above {allowed}: this mechanism protects combinations, not the "
                     "columns they are made of; choose --mechanism uniform or subset, which cover every statement."
                 )
+                raise InfeasibleError(f"one value {said}", with_values=f"{display(part)!r} {said}")
 
 
 def part_posteriors(cell: Sequence[Coin], number: int) -> Iterator[tuple[Scalar, Fraction]]:

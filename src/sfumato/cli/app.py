@@ -11,7 +11,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 import typer.main
-from rich.console import Console
 from typer.core import TyperCommand, TyperGroup, TyperOption
 from typer.exceptions import TyperException
 
@@ -29,6 +28,7 @@ from sfumato.cli import render
 from sfumato.cli.options import (
     Encoding,
     Json,
+    NoticeOptions,
     PlanTableOptions,
     PrintOptions,
     PromiseOptions,
@@ -41,24 +41,29 @@ from sfumato.cli.options import (
     spread,
 )
 from sfumato.draws import Draws
-from sfumato.errors import QueryError, SchemaError, SfumatoError, TargetError, reason
+from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
+from sfumato.printable import printable, printable_json
 from sfumato.request.exact import exact
 from sfumato.request.histogram import Histogram
+from sfumato.request.notice import check_codes, check_notices
 
 if TYPE_CHECKING:
-    from sfumato import Answer, Exposure
+    from sfumato import Answer, Exposure, Notice
 
 NAME = "sfumato"
+CHECK_FAILED = 1
 BAD_INPUT = 2
 STOPPED = 130
+FORMAT = 1
+"""Of all that is printed as JSON: a new number where a key changes its meaning or goes."""
 DEMO_ROWS = 50_000
 EXAMPLES = {
     "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
     "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
 }
 
-out = Console(emoji=False)
-err = Console(stderr=True, emoji=False)
+out = render.GuardedConsole(emoji=False)
+err = render.GuardedConsole(stderr=True, emoji=False)
 
 
 def _version(wanted: bool) -> None:
@@ -97,10 +102,11 @@ def demo(
             render.show_demonstration(out, shown, kept=keep_in is not None)
 
 
-def plan(described: PlanTableOptions, promise: PromiseOptions, printed: PrintOptions) -> None:
+def plan(described: PlanTableOptions, promise: PromiseOptions, stops: NoticeOptions, printed: PrintOptions) -> None:
     """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
-    from sfumato.publication import plan_notices  # noqa: PLC0415 - takes long to load
+    from sfumato.publication import notice_codes, plan_notices  # noqa: PLC0415 - takes long to load
 
+    check_codes(stops.codes, notice_codes())
     spec, options = promise.spec, promise.options
     how, guarantee = promise.mechanism, promise.guarantee
     exposed: Sequence[Exposure] = ()
@@ -109,7 +115,7 @@ def plan(described: PlanTableOptions, promise: PromiseOptions, printed: PrintOpt
     if described.counts is not None:
         histogram, draws = Histogram.read(described.counts), Draws.secret()
         chosen = sfumato.choose(histogram, spec, draws, how, guarantee=guarantee, options=options, rivals=True)
-        notices: Sequence[str] = plan_notices(chosen, spec, "value")
+        notices: Sequence[Notice] = plan_notices(chosen, spec, "value")
     else:
         reading = (tuple(described.text), described.encoding)
         request = sfumato.Request(described.table, described.schema(), spec, how, guarantee, *reading, options)
@@ -118,8 +124,10 @@ def plan(described: PlanTableOptions, promise: PromiseOptions, printed: PrintOpt
         chosen, notices, exposed = found.chosen, found.notices, found.exposures
     for notice in notices:
         render.show_notice(err, notice)
+    check_notices(notices, stops.codes)
     if printed.as_json:
-        _print_json({**chosen.to_json(), "exposures": [each.to_json() for each in exposed]})
+        said = [each.to_json() for each in notices]
+        _print_json({**chosen.to_json(), "notices": said, "exposures": [each.to_json() for each in exposed]})
     else:
         render.show_plan(out, chosen)
         render.show_exposures(out, exposed)
@@ -131,6 +139,7 @@ def publish(
     promise: PromiseOptions,
     stops: StopOptions,
     written: ReleaseOptions,
+    noticed: NoticeOptions,
     printed: PrintOptions,
 ) -> None:
     """Publish a table with its sensitive column protected."""
@@ -155,13 +164,14 @@ def publish(
             unsafe_test_key=written.unsafe_test_key,
             engine=engine,
             on_notice=partial(render.show_notice, err),
+            fail_on=noticed.codes,
         )
     if printed.as_json:
         _print_json({"path": str(written.target), **render.publication_json(publication)})
     else:
         render.show_info(out, publication.release)
         render.show_exposures(out, publication.exposures)
-        out.print(f"written to {written.target}", soft_wrap=True, highlight=False)
+        out.print(f"written to {render.plain(str(written.target))}", soft_wrap=True, highlight=False)
 
 
 def info(release: ReleasePath, as_json: Json = False) -> None:
@@ -225,7 +235,7 @@ def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, *, as_j
         for number, answer in enumerate(answers, 1):
             out.print(f"question {number}", style="bold")
             if isinstance(answer, SfumatoError):
-                out.print(f"not answered: {answer}", soft_wrap=True, highlight=False, markup=False)
+                out.print(f"not answered: {printable(str(answer))}", soft_wrap=True, highlight=False, markup=False)
             else:
                 render.show_answer(out, answer, level)
     if failed:
@@ -253,7 +263,7 @@ def verify(
     if not found.passed:
         failed = next(check for check in found.checks if not check.passed)
         _complain(f"the release does not pass the check of {failed.name}: {failed.detail}")
-        raise typer.Exit(BAD_INPUT)
+        raise typer.Exit(CHECK_FAILED)
 
 
 @contextmanager
@@ -270,14 +280,25 @@ def _new_directory(path: Path) -> Iterator[str]:
         raise
 
 
-def _print_json(written: Any) -> None:
-    typer.echo(json.dumps(written, ensure_ascii=False, indent=2, allow_nan=False, default=str))
+def _print_json(written: Mapping[str, Any]) -> None:
+    told = {"format": FORMAT, **written}
+    typer.echo(printable_json(json.dumps(told, ensure_ascii=False, indent=2, allow_nan=False, default=str)))
 
 
 def _complain(sentence: str) -> None:
-    line = " ".join(sentence.splitlines())
+    line = printable(" ".join(sentence.splitlines()))
     stop = "" if line.endswith(".") else "."
     err.print(f"error: {line}{stop}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _fail(as_json: bool, kind: str, message: str, with_values: str | None = None, **more: Any) -> None:
+    """Tell people why a command stopped, in one sentence; and machines too, if they asked.
+
+    A sentence names values of the table only where somebody looks at it: what is not a terminal may be a log.
+    """
+    _complain(with_values if with_values is not None and sys.stderr.isatty() else message)
+    if as_json:
+        _print_json({"error": {"kind": kind, "message": message, **more}})
 
 
 class _Command(TyperCommand):
@@ -307,23 +328,27 @@ def build() -> TyperGroup:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
+    fail = partial(_fail, "--json" in (sys.argv[1:] if arguments is None else arguments))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that everything is cleaned up on the way out
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # a mistake in SQL gets one sentence, and it is ours
     try:
         code = build()(args=arguments, prog_name=NAME, standalone_mode=False)
+    except NoticeError as error:
+        fail(error.kind, str(error), notices=[each.to_json() for each in error.notices])
+        code = CHECK_FAILED
     except SfumatoError as error:
-        _complain(str(error))
+        fail(error.kind, str(error), error.with_values)
         code = BAD_INPUT
     except TyperException as error:
         context, message = getattr(error, "ctx", None), error.format_message().strip().rstrip(".")
         program = context.command_path if context else NAME
-        _complain(f"{message[:1].lower()}{message[1:]}; see {program} --help.")
+        fail("usage", f"{message[:1].lower()}{message[1:]}; see {program} --help.")
         code = BAD_INPUT
     except OSError as error:
-        _complain(f"a file cannot be read or written: {reason(error)}.")
+        fail("file", f"a file cannot be read or written: {reason(error)}.")
         code = BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
         code = STOPPED
     if code == STOPPED:  # typer answers an interrupt by this code, without a word
-        _complain("stopped; nothing was left behind.")
+        fail("stopped", "stopped; nothing was left behind.")
     sys.exit(code if isinstance(code, int) else 0)

@@ -302,6 +302,23 @@ class StopOptions(OptionGroup):
 
 
 @dataclass(frozen=True)
+class NoticeOptions(OptionGroup):
+    """Which notices are more than advice."""
+
+    PANEL: ClassVar = OUTPUT
+
+    fail_on: Annotated[
+        str | None,
+        typer.Option("--fail-on", metavar="CODE,...", help="Stop with exit code 1 where such a notice comes up."),
+    ] = None
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of the notices that stop everything."""
+        return tuple(code.strip() for code in (self.fail_on or "").split(",") if code.strip())
+
+
+@dataclass(frozen=True)
 class ReleaseOptions(OptionGroup):
     """Where a release goes, and with which key it is drawn."""
 

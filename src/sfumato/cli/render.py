@@ -13,19 +13,34 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 import sfumato
 from sfumato.estimate.intervals import DEFAULT_LEVEL
+from sfumato.printable import printable, printable_lines
 from sfumato.request.schema import Bins
 from sfumato.request.values import display, to_json
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
-    from sfumato import Answer, Chosen, Exposure, LocalEngine, Publication, Release, Verification
+    from sfumato import Answer, Chosen, Exposure, LocalEngine, Notice, Publication, Release, Verification
     from sfumato.cli.demo import Demonstration
 
 MOST_CELLS = 12
 LONGEST_RATIO = 12
 EXACT_DIGITS = 4
+
+
+class GuardedConsole(Console):
+    """A console on which no text can steer the terminal, whoever forgot to think of it."""
+
+    def render_str(self, text: str, **styles: Any) -> Text:
+        """Every text passes here, in a table or alone."""
+        return super().render_str(printable_lines(text), **styles)
+
+
+def plain(text: str) -> str:
+    """A text from a table or a release as one that may be printed: nothing in it steers, breaks a line or is markup."""
+    return escape(printable(text))
 
 
 @contextmanager
@@ -89,19 +104,19 @@ def show_answer(console: Console, answer: Answer, level: float) -> None:
     columns, rows = answer.table(level)
     table = Table()
     for name in columns:
-        table.add_column(escape(name), justify="right" if name.startswith(answer.numbers) else "left", overflow="fold")
+        table.add_column(plain(name), justify="right" if name.startswith(answer.numbers) else "left", overflow="fold")
     for row in rows:
         digits = {}
         for filled in map(answer.columns_of, answer.numbers):
             value, error = (row[name] for name in filled[:2])
             digits.update(dict.fromkeys(filled, _digits(value, error)))
-        table.add_row(*(escape(number(row[name], digits.get(name, 0))) for name in columns))
+        table.add_row(*(plain(number(row[name], digits.get(name, 0))) for name in columns))
     console.print(table)
     if answer.note:
         show_notice(console, answer.note)
     console.print(f"[dim]{answer.method}; intervals at {level:.0%}, for the numbers of the original table[/dim]")
     if answer.adjustment:
-        console.print(f"[dim]{escape(', '.join(answer.adjusted.values()))}: {answer.adjustment}[/dim]")
+        console.print(f"[dim]{plain(', '.join(answer.adjusted.values()))}: {answer.adjustment}[/dim]")
 
 
 def answer_json(answer: Answer, level: float) -> dict[str, Any]:
@@ -118,9 +133,9 @@ def answer_json(answer: Answer, level: float) -> dict[str, Any]:
     }
 
 
-def show_notice(console: Console, notice: str) -> None:
+def show_notice(console: Console, notice: Notice | str) -> None:
     """Something the holder should know, on one line."""
-    console.print(f"[yellow]notice:[/yellow] {escape(notice)}", soft_wrap=not console.is_terminal, highlight=False)
+    console.print(f"[yellow]notice:[/yellow] {plain(str(notice))}", soft_wrap=not console.is_terminal, highlight=False)
 
 
 def show_plan(console: Console, chosen: Chosen) -> None:
@@ -136,7 +151,7 @@ def show_plan(console: Console, chosen: Chosen) -> None:
     for place in order[:MOST_CELLS]:
         name, count = display(histogram.values[place]), histogram.counts[place]
         row = [_cell_text(plan[key].get(name)) for key in extra]
-        table.add_row(escape(name), f"{count:,}", f"{count / histogram.total:.2%}", *row)
+        table.add_row(plain(name), f"{count:,}", f"{count / histogram.total:.2%}", *row)
     if len(order) > MOST_CELLS:
         table.add_row(f"... {len(order) - MOST_CELLS} more", *[""] * (2 + len(extra)))
     console.print(table)
@@ -170,22 +185,20 @@ def show_exposures(console: Console, exposures: Sequence[Exposure]) -> None:
     for each in exposures:
         worst = "not checked" if each.worst is None else f"{each.worst:.3f}"
         breached = "not checked" if each.breached is None else f"{each.breached:.2%}"
-        table.add_row(escape(each.column), worst, breached)
+        table.add_row(plain(each.column), worst, breached)
     console.print(table)
 
 
 def show_text(console: Console, text: str) -> None:
     """A paragraph, indented."""
-    console.print(Padding(escape(text), (0, 2)), highlight=False)
+    console.print(Padding(plain(text), (0, 2)), highlight=False)
 
 
 def show_verification(console: Console, verification: Verification) -> None:
     """One line for each check."""
     for check in verification.checks:
         mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]"
-        console.print(
-            f"{mark} {check.name}: {escape(check.detail)}", soft_wrap=not console.is_terminal, highlight=False
-        )
+        console.print(f"{mark} {check.name}: {plain(check.detail)}", soft_wrap=not console.is_terminal, highlight=False)
 
 
 def verification_json(verification: Verification) -> dict[str, Any]:
@@ -213,8 +226,9 @@ def info_json(release: Release) -> dict[str, Any]:
 
 def publication_json(publication: Publication) -> dict[str, Any]:
     """What was published, for machines, with what is for its holder alone."""
+    said = [each.to_json() for each in publication.notices]
     exposed = [each.to_json() for each in publication.exposures]
-    return {**info_json(publication.release), "notices": list(publication.notices), "exposures": exposed}
+    return {**info_json(publication.release), "notices": said, "exposures": exposed}
 
 
 def show_info(console: Console, release: Release) -> None:
@@ -225,7 +239,7 @@ def show_info(console: Console, release: Release) -> None:
     for field in manifest.fields:
         role = "public" if field.name in manifest.public else "protected"
         bins = manifest.bins.get(field.name)
-        table.add_row(escape(field.name), field.type, escape(f"{role}, in {_ranges(bins)}" if bins else role))
+        table.add_row(plain(field.name), field.type, plain(f"{role}, in {_ranges(bins)}" if bins else role))
     console.print(table)
     show_text(console, release.promise)
     if len(release.methods) > 1:
@@ -255,7 +269,8 @@ def show_demonstration(console: Console, shown: Demonstration, kept: bool) -> No
         table.add_row(line.question, f"{line.truth:,}", number(line.estimate.value), f"{low:,.0f} to {high:,.0f}", held)
     console.print(table)
     if kept:
-        console.print(f"The table and the release are in {shown.table.parent}.", soft_wrap=True, highlight=False)
+        where = plain(str(shown.table.parent))
+        console.print(f"The table and the release are in {where}.", soft_wrap=True, highlight=False)
 
 
 def demonstration_json(shown: Demonstration) -> dict[str, Any]:

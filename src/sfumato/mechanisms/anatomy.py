@@ -39,11 +39,12 @@ def plan(histogram: Histogram, spec: Diversity, options: Options, draws: Draws, 
     most = max(histogram.counts)
     if most * spec.ell > histogram.total:
         value = histogram.values[histogram.counts.index(most)]
-        raise InfeasibleError(
-            f"{display(value)!r} holds {Fraction(most, histogram.total)} of the records, so buckets can have at most "
+        said = (
+            f"holds {Fraction(most, histogram.total)} of the records, so buckets can have at most "
             f"{histogram.total // most} different values each; ask for a diversity of at most that, or merge the value "
             "with a similar one."
         )
+        raise InfeasibleError(f"one value {said}", with_values=f"{display(value)!r} {said}")
     problem, assignment = anatomy(histogram.counts, spec.ell)
     caps = (Fraction(1, spec.ell),) * histogram.domain_size
     choice = Choice(assignment, problem.floors, assignment.setting.loss)

@@ -18,6 +18,7 @@ from sfumato.draws import Draws
 from sfumato.mechanisms.method import Method
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
+from sfumato.request.notice import Notice
 from sfumato.request.requests import REQUESTS
 from sfumato.request.schema import Merged
 from sfumato.request.spec import PrivacySpec
@@ -124,8 +125,10 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """The entries of `explain` that have a number for each value."""
     summary: Callable[[PlanT], str] = lambda plan: ""
     """What the plan decided, in one line."""
-    remarks: Callable[[PlanT], list[str]] = lambda plan: []
-    """What the holder should know of this plan, a sentence each."""
+    remarks: Callable[[PlanT], list[Notice]] = lambda plan: []
+    """What the holder should know of this plan."""
+    remark_codes: tuple[str, ...] = ()
+    """The codes that its remarks can have; where two mechanisms remark the same, they have the same code."""
     risk: Callable[[PlanT, Counts], Risk | None] = _nothing
     """What an attacker learns at most who knows the counts of the values in each group of the table, if known."""
     coarsened: Callable[[Columns, SpecT, OptionsT], dict[str, Merged]] = lambda columns, spec, options: {}

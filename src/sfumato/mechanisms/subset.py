@@ -35,6 +35,7 @@ from sfumato.request.exact import exact
 from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
+from sfumato.request.notice import Notice
 from sfumato.request.spec import BreachBound
 from sfumato.request.values import Value, values_from_json, values_to_json
 from sfumato.shown import Replaced
@@ -295,11 +296,12 @@ def summary(plan: Plan, /) -> str:
     return f"sets of {made.subset_size} values, amplification {ratio(made.amplification)}"
 
 
-def remarks(plan: Plan, /) -> list[str]:
+def remarks(plan: Plan, /) -> list[Notice]:
     """Sets of one value are nothing new."""
     if plan.subset_size > 1:
         return []
-    return ["sets of one value are the best here, so this is uniform perturbation written as sets."]
+    sentence = "sets of one value are the best here, so this is uniform perturbation written as sets."
+    return [Notice("sets-of-one", sentence)]
 
 
 def risk(plan: Plan, groups: Counts, /) -> Risk:
@@ -344,5 +346,6 @@ MECHANISM = Mechanism(
     explain=explain,
     summary=summary,
     remarks=remarks,
+    remark_codes=("sets-of-one",),
     risk=risk,
 )

@@ -82,7 +82,7 @@ class Chosen:
             "counts": list(histogram.counts),
             **self.mechanism.explain(self.plan),
             "predicted": {"relative_error": dict(self.predicted)},
-            "remarks": self.mechanism.remarks(self.plan),
+            "remarks": [str(remark) for remark in self.mechanism.remarks(self.plan)],
             "alternatives": [other.to_json() for other in self.others],
         }
 

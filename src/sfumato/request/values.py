@@ -147,3 +147,8 @@ def listed(values: Sequence[Value], most: int = 5) -> str:
     """The first few values for people, and how many more there are."""
     named = ", ".join(repr(display(value)) for value in values[:most])
     return f"{named} and {len(values) - most} more" if len(values) > most else named
+
+
+def counted(values: Sequence[object]) -> str:
+    """How many values there are, where they must not be named."""
+    return "one value" if len(values) == 1 else f"{len(values)} values"

@@ -232,8 +232,9 @@ def test_missing_public_values_are_no_error() -> None:
 @pytest.mark.parametrize(("more", "named"), [(3, "'0', '1', '2';"), (7, "'0', '1', '2', '3', '4' and 2 more;")])
 def test_values_outside_the_domain_are_named_by_the_first_few(more: int, named: str) -> None:
     values = [str(number) for number in range(more)]
-    with pytest.raises(SchemaError, match=f"outside its declared domain: {named}"):
+    with pytest.raises(SchemaError, match=f"holds {more} values outside its declared domain; correct") as caught:
         columns(Schema.of("s", domains={"s": ["a"]}, keep=["s"]), x=[1] * (more + 2), s=[*values, "a", "a"])
+    assert f"outside its declared domain: {named}" in caught.value.with_values
 
 
 # ------------------------------------------------------------------------------------------------------------- notices
@@ -243,7 +244,7 @@ HISTOGRAM = Histogram(("a", "b", "c", None), (70, 10, 11, 9))
 
 
 def said(schema: Schema, *associations: Association, dropped: int = 0) -> list[str]:
-    return notices(BOUND, schema, associations, dropped)
+    return [str(notice) for notice in notices(BOUND, schema, associations, dropped)]
 
 
 def test_notice_of_an_observed_domain_is_spared_by_declaring_it() -> None:
@@ -254,8 +255,15 @@ def test_notice_of_an_observed_domain_is_spared_by_declaring_it() -> None:
 
 def test_notice_of_values_strictly_above_the_prior() -> None:
     (notice,) = frequent_notice(HISTOGRAM, BOUND, "s")
-    assert notice.startswith("more frequent in 's' than the prior 1/10: 'a', 'c'. Whoever")
-    assert "a factor of 9" in notice
+    assert str(notice).startswith("more frequent in 's' than the prior 1/10: 'a', 'c'. Whoever")
+    assert "a factor of 9" in str(notice)
+    assert (notice.code, notice.column) == ("frequent-values", "s")
+    assert notice.numbers == {
+        "values": 2,
+        "prior": "1/10",
+        "amplification": "9",
+        "largest_belief": pytest.approx(21 / 22),
+    }
 
 
 def test_no_notice_of_frequent_values_where_there_are_none() -> None:
@@ -266,7 +274,7 @@ def test_no_notice_of_frequent_values_where_there_are_none() -> None:
 def test_notice_of_many_frequent_values_names_a_few() -> None:
     even = Histogram(tuple("abcdefgh"), (10,) * 8)
     (notice,) = frequent_notice(even, BOUND, "s")
-    assert "'a', 'b', 'c', 'd', 'e' and 3 more." in notice
+    assert "'a', 'b', 'c', 'd', 'e' and 3 more." in str(notice)
 
 
 def test_notice_of_unchecked_persons_is_spared_by_naming_them() -> None:

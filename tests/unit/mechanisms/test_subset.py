@@ -364,7 +364,7 @@ def test_explain_tells_the_sets_and_their_chances() -> None:
 
 
 def test_sets_of_one_value_are_remarked_upon() -> None:
-    (remark,) = subset.remarks(_plan(6, _bound("5/2")))
+    (remark,) = map(str, subset.remarks(_plan(6, _bound("5/2"))))
     assert "sets of one value" in remark
     assert "uniform perturbation" in remark
 

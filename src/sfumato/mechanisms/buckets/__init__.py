@@ -34,6 +34,7 @@ from sfumato.request.exact import exact
 from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
+from sfumato.request.notice import Notice
 from sfumato.request.spec import ShareCap
 from sfumato.request.values import Value, display, values_from_json, values_to_json
 from sfumato.shown import Contents, Replaced
@@ -280,14 +281,15 @@ def decided(plan: Plan, /) -> list[list[int]]:
     return records
 
 
-def remarks(plan: Plan, /) -> list[str]:
+def remarks(plan: Plan, /) -> list[Notice]:
     """What is published in the clear, and how good the sizes are."""
     said = []
     if clear := plan.dealing.in_the_clear:
-        said.append(
+        loud = (
             f"{clear:,} records are in buckets of one value: THEIR VALUES ARE PUBLISHED IN THE CLEAR, because their "
             "cap is 1; lower it to prevent that (--min-bucket alone does not)."
         )
+        said.append(Notice("in-the-clear", loud, numbers={"records": clear}))
     free = [
         value
         for value, cap, count in zip(plan.histogram.values, plan.caps, plan.histogram.counts, strict=True)
@@ -295,10 +297,12 @@ def remarks(plan: Plan, /) -> list[str]:
     ]
     if free:
         named = ", ".join(repr(display(value)) for value in free[:5])
-        said.append(f"with a cap of 1, and so not protected: {named}{' and more' if len(free) > 5 else ''}.")  # noqa: PLR2004
+        open_ones = f"with a cap of 1, and so not protected: {named}{' and more' if len(free) > 5 else ''}."  # noqa: PLR2004
+        said.append(Notice("values-unprotected", open_ones, numbers={"values": len(free)}))
     if not plan.choice.is_proven:
         gap = (plan.choice.loss - plan.choice.bound) / plan.choice.loss
-        said.append(f"the loss {plan.choice.loss:,} is within {gap:.3%} of the best that is possible.")
+        near = f"the loss {plan.choice.loss:,} is within {gap:.3%} of the best that is possible."
+        said.append(Notice("best-not-proved", near, numbers={"loss": int(plan.choice.loss), "gap": float(gap)}))
     return said
 
 
@@ -372,6 +376,7 @@ def dealing_mechanism(
         by_value=("caps",),
         summary=summary,
         remarks=remarks,
+        remark_codes=("in-the-clear", "values-unprotected", "best-not-proved"),
         risk=risk,
         decided=decided,
     )

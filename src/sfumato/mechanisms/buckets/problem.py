@@ -17,8 +17,10 @@ import numpy as np
 
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms.buckets.caps import Integers, floors, least_size
+from sfumato.request.values import counted
 
-Namer = Callable[[int], str]
+Namer = Callable[[Sequence[int]], str]
+"""Says which values are meant, or how many, given their places."""
 NAMED_AT_MOST = 5
 LONG = 1000  # a denominator that says little to a reader
 
@@ -56,10 +58,9 @@ class CapBelowShare:
 
     def sentence(self, name: Namer) -> str:
         """Word the reason and the remedy."""
-        value = name(self.place)
         return (
-            f"{value} holds {_number(self.share)} of the records, above its cap {_number(self.cap)}: no bucketization "
-            f"exists; raise the cap to at least {_number(self.share)}, or merge {value} with a similar value."
+            f"{name(self.places)} holds {_number(self.share)} of the records, above its cap {_number(self.cap)}: no "
+            f"bucketization exists; raise the cap to at least {_number(self.share)}, or merge it with a similar value."
         )
 
 
@@ -80,7 +81,7 @@ class LargestTooSmall:
     def sentence(self, name: Namer) -> str:
         """Word the reason and the remedy."""
         return (
-            f"{name(self.place)} has the cap {_number(self.cap)} and fits into no bucket of fewer than {self.needed} "
+            f"{name(self.places)} has the cap {_number(self.cap)} and fits into no bucket of fewer than {self.needed} "
             f"records, but the largest bucket is to have {self.largest}; allow buckets of at least {self.needed}, or "
             f"raise the cap to at least 1/{self.largest}."
         )
@@ -96,10 +97,8 @@ class NothingFits:
 
     def sentence(self, name: Namer) -> str:
         """Word the reason and the remedy."""
-        named = ", ".join(name(place) for place in self.places[:NAMED_AT_MOST])
-        more = f" and {left} more" if (left := len(self.places) - NAMED_AT_MOST) > 0 else ""
         return (
-            f"buckets of at most {self.largest} records have no room for {named}{more} within the caps; "
+            f"buckets of at most {self.largest} records have no room for {name(self.places)} within the caps; "
             f"{_larger(self.feasible)}, or raise the caps of these values."
         )
 
@@ -148,7 +147,7 @@ class Blocked(InfeasibleError):
 
     def __init__(self, reason: Reason) -> None:
         self.reason = reason
-        super().__init__(reason.sentence(lambda place: f"value number {place + 1}"))
+        super().__init__(reason.sentence(counted))
 
     @property
     def places(self) -> tuple[int, ...]:
@@ -156,8 +155,13 @@ class Blocked(InfeasibleError):
         return self.reason.places
 
     def named(self, names: Sequence[str]) -> InfeasibleError:
-        """Say the same with the values' own names."""
-        return InfeasibleError(self.reason.sentence(names.__getitem__))
+        """Say the same with the values' own names beside it."""
+
+        def named(places: Sequence[int]) -> str:
+            more = f" and {left} more" if (left := len(places) - NAMED_AT_MOST) > 0 else ""
+            return ", ".join(names[place] for place in places[:NAMED_AT_MOST]) + more
+
+        return InfeasibleError(str(self), with_values=self.reason.sentence(named))
 
 
 def pose(counts: Sequence[int], caps: Sequence[Fraction], smallest: int, largest: int) -> Problem:

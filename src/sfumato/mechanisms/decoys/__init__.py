@@ -35,6 +35,7 @@ from sfumato.mechanisms.decoys.options import coarsened
 from sfumato.mechanisms.mechanism import Mechanism, Risk
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram, margins
+from sfumato.request.notice import Figure, Notice
 from sfumato.request.spec import DecoyGroups
 from sfumato.request.values import Value, display, listed, parts, values_from_json, values_to_json
 from sfumato.shown import Naming, Replaced
@@ -153,10 +154,11 @@ def _check_eligible(values: Sequence[Value], counts: Sequence[int], group_size: 
         if largest > 1
         else "more than half of the records hold it, so no group size works"
     )
-    raise InfeasibleError(
-        f"{value!r} is held by {most:,} of {total:,} records, and with groups of {group_size} no value may be held by "
-        f"more than {total // group_size:,}; {what}."
+    said = (
+        f"is held by {most:,} of {total:,} records, and with groups of {group_size} no value may be held by more than "
+        f"{total // group_size:,}; {what}."
     )
+    raise InfeasibleError(f"one value {said}", with_values=f"{value!r} {said}")
 
 
 def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
@@ -292,25 +294,27 @@ def summary(plan: Plan, /) -> str:
     return f"{groups}; the number of people with a value is within 10% where at least {accurate:,} have it"
 
 
-def remarks(plan: Plan, /) -> list[str]:
+def remarks(plan: Plan, /) -> list[Notice]:
     """Which values are too frequent to be counted under a condition, and which too rare to be hidden."""
     said = [said for column in plan.columns for said in (*_frequent(column, plan), *_rare(column, plan))]
     if plan.creation is Creation.ANATOMY:
-        said.append(
+        known = (
             "groups of the kind 'anatomy' always bring the same values together, which anybody can recompute; they are "
             "for comparison with the literature, not for publishing."
         )
+        said.append(Notice("groups-recomputable", known))
     if len(plan.columns) > 1:
         told = _products(plan)
-        said.append(
+        multiplied = (
             "each sensitive column is protected for itself. Where they are related, what they tell multiplies: the "
             f"odds of a combination by up to {told['largest_joint_likelihood_ratio']:,.0f}; and noise is amplified at "
             f"least {told['least_joint_amplification']:.3g} times in counts of combinations."
         )
+        said.append(Notice("columns-multiply", multiplied, numbers=told))
     return said
 
 
-def _frequent(column: GroupedColumn, plan: Plan) -> list[str]:
+def _frequent(column: GroupedColumn, plan: Plan) -> list[Notice]:
     total = sum(column.counts)
     near = [
         value
@@ -319,13 +323,14 @@ def _frequent(column: GroupedColumn, plan: Plan) -> list[str]:
     ]
     if not near:
         return []
-    return [
+    sentence = (
         f"in more than {float(NEAR_LIMIT):.0%} of the groups, and so hardly to be counted under a condition: "
         f"{listed(near)}; ask for smaller groups if that matters."
-    ]
+    )
+    return [Notice("hardly-countable", sentence, numbers={"values": len(near)})]
 
 
-def _rare(column: GroupedColumn, plan: Plan) -> list[str]:
+def _rare(column: GroupedColumn, plan: Plan) -> list[Notice]:
     total = sum(column.counts)
     ratios = {
         value: bounds.likelihood_ratio(count, total, plan.group_size)
@@ -333,20 +338,22 @@ def _rare(column: GroupedColumn, plan: Plan) -> list[str]:
         if count
     }
     worst = max(ratios, key=lambda value: ratios[value])
-    said = [
+    sentence = (
         f"whoever sees {display(worst)!r} published finds it {float(ratios[worst]):,.1f} times likelier than before, "
         "by its odds: the rarer a value, the more its being published tells."
-    ]
+    )
+    said = [Notice("rare-values-tell", sentence, numbers={"largest_likelihood_ratio": float(ratios[worst])})]
     if plan.ratio_limit is None:
         return said
     above = [value for value, ratio in ratios.items() if ratio > plan.ratio_limit]
     if not above:
         return []
-    return [
-        *said,
+    sentence = (
         f"above the likelihood ratio of {plan.ratio_limit}: {listed(above)}; merge rare values (--rare merge) or "
-        "leave them blank (--rare suppress).",
-    ]
+        "leave them blank (--rare suppress)."
+    )
+    numbers: dict[str, Figure] = {"values": len(above), "ratio_limit": str(plan.ratio_limit)}
+    return [*said, Notice("above-ratio-limit", sentence, numbers=numbers)]
 
 
 def risk(plan: Plan, groups: Counts, /) -> Risk:
@@ -418,6 +425,13 @@ MECHANISM = Mechanism(
     by_value=("amplification", "likelihood_ratio"),
     summary=summary,
     remarks=remarks,
+    remark_codes=(
+        "hardly-countable",
+        "rare-values-tell",
+        "above-ratio-limit",
+        "groups-recomputable",
+        "columns-multiply",
+    ),
     risk=risk,
     coarsened=coarsened,
 )

@@ -41,8 +41,9 @@ from sfumato.request.exact import coarse_steps, exact
 from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
+from sfumato.request.notice import Notice
 from sfumato.request.spec import BreachBound, BreachBoundPerValue
-from sfumato.request.values import Value, display, labels, listed, values_from_json, values_to_json
+from sfumato.request.values import Value, counted, display, labels, listed, values_from_json, values_to_json
 from sfumato.shown import Replaced
 from sfumato.shown.values import Values
 
@@ -193,10 +194,9 @@ def check_countable(plan: Plan, /) -> None:
     never = [display(values[place]) for place, kept in enumerate(plan.kept) if not kept]
     advice = "choose --objective aggregate, or relax a bound."
     if len(never) > 1:
-        raise InfeasibleError(
-            f"{', '.join(map(repr, never[:NAMED_VALUES]))} would never be kept, so nobody could tell their counts "
-            f"apart; {advice}"
-        )
+        said = f"would never be kept, so nobody could tell their counts apart; {advice}"
+        named = ", ".join(map(repr, never[:NAMED_VALUES]))
+        raise InfeasibleError(f"{counted(never)} {said}", with_values=f"{named} {said}")
     amplification = min(each for each in plan.amplifications if each is not None)
     uniform = (amplification - 1) / (len(values) - 1 + amplification)
     ours, theirs = (
@@ -204,10 +204,11 @@ def check_countable(plan: Plan, /) -> None:
     )
     if ours > WORST_LOSS**2 * theirs:
         least = display(values[min(range(len(values)), key=plan.kept.__getitem__)])
-        raise InfeasibleError(
-            f"{least!r} would be kept so rarely that the error of counts would be {math.sqrt(ours / theirs):.0f} times "
-            f"that of uniform perturbation under the same bounds; {advice}"
+        said = (
+            f"would be kept so rarely that the error of counts would be {math.sqrt(ours / theirs):.0f} times that of "
+            f"uniform perturbation under the same bounds; {advice}"
         )
+        raise InfeasibleError(f"one value {said}", with_values=f"{least!r} {said}")
 
 
 def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
@@ -305,20 +306,23 @@ def summary(plan: Plan, /) -> str:
     return f"a record keeps its value with probability {kept:.4f}; {counted}"
 
 
-def remarks(plan: Plan, /) -> list[str]:
+def remarks(plan: Plan, /) -> list[Notice]:
     """Which values have no bound, and which are never kept."""
     said = []
     free = [value for value, bound in zip(plan.histogram.values, plan.bounds, strict=True) if bound is None]
     if free:
-        said.append(f"without a bound, and so not protected: {listed(free)}.")
+        without = f"without a bound, and so not protected: {listed(free)}."
+        said.append(Notice("values-unprotected", without, numbers={"values": len(free)}))
     never = [value for value, kept in zip(plan.histogram.values, plan.kept, strict=True) if not kept]
     if never:
-        said.append(f"never kept under these bounds, only drawn by chance: {listed(never)}.")
+        drawn = f"never kept under these bounds, only drawn by chance: {listed(never)}."
+        said.append(Notice("values-never-kept", drawn, numbers={"values": len(never)}))
     if plan.options.direction is Direction.UPWARD:
-        said.append(
+        falling = (
             "beliefs are kept from rising, not from falling: a value can be nearly ruled out for a person "
             "(--direction both prevents it)."
         )
+        said.append(Notice("beliefs-may-fall", falling))
     return said
 
 
@@ -373,5 +377,6 @@ MECHANISM = Mechanism(
     by_value=("retention", "amplification", "shadow_price"),
     summary=summary,
     remarks=remarks,
+    remark_codes=("values-unprotected", "values-never-kept", "beliefs-may-fall"),
     risk=risk,
 )

@@ -44,6 +44,7 @@ from sfumato.request.exact import exact
 from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
+from sfumato.request.notice import Notice
 from sfumato.request.spec import BreachBound
 from sfumato.request.values import Value, display, values_from_json, values_to_json
 from sfumato.shown import Replaced
@@ -331,37 +332,44 @@ def decided(plan: Plan, /) -> list[list[int]]:
     return [list(each.counts) for each in plan.cells]
 
 
-def remarks(plan: Plan, /) -> list[str]:
+def remarks(plan: Plan, /) -> list[Notice]:
     """The corners of the mechanism, where they are met."""
     said = []
     posterior = plan.bound.posterior
     occurring = sum(map(bool, plan.histogram.counts))
+    protected = {"protected": len(plan.protected), "occurring": occurring}
     if len(plan.protected) == 1:
         value = plan.histogram.values[plan.protected[0]]
-        said.append(f"only {display(value)!r} is rare enough for the prior {plan.bound.prior}: it alone is protected.")
+        alone = f"only {display(value)!r} is rare enough for the prior {plan.bound.prior}: it alone is protected."
+        said.append(Notice("values-unprotected", alone, numbers=protected))
     elif len(plan.protected) < occurring:
-        said.append(
+        some = (
             f"{len(plan.protected)} of the {occurring} values that occur are rare enough for the prior "
             f"{plan.bound.prior}; the others are not protected."
         )
+        said.append(Notice("values-unprotected", some, numbers=protected))
     if plan.balance == 1 and len(plan.protected) > 1:
-        said.append("one protected value is more frequent than the other protected ones together: nothing balances it.")
+        lone = "one protected value is more frequent than the other protected ones together: nothing balances it."
+        said.append(Notice("nothing-balances", lone))
     elif plan.balance > 1 and posterior <= Fraction(1, plan.balance):
-        said.append(
+        merged = (
             f"the posterior {posterior} is not above 1/{plan.balance}, the share that a value has in the smallest "
             "groups, so these had to be merged; a larger posterior would allow smaller cells and a smaller error."
         )
+        said.append(Notice("groups-merged", merged, numbers={"posterior": str(posterior), "balance": plan.balance}))
     if len(plan.cells) == 1:
-        said.append(
+        whole = (
             "one cell of all values is the best here: this is uniform perturbation, for nobody but those whose beliefs "
             "are the shares of the table; subset or uniform would cover everybody else too."
         )
+        said.append(Notice("one-cell", whole))
     tiny = [each.total for each in plan.cells if each.total < USUAL_MINIMUM]
     if tiny:
-        said.append(
+        few = (
             f"{len(tiny)} of {len(plan.cells)} cells have fewer than {USUAL_MINIMUM} records (the smallest "
             f"{min(tiny)}): whoever knows the values of some of their people learns much of the rest."
         )
+        said.append(Notice("small-cells", few, numbers={"cells": len(tiny), "smallest": min(tiny)}))
     return said
 
 
@@ -409,6 +417,7 @@ MECHANISM = Mechanism(
     explain=explain,
     summary=summary,
     remarks=remarks,
+    remark_codes=("values-unprotected", "nothing-balances", "groups-merged", "one-cell", "small-cells"),
     risk=risk,
     decided=decided,
 )

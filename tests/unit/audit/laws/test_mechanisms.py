@@ -577,7 +577,7 @@ def test_command_exits_with_the_check_that_failed(
     rewrite(folder, DATA, change)
     outcome = run("verify", folder)
     assert "FAIL domain" in outcome.out
-    sentence = complaint(type(outcome)(outcome.code, "", outcome.err))
+    sentence = complaint(type(outcome)(outcome.code, "", outcome.err), code=1)
     assert sentence.startswith(f"the release does not pass the check of domain: {words}")
 
 

@@ -46,10 +46,12 @@ def test_a_cap_below_the_share_names_the_value_and_the_remedy() -> None:
     with pytest.raises(Blocked) as caught:
         pose([9, 1], [Fraction(4, 5), Fraction(1)], 1, 10)
     assert caught.value.reason == CapBelowShare(0, Fraction(9, 10), Fraction(4, 5))
-    assert str(caught.value.named(["'flu'", "'HIV'"])) == (
-        "'flu' holds 9/10 of the records, above its cap 4/5: no bucketization exists; raise the cap to at least 9/10, "
-        "or merge 'flu' with a similar value."
+    named = caught.value.named(["'flu'", "'HIV'"])
+    said = (
+        "holds 9/10 of the records, above its cap 4/5: no bucketization exists; raise the cap to at least 9/10, or "
+        "merge it with a similar value."
     )
+    assert (str(named), named.with_values) == (f"one value {said}", f"'flu' {said}")
 
 
 def test_a_maximum_below_the_least_size_names_the_value_and_the_size() -> None:
@@ -68,6 +70,8 @@ def test_sizes_that_cannot_be_filled_are_left_out() -> None:
 
 
 def test_many_places_are_counted_and_few_are_named() -> None:
-    message = str(Blocked(NothingFits(tuple(range(9)), 6, 8)).named([f"x{place + 1}" for place in range(9)]))
+    named = Blocked(NothingFits(tuple(range(9)), 6, 8)).named([f"x{place + 1}" for place in range(9)])
+    assert "no room for 9 values within" in str(named)
+    message = named.with_values
     assert "x1, x2, x3, x4, x5 and 4 more" in message
     assert "allow buckets of 8" in message

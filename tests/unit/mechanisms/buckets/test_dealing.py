@@ -137,5 +137,5 @@ def test_anatomy_of_random_tables() -> None:
 
 
 def test_anatomy_names_the_value_that_is_too_frequent() -> None:
-    with pytest.raises(Blocked, match="value number 2 holds 4/7 of the records, above its cap 1/2"):
+    with pytest.raises(Blocked, match="one value holds 4/7 of the records, above its cap 1/2"):
         anatomy([3, 4], 2)

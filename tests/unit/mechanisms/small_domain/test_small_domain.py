@@ -421,7 +421,7 @@ def test_there_is_nothing_to_remark_on_a_plan_of_many_large_cells() -> None:
 
 
 def _remark(plan: small_domain.Plan, words: str) -> str:
-    (found,) = [remark for remark in small_domain.remarks(plan) if words in remark]
+    (found,) = [said for said in map(str, small_domain.remarks(plan)) if words in said]
     return found
 
 
@@ -434,7 +434,7 @@ def test_a_posterior_up_to_one_over_the_balance_is_remarked_upon() -> None:
     assert "had to be merged" in remark
     assert "larger posterior" in remark
     above = _plan((3000, 3000, 2800, 800), BreachBound("5/16", "2/5"), Options())
-    assert not any("not above" in each for each in small_domain.remarks(above))
+    assert not any("not above" in each for each in map(str, small_domain.remarks(above)))
 
 
 def test_one_protected_value_is_remarked_upon_by_its_name() -> None:
@@ -457,7 +457,7 @@ def test_a_protected_value_that_nothing_can_balance_is_remarked_upon() -> None:
     assert "more frequent than the other protected ones" in _remark(plan, "balances it")
     balanced = _plan((8000, 1000, 600, 400), BreachBound("1/5", "1/2"), Options())
     assert balanced.balance == 2
-    assert not any("balances it" in each for each in small_domain.remarks(balanced))
+    assert not any("balances it" in each for each in map(str, small_domain.remarks(balanced)))
 
 
 def test_one_cell_is_remarked_upon_as_uniform_perturbation_with_a_weaker_promise() -> None:
