@@ -12,7 +12,7 @@ from sfumato.audit.laws.law import Law
 from sfumato.audit.result import Check, Verification
 from sfumato.audit.written import Written
 from sfumato.errors import InternalError, ReleaseFormatError, SfumatoError
-from sfumato.release.manifest import KNOWN_FILES, MANIFEST, README, WEIGHTS, load_json
+from sfumato.release.manifest import MANIFEST, README, WEIGHTS, load_json
 from sfumato.request.digest import file_digest
 from sfumato.shown.columns import published_type
 
@@ -59,8 +59,6 @@ def verify_folder(folder: Path) -> Verification:
 def _check_files(folder: Path, written: Written) -> Check:
     for resource in written.json["resources"]:
         name = str(resource["path"])
-        if name not in KNOWN_FILES:
-            return Check("files", False, f"{name!r} is not a file of a release.")
         path = folder / name
         if not path.is_file() or f"sha256:{file_digest(path)}" != resource["hash"]:
             return Check("files", False, f"{name} is missing or was changed after publishing.")

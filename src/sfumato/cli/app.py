@@ -185,6 +185,7 @@ def info(release: ReleasePath, as_json: Json = False) -> None:
 
 def query(release: ReleasePath, asked: QueryOptions, as_json: Json = False) -> None:
     """Ask a release a question in SQL; every number comes with a standard error and an interval."""
+    from sfumato.estimate.apart import Asking, ask_apart  # noqa: PLC0415 - takes long to load
     from sfumato.estimate.attaching import parse_attachments  # noqa: PLC0415 - takes long to load
     from sfumato.estimate.batch import read_batch  # noqa: PLC0415 - takes long to load
 
@@ -195,20 +196,11 @@ def query(release: ReleasePath, asked: QueryOptions, as_json: Json = False) -> N
     if asked.batch is not None and (asked.consistent or asked.totals):
         raise QueryError("--consistent and --totals are for one question; ask it alone, without --batch.")
     tables, opened = parse_attachments(asked.attach), sfumato.Release.open(release)
-    if asked.batch is not None:
-        with render.progress_of(err, quiet=as_json) as progress:
-            answers = opened.ask_many(
-                read_batch(asked.batch),
-                method=asked.method,
-                attach=tables,
-                simultaneous=asked.simultaneous,
-                timeout=asked.timeout,
-                progress=progress,
-            )
-        _print_batch(answers, asked.level, as_json=as_json)
-        return
-    answer = opened.sql(
-        str(asked.sql),
+    questions = [str(asked.sql)] if asked.batch is None else read_batch(asked.batch)
+    asking = Asking(
+        opened,
+        tuple(questions),
+        is_batch=asked.batch is not None,
         method=asked.method,
         attach=tables,
         simultaneous=asked.simultaneous,
@@ -216,6 +208,14 @@ def query(release: ReleasePath, asked: QueryOptions, as_json: Json = False) -> N
         totals=asked.totals,
         timeout=asked.timeout,
     )
+    if asking.is_batch:
+        with render.progress_of(err, quiet=as_json) as progress:
+            answers = ask_apart(asking, progress)
+        _print_batch(answers, asked.level, as_json=as_json)
+        return
+    (answer,) = ask_apart(asking)
+    if isinstance(answer, SfumatoError):
+        raise answer
     if as_json:
         _print_json(render.answer_json(answer, asked.level))
     else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
 from typing import Any
@@ -20,11 +21,13 @@ from sfumato.estimate.connection import OpenRelease, Session
 from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
 from sfumato.estimate.estimating import Estimator, Line
 from sfumato.estimate.exact import NOTHING
-from sfumato.estimate.limits import Limits
+from sfumato.estimate.limits import Clock, Limits
 from sfumato.estimate.selecting import chosen, note_of
 from sfumato.estimate.sql import grammar, public
 from sfumato.estimate.sql.conditions import PLACE_NAME
+from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.question import Question, question_of
+from sfumato.estimate.sql.size import Room, check_texts, check_tree, too_deep
 from sfumato.estimate.sql.sources import VALUES_NAME
 from sfumato.mechanisms.method import Method
 from sfumato.release.manifest import Manifest
@@ -48,30 +51,36 @@ class Asker:
 
     def ask(self, sql: str) -> Answer:
         """Answer one SQL query."""
+        clock = Clock(self.limits)
         method = method_of(self.opened.manifest, self.method)
-        select = grammar.parse(sql)
-        with self.opened.session(self.attached, self.limits) as session:
-            whole = public.inlined(select, {})
-            if not isinstance(whole, exp.Select) or not public.names_sensitive(whole, session):
-                answer = exact.answer(session, whole)
-                if self.adjusting is None:
-                    return answer
-                return replace(answer, note=" ".join(filter(None, [answer.note, NOTHING_TO_ADJUST])))
-            question = _question(session, whole)
-            return self._answer(session, question, method)
+        with _not_too_deep():
+            select = grammar.parse(sql)
+            with self.opened.session(self.attached, clock) as session:
+                whole = public.inlined(select, {}, Room())
+                _check(whole, session)
+                if not isinstance(whole, exp.Select) or not public.names_sensitive(whole, session):
+                    answer = exact.answer(session, whole)
+                    if self.adjusting is None:
+                        return answer
+                    return replace(answer, note=" ".join(filter(None, [answer.note, NOTHING_TO_ADJUST])))
+                question = _question(session, whole)
+                return self._answer(session, question, method)
 
     def count(self, value: Value | EllipsisType, where: str | None) -> Estimate:
         """Count the rows that hold a value, or any value, under a condition."""
+        clock = Clock(self.limits)
         method = method_of(self.opened.manifest, self.method)
-        select = grammar.parse(f"SELECT COUNT(*) FROM {TABLE}" + (f" WHERE {where}" if where else ""))
-        if set(name for name, given in select.args.items() if given) - {"expressions", "from", "from_", "where"}:
-            raise QueryError("a condition has no GROUP BY, ORDER BY or LIMIT; ask for these with a whole query.")
-        only = None if isinstance(value, EllipsisType) else self._only(value)
-        with self.opened.session(self.attached, self.limits) as session:
-            if only is None and not public.names_sensitive(select, session):
-                return exact.answer(session, select).only()
-            (line,) = Estimator(session, _question(session, select), method, only).lines() or (None,)
-        return Estimate.exact(0) if line is None else line.estimates[0]
+        with _not_too_deep():
+            select = grammar.parse(f"SELECT COUNT(*) FROM {TABLE}" + (f" WHERE {where}" if where else ""))
+            if set(name for name, given in select.args.items() if given) - {"expressions", "from", "from_", "where"}:
+                raise QueryError("a condition has no GROUP BY, ORDER BY or LIMIT; ask for these with a whole query.")
+            only = None if isinstance(value, EllipsisType) else self._only(value)
+            with self.opened.session(self.attached, clock) as session:
+                _check(select, session)
+                if only is None and not public.names_sensitive(select, session):
+                    return exact.answer(session, select).only()
+                (line,) = Estimator(session, _question(session, select), method, only).lines() or (None,)
+            return Estimate.exact(0) if line is None else line.estimates[0]
 
     def _only(self, value: Value) -> Mask:
         """The place of a value of the domain."""
@@ -108,6 +117,22 @@ class Asker:
             adjusted,
             None if self.adjusting is None else self.adjusting.adjustment.words,
         )
+
+
+@contextmanager
+def _not_too_deep() -> Iterator[None]:
+    """How deep Python may go also depends on who asks, so a question within all bounds may still be too deep."""
+    try:
+        yield
+    except RecursionError as error:
+        raise too_deep() from error
+
+
+def _check(select: Tree, session: Session) -> None:
+    """Refuse a question that would become too large while it is answered."""
+    check_tree(select)
+    check_texts(select, lambda: session.longest)
+    session.clock.check()
 
 
 def method_of(manifest: Manifest, name: str | None) -> Method[Any]:

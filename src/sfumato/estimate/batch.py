@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,8 @@ from sfumato.estimate.sql.grammar import parse
 from sfumato.estimate.sql.question import DEFAULT_COUNT
 from sfumato.request.small_files import lines
 
+Found = Answer | SfumatoError
+"""What a question of many has: an answer, or the reason why it has none."""
 Progress = Callable[[int, int], None]
 """Called with how many questions are answered, and how many there are."""
 
@@ -44,33 +46,44 @@ def read_batch(path: Path) -> list[str]:
     raise QueryError(f"{str(path)!r} must end in .csv or .jsonl, so that it is clear how to read it.")
 
 
-def ask_many(
-    asker: Asker, questions: Sequence[str], progress: Progress = lambda done, total: None
-) -> list[Answer | SfumatoError]:
+def ask_many(asker: Asker, questions: Sequence[str], progress: Progress = lambda done, total: None) -> list[Found]:
     """Answer every question, in their order; one that cannot be answered gives its error, and the others go on."""
-    found: dict[int, Answer | SfumatoError] = {}
+    found: dict[int, Found] = {}
+    progress(0, len(questions))
+    for number, answer in answered(asker, questions):
+        found[number] = answer
+        progress(len(found), len(questions))
+    return [found[number] for number in range(len(questions))]
+
+
+def answered(
+    asker: Asker, questions: Sequence[str], begins: Callable[[int], None] = lambda number: None
+) -> Iterator[tuple[int, Found]]:
+    """The number of each question with its answer, as they come; what is asked alone is told when it begins."""
+    done: set[int] = set()
     simple: dict[int, tuple[str, CountQuery]] = {}
     for number, sql in enumerate(questions):
         try:
             select = parse(sql)
         except SfumatoError as error:
-            found[number] = error
+            done.add(number)
+            yield number, error
             continue
         if (query := simple_count(select, asker.opened.manifest)) is not None:
             simple[number] = (str(select.expressions[0].alias or DEFAULT_COUNT), query)
-    found |= _counted(asker, simple)
-    progress(len(found), len(questions))
+    counted = _counted(asker, simple)
+    yield from counted.items()
     for number, sql in enumerate(questions):
-        if number not in found:
+        if number not in counted and number not in done:
+            begins(number)
             try:
-                found[number] = asker.ask(sql)
+                found: Found = asker.ask(sql)
             except SfumatoError as error:
-                found[number] = error
-            progress(len(found), len(questions))
-    return [found[number] for number in range(len(questions))]
+                found = error
+            yield number, found
 
 
-def _counted(asker: Asker, simple: dict[int, tuple[str, CountQuery]]) -> dict[int, Answer | SfumatoError]:
+def _counted(asker: Asker, simple: dict[int, tuple[str, CountQuery]]) -> dict[int, Found]:
     """Answer simple counts together; if one of them cannot be answered so, all are left to be asked one by one."""
     if not simple:
         return {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,13 +14,17 @@ import duckdb
 import pyarrow as pa
 
 from sfumato.errors import QueryError, ReleaseFormatError
-from sfumato.estimate.limits import Limits
+from sfumato.estimate.limits import Clock, Limits
 from sfumato.release.manifest import Manifest
+from sfumato.request.values import display, parts
 from sfumato.shown.quoting import RECORDS, TABLE, quoted
 
 BATCH_ROWS = 1 << 17
 MOMENT = 0.05
 """How long to wait before stopping once more what did not stop."""
+OUT_OF_MEMORY = "Out of Memory"
+LARGEST_PART = 1 << 28
+"""How many bytes a subquery may give that is kept as a table."""
 
 
 @dataclass
@@ -33,15 +36,11 @@ class Session:
     connection: duckdb.DuckDBPyConnection
     attached: Mapping[str, pa.Table] = field(default_factory=dict)
     """By their names in small letters."""
-    limits: Limits = field(default_factory=Limits)
+    clock: Clock = field(default_factory=Clock)
     parts: list[pa.Table] = field(default_factory=list)
     """What subqueries gave."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What was worked out of the whole release, for all questions to it."""
-    stops_at: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.stops_at = time.monotonic() + self.limits.seconds
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a statement, as Python values."""
@@ -58,6 +57,35 @@ class Session:
         with self._complaining():
             yield from self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
 
+    def part(self, sql: str) -> pa.Table:
+        """All rows of a subquery, which are kept: so there must not be too many."""
+        with self._complaining():
+            reader = self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
+            found, size = [], 0
+            for batch in reader:
+                found.append(batch)
+                size += max(batch.nbytes, batch.num_rows)
+                if size > LARGEST_PART:
+                    raise QueryError(
+                        f"a subquery gives more than {LARGEST_PART >> 20} MiB; select fewer rows or columns of it, or "
+                        "SELECT DISTINCT."
+                    )
+            return pa.Table.from_batches(found, reader.schema)
+
+    @property
+    def longest(self) -> int:
+        """How many bytes the longest text of any table has; looked up once for the release."""
+        if "longest" not in self.kept:
+            values = [part for value in self.manifest.domain for part in parts(value)]
+            self.kept["longest"] = max(self._longest(TABLE), *(len(display(value).encode()) for value in values))
+        return max(int(self.kept["longest"]), *map(self._longest, self.attached), 0)
+
+    def _longest(self, table: str) -> int:
+        kinds = self.columns(f"SELECT * FROM {quoted(table)}")
+        texts = [f"MAX(STRLEN({quoted(name)}))" for name, kind in kinds.items() if kind == "VARCHAR"]
+        (found,) = self.rows(f"SELECT 0, {', '.join(texts)} FROM {quoted(table)}" if texts else "SELECT 0")
+        return max(each or 0 for each in found)
+
     def columns(self, sql: str) -> dict[str, str]:
         """The columns that a statement would have, and their types; nothing is run."""
         with self._complaining():
@@ -71,20 +99,15 @@ class Session:
     @contextmanager
     def _complaining(self) -> Iterator[None]:
         try:
-            if time.monotonic() >= self.stops_at:
-                raise duckdb.InterruptException("time is over")
+            self.clock.check()
             yield
-        except duckdb.InterruptException as error:
-            raise QueryError(
-                f"the question takes longer than {self.limits.seconds:g} seconds; allow it more (--timeout), or ask "
-                "for fewer groups."
-            ) from error
-        except duckdb.OutOfMemoryException as error:
-            raise QueryError(
-                f"the question takes more memory than {self.limits.memory}; group by fewer or coarser columns."
-            ) from error
-        except duckdb.Error as error:
-            said = str(error).splitlines()[0]
+        except (duckdb.Error, OSError, pa.ArrowException, MemoryError) as error:
+            # Through a reader of Arrow, DuckDB can only say what happened in words.
+            said, limits = (str(error).splitlines() or ["no memory is left"])[0], self.clock.limits
+            if isinstance(error, duckdb.InterruptException) or self.clock.left <= 0:
+                raise limits.too_long from error
+            if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or OUT_OF_MEMORY in said:
+                raise limits.too_much from error
             raise QueryError(
                 f"the query does not fit the columns of the release ({said}); info shows their types."
             ) from error
@@ -104,11 +127,10 @@ class OpenRelease:
     _lock: Lock = field(default_factory=Lock, repr=False)
 
     @contextmanager
-    def session(
-        self, attached: Mapping[str, pa.Table] | None = None, limits: Limits | None = None
-    ) -> Iterator[Session]:
+    def session(self, attached: Mapping[str, pa.Table] | None = None, clock: Clock | None = None) -> Iterator[Session]:
         """A session for one question: a cursor of its own, with its own tables."""
-        limits, tables = limits or Limits(), {name.lower(): table for name, table in (attached or {}).items()}
+        clock, tables = clock or Clock(), {name.lower(): table for name, table in (attached or {}).items()}
+        limits = clock.limits
         with self._lock:
             if limits.memory not in self._connections:
                 data = self.folder / self.manifest.data
@@ -117,7 +139,7 @@ class OpenRelease:
         with cursor as connection:
             for name, table in tables.items():
                 connection.register(name, table)
-            session = Session(self.manifest, self.folder, connection, tables, limits, kept=self._kept)
+            session = Session(self.manifest, self.folder, connection, tables, clock, kept=self._kept)
             with _stopping(session):
                 yield session
 
@@ -153,7 +175,7 @@ def _stopping(session: Session) -> Iterator[None]:
     is_done = threading.Event()
 
     def stop() -> None:
-        left = session.stops_at - time.monotonic()
+        left = session.clock.left
         while not is_done.wait(max(left, MOMENT)):
             session.connection.interrupt()
             left = 0.0

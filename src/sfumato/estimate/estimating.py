@@ -131,6 +131,7 @@ class Estimator:
             batch = self._counted_at_once(cuts)
             for number, (sensitive, mask) in enumerate(self.prepared.groups.items()):
                 if not self.question.groups or self._is_possible(cuts, mask):
+                    self.session.clock.check()
                     given = None if batch is None else batch[number]
                     found.append(Line(public, sensitive, self._estimates(cuts, mask, given)))
         return found

@@ -18,6 +18,7 @@ from sfumato.request.values import field_type
 from sfumato.shown.quoting import TABLE
 
 MOST_ROWS = 100_000
+MOST_FIELDS = 2_000_000
 NOTHING = "no record satisfies the condition on the public columns; check how their values are spelt."
 
 
@@ -71,6 +72,8 @@ def _read(session: Session, sql: str) -> pa.Table:
         rows += batch.num_rows
         if rows > MOST_ROWS:
             raise QueryError(f"the answer has more than {MOST_ROWS:,} rows; add LIMIT, or group by coarser columns.")
+        if rows * len(names) > MOST_FIELDS:
+            raise QueryError(f"the answer has more than {MOST_FIELDS:,} numbers and texts; add LIMIT, or select fewer.")
     if not batches:
         return session.table(f"SELECT * FROM ({sql}) AS t LIMIT 0")
     return pa.Table.from_batches(batches)

@@ -33,6 +33,8 @@ README = "README.md"
 KNOWN_FILES = tuple(dict.fromkeys((TABLES[0], WEIGHTS, README, *TABLES)))
 """Every file that some release has, beside the manifest."""
 LARGEST_MANIFEST = 64 << 20
+MOST_SHOWN = 80
+"""How many letters of an odd path are shown."""
 VALUE_WEIGHTS = ("value", "published")
 """The columns of weights.parquet that hold values of the domain."""
 WEIGHT_TYPES = {
@@ -255,7 +257,20 @@ def load_json(folder: Path) -> dict[str, Any]:
         )
     if digest != manifest_digest(written):
         raise ReleaseFormatError(f"{MANIFEST} was changed after publishing; get the release again from its publisher.")
+    _check_paths(written)
     return dict(written)
+
+
+def _check_paths(written: Mapping[str, Any]) -> None:
+    """Refuse a path that is no name of a file of a release: other readers of Data Packages would follow it."""
+    resources = written.get("resources")
+    for resource in resources if isinstance(resources, list) else ():
+        path = resource.get("path") if isinstance(resource, dict) else None
+        if path not in KNOWN_FILES:
+            raise ReleaseFormatError(
+                f"{MANIFEST} speaks of {str(path)[:MOST_SHOWN]!r}, which is not a file of a release; get the release "
+                "again from its publisher."
+            )
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -104,15 +104,20 @@ def test_pipe_is_refused_and_not_waited_for(folder: Path, name: str) -> None:
         Release.open(folder)
 
 
-@pytest.mark.parametrize("path", ["../data.parquet", "/etc/passwd", "sub/../../data.parquet", "https://example.org/x"])
-def test_path_of_the_manifest_is_never_followed(folder: Path, path: str) -> None:
+@pytest.mark.parametrize(
+    "path",
+    ["../data.parquet", "/etc/passwd", "sub/../../data.parquet", "https://example.org/x", "", None, ["data.parquet"]],
+)
+@pytest.mark.parametrize("number", [0, -1])
+def test_path_that_is_no_file_of_a_release_is_refused(folder: Path, path: Any, number: int) -> None:
     shutil.copy(folder / DATA, folder.parent / DATA)
-    edit_manifest(folder, lambda written: written["resources"][0].update(path=path))
-    before = Release.open(folder).count("flu")
-    (folder.parent / DATA).write_bytes(b"")
-    assert Release.open(folder).count("flu") == before
-    outcome = run("verify", folder)
-    assert f"{path!r} is not a file of a release." in outcome.err
+    edit_manifest(folder, lambda written: written["resources"][number].update(path=path))
+    refused(folder, rf"^{MANIFEST} speaks of .*, which is not a file of a release; get the release again")
+
+
+def test_file_that_is_listed_beside_those_of_the_release_is_refused(folder: Path) -> None:
+    edit_manifest(folder, lambda written: written["resources"].append({"name": "more", "path": "../more.csv"}))
+    refused(folder, rf"^{MANIFEST} speaks of '../more.csv', which is not a file of a release")
 
 
 # ------------------------------------------------------------------------------------------------------------- archives

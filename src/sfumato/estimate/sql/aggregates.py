@@ -150,6 +150,7 @@ class Aggregates:
         return self._total(Total(self._split(where), " * ".join(factors) or None, " * ".join(scores) or None))
 
     def _resolved(self, expression: Tree) -> Tree:
+        self.session.clock.check()
         expression = public.without_subqueries(expression, self.session)
         grammar.check(expression, grammar.EXPRESSIONS)
         return ranges.by_ranges(self.names.resolved(expression), self.ranges)

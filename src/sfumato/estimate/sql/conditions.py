@@ -210,6 +210,7 @@ def _put_in(mixed: Tree, literals: Mapping[str, str], domain: Domain) -> str:
     """The mixed part with the value of each atom in its place."""
 
     def put(node: Tree) -> Tree:
+        domain.session.clock.check()
         if _is_atom(node, domain.source.names) and (sql := literals.get(grammar.sql_of(node))) is not None:
             return grammar.ready(sql)
         return node

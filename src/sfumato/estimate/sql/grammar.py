@@ -15,6 +15,7 @@ import sqlglot
 from sqlglot import exp
 
 from sfumato.errors import QueryError
+from sfumato.estimate.sql import size
 
 Tree = Any
 """A node of a parsed query; what its class is called depends on the version of the parser."""
@@ -71,17 +72,22 @@ _WORD = re.compile(r"[A-Za-z][A-Za-z _]*")
 
 
 def parse(sql: str) -> exp.Select:
-    """Read one SELECT."""
+    """Read one SELECT, if it is not too large."""
+    size.check_text(sql)
     try:
         trees = sqlglot.parse(sql, dialect="duckdb")
-    except (sqlglot.errors.SqlglotError, RecursionError) as error:
+    except RecursionError as error:
+        raise size.too_deep() from error
+    except sqlglot.errors.SqlglotError as error:
         raise QueryError(f"this is not SQL that can be read: {str(error).splitlines()[0]}") from error
     if len(trees) != 1 or not isinstance(trees[0], exp.Select) or "\0" in sql:
         raise QueryError("ask one SELECT, such as SELECT COUNT(*) FROM release WHERE age > 30.")
     for node in trees[0].walk():  # a comment could say anything about what it stands beside
         node.comments = None
         node.meta.clear()
-    return trees[0]
+    select: exp.Select = size.balanced(trees[0])
+    size.check_tree(select)
+    return select
 
 
 def check(tree: Tree, allowed: tuple[type[Any], ...]) -> None:

@@ -11,6 +11,7 @@ from sqlglot import exp
 from sfumato.errors import QueryError
 from sfumato.estimate.sql import grammar
 from sfumato.estimate.sql.grammar import Tree
+from sfumato.estimate.sql.size import Room
 from sfumato.release.manifest import Manifest
 from sfumato.shown.quoting import TABLE
 
@@ -46,6 +47,8 @@ class Names:
     """Names that several tables have and USING makes one; they are the first table's."""
     sensitive: set[ColumnKey] = field(default_factory=set)
     """The columns that depend on nothing but the sensitive value."""
+    room: Room = field(default_factory=Room)
+    """What may still be put in for columns that a subquery computes."""
 
     @classmethod
     def of_release(cls, manifest: Manifest) -> Names:
@@ -66,7 +69,8 @@ class Names:
         for each in list(copy.find_all(exp.Column)):
             if is_of_answer(each):
                 continue
-            each.replace(self._found(each).copy())
+            meant = self._found(each)
+            each.replace(meant.copy() if isinstance(meant, exp.Column) else self.room.take(meant))
         found: Tree = holder.this
         found.pop()
         return found

@@ -11,13 +11,14 @@ from sfumato.estimate.connection import Session
 from sfumato.estimate.sql import grammar, ranges
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names
+from sfumato.estimate.sql.size import Room
 from sfumato.shown.quoting import TABLE, quoted
 
 Parts = Mapping[str, Tree]
 """The common table expressions that can be named, by their names in small letters."""
 
 
-def common(select: Tree, known: Parts) -> dict[str, Tree]:
+def common(select: Tree, known: Parts, room: Room) -> dict[str, Tree]:
     """The common table expressions of a query, added to those around it; each sees the ones before it."""
     given = select.args.get("with_") or select.args.get("with")
     found = dict(known)
@@ -31,14 +32,14 @@ def common(select: Tree, known: Parts) -> dict[str, Tree]:
             raise QueryError(f"{TABLE!r} is the release; give the common table expression another name.")
         if each.args["alias"].args.get("columns"):
             raise QueryError("name the columns of a common table expression inside it, with AS.")
-        found[name] = inlined(each.this, found)
+        found[name] = inlined(each.this, found, room)
     return found
 
 
-def inlined(tree: Tree, known: Parts) -> Tree:
-    """A query in which every common table expression stands where it is named."""
-    copy = tree.copy()
-    parts = common(copy, known)
+def inlined(tree: Tree, known: Parts, room: Room) -> Tree:
+    """A query in which every common table expression stands where it is named, as far as there is room."""
+    copy = room.take(tree)
+    parts = common(copy, known, room)
     for name in ("with_", "with"):
         if copy.args.get(name):
             copy.set(name, None)
@@ -46,7 +47,7 @@ def inlined(tree: Tree, known: Parts) -> Tree:
         body = parts.get(table.name.lower())
         if body is not None and is_plain(table):
             alias = table.alias or table.name
-            table.replace(exp.Subquery(this=body.copy(), alias=exp.TableAlias(this=exp.to_identifier(alias))))
+            table.replace(exp.Subquery(this=room.take(body), alias=exp.TableAlias(this=exp.to_identifier(alias))))
     return copy
 
 
@@ -112,7 +113,7 @@ def materialised(tree: Tree, session: Session) -> str:
             f"a subquery is run on its own, so it cannot use a column of {TABLE} beside it; join the table instead."
         )
     name = f"sfumato part {len(session.parts)}"
-    session.parts.append(session.table(written(tree, session)))
+    session.parts.append(session.part(written(tree, session)))
     session.register(name, session.parts[-1])
     return quoted(name)
 

@@ -144,6 +144,7 @@ class _SelectReader:
 
     def _resolved(self, expression: Tree) -> Tree:
         """An expression over columns; an alias of the SELECT list stands for what it names, where no column does."""
+        self.session.clock.check()
         expression = public.without_subqueries(expression, self.session)
         grammar.check(expression, grammar.EXPRESSIONS)
         return ranges.by_ranges(self.names.resolved(expression), self.ranges)
@@ -216,6 +217,7 @@ class _SelectReader:
         keys = {grammar.sql_of(each): number for number, each in enumerate(self.groups)}
 
         def put(node: Tree) -> Tree:
+            self.session.clock.check()
             number = keys.get(grammar.sql_of(grammar.unwrapped(node)))
             return node if number is None else of_answer(f"k{number}")
 
@@ -261,8 +263,9 @@ class _SelectReader:
         for node in list(holder.find_all(exp.Column)):
             meant = self.answered.get(node.name.lower()) if not node.table else None
             if meant is not None and not node.find_ancestor(exp.AggFunc, exp.Filter):
-                node.replace(exp.paren(meant.copy()))
+                node.replace(exp.paren(self.names.room.take(meant)))
         while (found := holder.find(exp.AggFunc)) is not None:
+            self.session.clock.check()
             whole: Tree = found.parent if isinstance(found.parent, exp.Filter) else found
             number = self._formula(whole)
             used.add(number)

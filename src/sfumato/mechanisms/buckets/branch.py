@@ -17,6 +17,7 @@ from sfumato.mechanisms.buckets.cuts import Cuts, cut_of
 from sfumato.mechanisms.buckets.problem import Problem
 from sfumato.mechanisms.buckets.relaxation import Box, proven_bound, proves_empty, solve, weights
 from sfumato.mechanisms.buckets.setting import fill
+from sfumato.mechanisms.buckets.silence import silenced
 
 WHOLE = 1e-6
 NODES = 200
@@ -102,16 +103,17 @@ class Search:
 
         problem, box = self._problem, Box.of(self._problem)
         for _ in range(PROPOSALS):
-            answer = milp(
-                weights(problem),
-                integrality=np.ones(len(problem.sizes), dtype=np.int64),
-                bounds=Bounds(box.low, box.high),
-                constraints=[
-                    LinearConstraint(problem.sizes[None, :], problem.total, problem.total),
-                    LinearConstraint(self._cuts.rows, self._cuts.needs, np.inf),
-                ],
-                options={"node_limit": PROPOSAL_NODES, "mip_rel_gap": PROPOSAL_GAP},
-            )
+            with silenced():
+                answer = milp(
+                    weights(problem),
+                    integrality=np.ones(len(problem.sizes), dtype=np.int64),
+                    bounds=Bounds(box.low, box.high),
+                    constraints=[
+                        LinearConstraint(problem.sizes[None, :], problem.total, problem.total),
+                        LinearConstraint(self._cuts.rows, self._cuts.needs, np.inf),
+                    ],
+                    options={"node_limit": PROPOSAL_NODES, "mip_rel_gap": PROPOSAL_GAP},
+                )
             buckets = None if answer.x is None else np.rint(answer.x).astype(np.int64)
             if buckets is None or int(problem.sizes @ buckets) != problem.total:
                 return None

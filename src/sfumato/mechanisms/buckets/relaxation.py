@@ -18,6 +18,7 @@ import numpy.typing as npt
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.cuts import Cuts, Reals, single_values, violated
 from sfumato.mechanisms.buckets.problem import Problem
+from sfumato.mechanisms.buckets.silence import silenced
 
 Objects = npt.NDArray[np.object_]
 
@@ -101,15 +102,16 @@ def _solve(problem: Problem, cuts: Cuts, box: Box, costs: Integers, fine: float 
     sizes, short = len(problem.sizes), 0 if fine is None else len(cuts.needs)
     from scipy.optimize import linprog  # noqa: PLC0415 - scipy takes long to load, and few commands need it
 
-    answer = linprog(
-        np.concatenate([costs, np.full(short, fine or 0.0)]),
-        A_ub=-np.hstack([cuts.rows, np.eye(len(cuts.needs), short)]),
-        b_ub=-cuts.needs,
-        A_eq=np.concatenate([problem.sizes, np.zeros(short)])[None, :],
-        b_eq=np.array([problem.total]),
-        bounds=[*zip(box.low.tolist(), box.high.tolist(), strict=True), *[(0, None)] * short],
-        method="highs-ds",
-    )
+    with silenced():
+        answer = linprog(
+            np.concatenate([costs, np.full(short, fine or 0.0)]),
+            A_ub=-np.hstack([cuts.rows, np.eye(len(cuts.needs), short)]),
+            b_ub=-cuts.needs,
+            A_eq=np.concatenate([problem.sizes, np.zeros(short)])[None, :],
+            b_eq=np.array([problem.total]),
+            bounds=[*zip(box.low.tolist(), box.high.tolist(), strict=True), *[(0, None)] * short],
+            method="highs-ds",
+        )
     if not answer.success or answer.x is None:
         return None
     prices = np.maximum(-np.asarray(answer.ineqlin.marginals), 0.0)

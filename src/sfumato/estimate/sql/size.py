@@ -1,0 +1,223 @@
+"""How large a question may be: its text, its tree, and the texts that it makes.
+
+DuckDB is interrupted when time is over, but not while it takes a query apart or works on some thousands of rows, and
+nobody interrupts us. So whatever could swell there is measured first: a name that stands for a whole expression, a text
+that is replaced by a longer one, two texts that are compared letter by letter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlglot import exp
+
+from sfumato.errors import QueryError
+
+MOST_CHARACTERS = 1 << 16
+MOST_NODES = 20_000
+"""How many names, numbers and signs a question is made of, with everything that it names put in its place."""
+MOST_DEPTH = 150
+"""How deep they are nested. Functions that call themselves go as deep, several calls for each level."""
+MOST_TABLES = 50
+"""More take DuckDB long to put in order, and it is not interrupted there."""
+MOST_REPEATED = 2_000
+"""How much aliases of the SELECT list may add, where they stand for what they name."""
+LONGEST_TEXT = 1 << 16
+"""How long a text may become; DuckDB makes two thousand of them at once."""
+MOST_COMPARED = 1 << 16
+"""The letters of one text times those of another, where every pair of them is looked at."""
+SHORT = 64
+"""No number, date or truth value is longer, written as a text."""
+SWOLLEN_BYTE = 8
+"""How many letters a byte may become, as bits or as an escape."""
+
+_ADDED = (exp.Concat, exp.ConcatWs, exp.DPipe, exp.Tuple)
+_REPLACED = (exp.Replace, exp.RegexpReplace, exp.TimeToStr)
+_COMPARED = frozenset(["levenshtein", "damerau_levenshtein", "jaro_similarity", "jaro_winkler_similarity"])
+_PLAIN_TYPES = exp.DataType.TEXT_TYPES | exp.DataType.NUMERIC_TYPES | exp.DataType.TEMPORAL_TYPES
+
+
+def too_large(most: str) -> QueryError:
+    """What is said of a question that has too many of something."""
+    return QueryError(
+        f"the question is too large: {most} at most; ask for its parts one by one, or attach long lists as a table."
+    )
+
+
+def too_deep() -> QueryError:
+    """What is said of a question that is nested too deeply."""
+    return QueryError("the question is nested too deeply; write long conditions as a list (IN), or attach a table.")
+
+
+def check_text(sql: str) -> None:
+    """Refuse a text that would take long to read."""
+    if len(sql) > MOST_CHARACTERS:
+        raise too_large(f"{MOST_CHARACTERS:,} characters")
+
+
+def nodes(tree: Any) -> int:
+    """How many parts a tree has."""
+    return sum(1 for _ in tree.walk())
+
+
+@dataclass
+class Room:
+    """What may still be put into one question, where names stand for whole expressions."""
+
+    left: int = MOST_NODES
+
+    def take(self, tree: Any) -> Any:
+        """A copy of a tree, if there is room for it."""
+        self.left -= nodes(tree)
+        if self.left < 0:
+            raise too_large(f"{MOST_NODES:,} names, numbers and signs")
+        return tree.copy()
+
+
+def check_tree(tree: Any) -> None:
+    """Refuse a tree that has too many parts, is too deep, or joins too many tables."""
+    found = tables = 0
+    waiting = [(tree, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        found += 1
+        tables += isinstance(node, exp.Table)
+        if depth > MOST_DEPTH:
+            raise too_deep()
+        if found > MOST_NODES:
+            raise too_large(f"{MOST_NODES:,} names, numbers and signs")
+        if tables > MOST_TABLES:
+            raise too_large(f"{MOST_TABLES} tables")
+        waiting.extend((each, depth + 1) for each in node.iter_expressions())
+
+
+def balanced(tree: Any) -> Any:
+    """The same question, with long chains of AND and of OR as shallow trees; both are associative."""
+    for kind in (exp.And, exp.Or):
+        tops = [node for node in tree.find_all(kind) if not isinstance(node.parent, kind)]
+        for top in tops:
+            parts = _chained(top, kind)
+            while len(parts) > 2:  # noqa: PLR2004 - the last two are joined by the top itself
+                pairs = [parts[at : at + 2] for at in range(0, len(parts), 2)]
+                parts = [kind(this=pair[0], expression=pair[1]) if pair[1:] else pair[0] for pair in pairs]
+            top.set("this", parts[0])
+            top.set("expression", parts[1])
+    return tree
+
+
+def _chained(top: Any, kind: type[Any]) -> list[Any]:
+    """What a chain of one operator joins, in its order."""
+    found: list[Any] = []
+    waiting = [top]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, kind):
+            waiting += [node.expression, node.this]
+        else:
+            found.append(node)
+    return found
+
+
+def check_texts(tree: Any, longest: Callable[[], int]) -> None:
+    """Refuse a query that would make texts too long, or repeats its own expressions too often.
+
+    How long the texts of the tables are at most is only asked where it matters.
+    """
+    makes_texts = any(isinstance(node, (*_ADDED, *_REPLACED)) or _is_compared(node) for node in tree.walk())
+    column = max(SHORT, longest() if makes_texts else 0)
+    _Measuring(column, max(LONGEST_TEXT, column)).length(tree, _Scope(column))
+
+
+def _is_compared(node: Any) -> bool:
+    return isinstance(node, exp.Levenshtein) or (isinstance(node, exp.Anonymous) and node.name.lower() in _COMPARED)
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """How long the columns are that an expression sees, and what its aliases stand for."""
+
+    column: int
+    aliases: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """By their names in small letters: the length of the text, and the number of parts."""
+
+
+@dataclass
+class _Measuring:
+    column: int
+    most: int
+    repeated: int = 0
+
+    def length(self, node: Any, scope: _Scope) -> int:
+        """How long the text of an expression may be; the longest that it holds, where it is none."""
+        if isinstance(node, exp.Select):
+            return self._selected(node, scope)
+        if isinstance(node, exp.Literal):
+            return len(node.name)
+        if isinstance(node, exp.Table):
+            return self.column
+        if isinstance(node, exp.Column):
+            return self._column(node, scope)
+        lengths = [self.length(each, scope) for each in node.iter_expressions() if not isinstance(each, exp.Identifier)]
+        found = self._made(node, lengths)
+        if found > self.most and found > max(lengths, default=0):
+            raise QueryError(
+                f"the question makes texts of more than {self.most:,} letters; join or replace fewer texts, or do it "
+                "with the answer."
+            )
+        return found
+
+    def _made(self, node: Any, lengths: Sequence[int]) -> int:
+        """The length of what a function makes of texts of given lengths."""
+        if isinstance(node, exp.ConcatWs):
+            return sum(lengths) + len(lengths) * lengths[0]
+        if isinstance(node, _ADDED):
+            return sum(lengths)
+        if isinstance(node, exp.Replace) and isinstance(node.expression, exp.Literal) and node.expression.name:
+            return lengths[0] * max(1, -(-lengths[2] // lengths[1]))
+        if isinstance(node, _REPLACED):
+            # Every letter may be a match, and where nothing is matched, every gap between two.
+            first, *others = lengths
+            return max(first, SHORT) * (1 + max(others, default=0))
+        if isinstance(node, exp.Cast | exp.TryCast) and node.to.this not in _PLAIN_TYPES:
+            return SWOLLEN_BYTE * max(SHORT, *lengths)
+        if _is_compared(node) and lengths[0] * lengths[-1] > MOST_COMPARED:
+            raise QueryError(
+                f"the question compares texts of up to {lengths[0]:,} and {lengths[-1]:,} letters with each other, "
+                "letter by letter; compare their beginnings in a table of your own."
+            )
+        return max(SHORT, *lengths) if lengths else SHORT
+
+    def _column(self, node: exp.Column, scope: _Scope) -> int:
+        length, parts = scope.aliases.get(node.name.lower(), (0, 0))
+        self.repeated += parts
+        if self.repeated > MOST_REPEATED:
+            raise QueryError(
+                "the question uses names of its own columns for more and more of them; write out what is meant."
+            )
+        return max(length, scope.column)
+
+    def _selected(self, select: exp.Select, around: _Scope) -> int:
+        """A query sees the columns of what it selects from, of what is around it, and its own before each."""
+        first = select.args.get("from_") or select.args.get("from")
+        sources = [*([] if first is None else [first]), *(select.args.get("joins") or ())]
+        columns = [self.length(each.this, around) for each in sources]
+        column = max(around.column, *columns, SHORT)
+        aliases: dict[str, tuple[int, int]] = {}
+        found = column if select.is_star else SHORT
+        for each in select.expressions:
+            before = self.repeated
+            length = self.length(each.unalias(), _Scope(column, aliases))
+            found = max(found, length)
+            if each.alias:
+                aliases[each.alias.lower()] = length, nodes(each) + self.repeated - before
+        scope, seen = (
+            _Scope(column, aliases),
+            {id(each) for each in (*select.expressions, *(source.this for source in sources))},
+        )
+        for clause in select.iter_expressions():
+            for each in clause.iter_expressions() if isinstance(clause, exp.From | exp.Join) else [clause]:
+                if id(each) not in seen:
+                    self.length(each, scope)
+        return found

@@ -1,0 +1,111 @@
+"""Questions that would take for ever, or all memory, or more calls than Python has: by their shape.
+
+They are asked of a release with a text `word`, a number `age`, a `sex` and the sensitive `disease`. Some are answered,
+most are refused, and the endless ones run until they are stopped; none may take longer than it has, or end otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+COUNT = "SELECT COUNT(*) FROM release"
+CROSS = "release a, release b, release c"
+
+
+def nested(opening: str, inner: str, closing: str, depth: int) -> str:
+    """Something inside itself, so many times."""
+    return opening * depth + inner + closing * depth
+
+
+def replaced(letters: int, times: int, function: str = "replace") -> str:
+    """A text in which each a becomes so many, so many times."""
+    return nested(f"{function}(", "word", f", 'a', '{'a' * letters}')", times)
+
+
+def common_tables(levels: int) -> str:
+    """Common table expressions of which each names the one before it twice."""
+    twice = ", ".join(f"t{at} AS (SELECT x.age FROM t{at - 1} x, t{at - 1} y)" for at in range(1, levels))
+    return f"WITH t0 AS (SELECT age FROM release LIMIT 1), {twice} SELECT COUNT(*) FROM t{levels - 1}"
+
+
+def aliases(levels: int, sign: str, first: str) -> str:
+    """Columns of which each is made of the one before it, twice."""
+    names = [first, *(f"c{at}" for at in range(levels))]
+    return "SELECT " + ", ".join(f"{was} {sign} {was} AS {name}" for was, name in pairwise(names))
+
+
+def subqueries(levels: int, made: str, outer: str) -> str:
+    """Subqueries of which each makes something of the column of the one inside."""
+    return outer + nested(f"(SELECT {made} AS x FROM ", "(SELECT word AS x FROM release LIMIT 5)", ")", levels)
+
+
+BOUNDED: Mapping[str, str] = {
+    "cross product kept as a table": f"{COUNT} WHERE disease = 'flu' AND age IN"
+    " (SELECT a.age FROM release a, release b)",
+    "replacing by longer texts": f"SELECT length({replaced(8, 9)}) FROM release",
+    "replacing by much longer texts": f"SELECT max(length({replaced(10, 6)})) FROM release",
+    "replacing by a pattern": f"SELECT max({replaced(10, 6, 'regexp_replace')}) FROM release",
+    "texts joined to themselves": subqueries(28, "x || x", "SELECT length(x) FROM "),
+    "texts joined by a function": subqueries(28, "concat(x, x)", "SELECT length(x) FROM "),
+    "rows of rows": subqueries(28, "(x, x)", "SELECT x FROM "),
+    "texts joined by names": aliases(28, "||", "word") + " FROM release",
+    "sums of names": aliases(28, "+", "age") + " FROM release",
+    "sums through subqueries of a sensitive column": f"{COUNT.replace('release', '')}"
+    + nested("(SELECT disease, x + x AS x FROM ", "(SELECT disease, age AS x FROM release)", ")", 28)
+    + " WHERE disease = 'flu' AND x > 3",
+    "three hundred mixed conditions": f"{COUNT} WHERE "
+    + " AND ".join(f"(disease = 'flu' OR age > {at})" for at in range(300)),
+    "as many alternatives as fit": f"{COUNT} WHERE " + " OR ".join(f"age = {at}" for at in range(4000)),
+    "too many alternatives": f"{COUNT} WHERE " + " OR ".join(f"age = {at}" for at in range(100_000)),
+    "too many alternatives of a sensitive column": f"{COUNT} WHERE "
+    + " OR ".join(f"disease = '{at}'" for at in range(10_000)),
+    "alternatives that mix": f"{COUNT} WHERE disease = 'flu' OR " + " OR ".join(f"age = {at}" for at in range(1000)),
+    "1,200 conditions with a sensitive one": f"{COUNT} WHERE disease = 'flu'" + " AND age > 0" * 1200,
+    "5,000 parentheses": f"{COUNT} WHERE {nested('(', 'age > 1', ')', 5000)}",
+    "150 parentheses": f"{COUNT} WHERE {nested('(', 'age > 1', ')', 150)}",
+    "NOT 3,000 times": f"{COUNT} WHERE {nested('NOT ', 'age > 1', '', 3000)}",
+    "minus 3,000 times": f"{COUNT} WHERE age > {nested('- ', '1', '', 3000)}",
+    "200 nested cases": f"{COUNT} WHERE age > {nested('CASE WHEN age > 1 THEN ', '1', ' END', 200)}",
+    "200 nested functions": f"{COUNT} WHERE age > {nested('abs(', '1', ')', 200)}",
+    "40 subqueries": f"SELECT COUNT(*) FROM {nested('(SELECT * FROM ', 'release', ')', 40)}",
+    "200 subqueries": f"SELECT COUNT(*) FROM {nested('(SELECT * FROM ', 'release', ')', 200)}",
+    "common tables doubled 6 times": common_tables(7),
+    "common tables that nobody asks": f"WITH t AS (SELECT age{', age' * 900} FROM release)"
+    + "".join(f", u{at} AS (SELECT age FROM t)" for at in range(30)) + " SELECT age FROM t",
+    "common tables doubled 15 times": common_tables(16),
+    "common tables doubled 23 times": common_tables(24),
+    "many joins": f"SELECT COUNT(*) FROM release r0{''.join(f', release r{at}' for at in range(1, 300))}",
+    "a name 3,000 times in a sum": f"{COUNT} GROUP BY disease ORDER BY {'+'.join(['n'] * 3000)}",
+    "a name 3,000 times": f"SELECT COUNT(*) AS n FROM release GROUP BY disease ORDER BY {','.join(['n'] * 3000)}",
+    "long texts letter by letter": f"SELECT sum(levenshtein({replaced(6, 3)}, {replaced(6, 3)})) FROM release",
+    "pattern of patterns": f"{COUNT} WHERE word SIMILAR TO '(((a{{1,100}}){{1,100}}){{1,100}})'",
+    "number of 100,000 digits": f"{COUNT} WHERE disease = 'flu' AND age > {'9' * 100_000}",
+    "number of 50,000 digits": f"{COUNT} WHERE disease = 'flu' AND age > {'9' * 50_000}",
+    "groups by 500 texts of a sensitive column": f"{COUNT} GROUP BY "
+    + ",".join(f"disease || '{at}'" for at in range(500)),
+    "window without a table": "SELECT sum(age) OVER (ORDER BY age) FROM release, release b LIMIT 10",
+    "text of 50 megabytes": f"{COUNT} WHERE sex = '{'x' * 50_000_000}'",
+    "texts of all records": "SELECT string_agg(word) FROM release a, release b",
+    "padding": "SELECT lpad(word, 1000000000, 'x') FROM release",
+    "repeating": "SELECT repeat(word, 1000000000) FROM release",
+    "20,000 texts in one": f"SELECT length(concat_ws(',', {','.join(['word'] * 20_000)})) FROM release",
+    "8,000 texts in one": f"SELECT length(concat_ws(',', {','.join(['word'] * 8_000)})) FROM release",
+    "letter of no alphabet": "SELECT chr(999999999) FROM release",
+    "limit that is too large": "SELECT age FROM release LIMIT 99999999999999999999999",
+    "offset behind the end": "SELECT age FROM release OFFSET 999999999999999999",
+    "sum that is too large": "SELECT SUM(CAST(9e18 AS BIGINT) * 1) FROM release",
+    "half a character": f"{COUNT} WHERE sex = '\ud800'",
+    "an answer of 500 columns": f"SELECT {','.join(f'age + {at} AS c{at}' for at in range(500))} FROM release",
+}  # fmt: skip
+"""Refused, or answered."""
+
+ENDLESS: Mapping[str, str] = {
+    "cross product counted": f"SELECT COUNT(*) FROM {CROSS}",
+    "cross product without doubles": f"SELECT DISTINCT a.age + b.age * 1000 + c.age FROM {CROSS}",
+    "cross product in order": f"SELECT a.age FROM {CROSS} ORDER BY a.age + b.age + c.age LIMIT 1",
+    "cross product row by row": f"SELECT a.age + b.age AS s FROM {CROSS} WHERE a.age + b.age < 0",
+    "median of a cross product": f"SELECT median(a.age) FROM {CROSS}",
+    "mode of a cross product": f"SELECT mode(a.age * 1000000 + b.age) FROM {CROSS}",
+}
+"""Stopped when time is over."""
