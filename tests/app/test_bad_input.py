@@ -368,7 +368,7 @@ def test_domain_file_that_cannot_be_read_is_refused(desk: Path, table: Path, fil
     [
         (
             "30\n40\n50\nsixty\n",
-            "column 'age' holds values outside its declared domain: '60'; correct the table or add",
+            "column 'age' holds one value outside its declared domain; correct the table or add",
         ),
         (
             "true\nfalse\n",
