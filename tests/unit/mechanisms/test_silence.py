@@ -48,8 +48,8 @@ def test_solver_that_prints_is_not_heard(
     for name in ("linprog", "milp"):
         monkeypatch.setattr(scipy.optimize, name, partial(chatty, name, getattr(scipy.optimize, name)))
     counts = tmp_path / "counts.csv"
-    counts.write_text("value,count\n" + "".join(f"v{at},{20000 // (at + 1) + 7 * at % 30}\n" for at in range(60)))
-    command = ["plan", "--counts", str(counts), "--cap-factor", "3", "--cap-offset", "1/50", "--sizes", "optimal"]
+    counts.write_text("value,count\n" + "".join(f"v{at},{1000 // (at + 1) + 7 * at % 30 + 1}\n" for at in range(60)))
+    command = ["plan", "--counts", str(counts), "--cap-factor", "2", "--cap-offset", "1/20", "--sizes", "optimal"]
     assert succeed(*command, "--json").json["mechanism"] == "buckets"
     ctypes.CDLL(None).fflush(None)
     assert capfd.readouterr().out == ""
