@@ -104,7 +104,7 @@ ENDLESS: Mapping[str, str] = {
     "cross product counted": f"SELECT COUNT(*) FROM {CROSS}",
     "cross product without doubles": f"SELECT DISTINCT a.age + b.age * 1000 + c.age FROM {CROSS}",
     "cross product in order": f"SELECT a.age FROM {CROSS} ORDER BY a.age + b.age + c.age LIMIT 1",
-    "cross product row by row": f"SELECT a.age + b.age AS s FROM {CROSS} WHERE a.age + b.age < 0",
+    "cross product row by row": f"SELECT a.age + b.age AS s FROM {CROSS} WHERE (a.age + b.age + c.age) % 7 = 8",
     "median of a cross product": f"SELECT median(a.age) FROM {CROSS}",
     "mode of a cross product": f"SELECT mode(a.age * 1000000 + b.age) FROM {CROSS}",
 }

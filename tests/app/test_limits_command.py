@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from command_line import SCRIPT, complaint, run, run_apart
 from releases import people, published, published_by
 from sfumato.errors import QueryError
 from sfumato.estimate import apart
+from sfumato.estimate.answer import Answer
 from sfumato.estimate.apart import Asking, ask_apart
 from sfumato.estimate.ask import Asker
 from sfumato.estimate.release import Release
@@ -68,6 +70,27 @@ def test_batch_goes_on_after_a_question_that_does_not_stop(release: Release, tmp
 def test_child_that_is_gone_is_one_sentence(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Asker, "ask", lambda asker, sql: os.kill(os.getpid(), signal.SIGKILL))
     assert "ended from outside" in complaint(run("query", release.folder, SIMPLE))
+
+
+def test_child_leaves_alone_what_its_parent_has_not_put_away(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Release.open(release.folder)
+    asked.sql(COUNT)  # a connection, whose threads are not copied
+    circle: list[Any] = [asked]
+    circle.append(circle)
+    ask = Asker.ask
+
+    def collecting(asker: Asker, sql: str) -> Any:
+        gc.collect()
+        return ask(asker, sql)
+
+    monkeypatch.setattr(Asker, "ask", collecting)
+    gc.disable()
+    try:
+        del circle, asked
+        (found,) = ask_apart(Asking(release, (SIMPLE,), is_batch=False))
+    finally:
+        gc.enable()
+    assert isinstance(found, Answer)
 
 
 @pytest.mark.parametrize("mechanism", ["uniform", "buckets"])

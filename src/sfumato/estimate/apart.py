@@ -6,6 +6,7 @@ question to a child, and the child cannot refuse to be ended.
 
 from __future__ import annotations
 
+import gc
 import math
 import multiprocessing
 import os
@@ -129,6 +130,7 @@ def _answers(asking: Asking, questions: Sequence[str]) -> Iterator[tuple[int, Fo
 
 def _ask(asking: Asking, questions: Sequence[str], parent: Connection) -> None:
     """Ask, in the child, and tell the parent."""
+    gc.freeze()  # what the parent holds is not ours to put away: its threads are not here
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears of it too, and ends its child
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
