@@ -180,6 +180,7 @@ def single(folder: Path, sql: str, *options: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", sorted(WAYS))
 def test_every_method_answers_a_batch(releases: dict[str, Release], tmp_path: Path, mechanism: str) -> None:
     release, questions = releases[mechanism], SIMPLE[1:3]

@@ -65,6 +65,7 @@ def reader(toured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.chdir(shutil.copytree(toured, tmp_path / "tutorial"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("reader")
 def test_tutorial_python_runs_on_its_own_release() -> None:
     assert blocks(DOCS / "tutorial.md", "python")
@@ -178,6 +179,7 @@ def test_evidence_quotes_what_stands_in_the_documents() -> None:
     assert [said for said, _ in evidence() if said not in read and said[0].lower() + said[1:] not in read] == []
 
 
+@pytest.mark.slow
 def test_evidence_names_tests_that_exist() -> None:
     named = [test for _, tests in evidence() for test in tests]
     found: set[str] = set()

@@ -24,6 +24,8 @@ from sfumato.estimate.ask import Asker
 from sfumato.estimate.release import Release
 from slow_questions import BOUNDED, COUNT, ENDLESS
 
+pytestmark = pytest.mark.slow  # questions that are stopped by a clock
+
 SIMPLE = f"{COUNT} WHERE disease = 'flu'"
 STUCK = "SELECT age FROM release LIMIT 1"
 

@@ -1272,6 +1272,7 @@ def test_other_methods_too_find_the_truth_in_what_is_expected(case: Case, method
     assert found == pytest.approx(case.counts, abs=1e-3 * sum(case.counts))
 
 
+@pytest.mark.slow
 @every_case
 def test_an_estimate_is_the_sum_of_what_every_record_adds(case: Case) -> None:
     release = {shown: number % 4 for number, shown in enumerate(sorted(set().union(*case.law), key=repr), 1)}
@@ -1389,6 +1390,7 @@ def test_what_a_record_adds_by_the_weights_of_a_method_is_what_it_counts(case: C
             assert weights.of(case.tally({shown: 1})) == pytest.approx(added[place,], abs=1e-9)
 
 
+@pytest.mark.slow
 @every_mechanism
 def test_counts_of_a_release_are_the_same_one_by_one_and_all_at_once(name: str, tmp_path: Path) -> None:
     release = published_by(name, people(), tmp_path / "release")

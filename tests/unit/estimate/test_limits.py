@@ -19,6 +19,8 @@ from sfumato.estimate.release import Release
 from sfumato.estimate.sql import size
 from slow_questions import BOUNDED, COUNT, ENDLESS
 
+pytestmark = pytest.mark.slow  # questions that are stopped by a clock
+
 SECONDS = 1.0
 PATIENCE = 5.0
 """A busy machine is no fault of a question; what is not bounded takes minutes."""
