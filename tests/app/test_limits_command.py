@@ -170,12 +170,14 @@ def test_slow_questions_of_a_batch_are_all_answered_or_refused(release: Release,
     assert "error" not in outcome.json["results"][-1]
 
 
+SENDABLE = {name: sql for name, sql in {**BOUNDED, **ENDLESS}.items() if len(sql) <= 100_000 and "\ud800" not in sql}
+"""What a system takes as an argument; the others are asked in a batch."""
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("name", [*BOUNDED, *ENDLESS])
+@pytest.mark.parametrize("name", SENDABLE)
 def test_slow_question_ends_in_time(release: Release, name: str) -> None:
-    sql = {**BOUNDED, **ENDLESS}[name]
-    if len(sql) > 100_000 or "\ud800" in sql:
-        pytest.skip("a system takes no such argument")
+    sql = SENDABLE[name]
     began = time.monotonic()
     outcome = run_apart("query", release.folder, sql, "--timeout", "5")
     assert time.monotonic() - began < 12

@@ -25,6 +25,7 @@ SECONDS = 1.0
 PATIENCE = 5.0
 """A busy machine is no fault of a question; what is not bounded takes minutes."""
 TOO_LONG = "takes longer than"
+TOO_MUCH = "takes more memory than"
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +62,10 @@ def test_endless_question_is_stopped_by_our_sentence(release: Release, seconds: 
     assert set(found) == set(ENDLESS)
     for outcome, took in found.values():
         assert isinstance(outcome, QueryError)
-        assert f"{TOO_LONG} {seconds:g} seconds" in str(outcome)
+        # With more time, some of them fill the memory first.
+        assert f"{TOO_LONG} {seconds:g} seconds" in str(outcome) or TOO_MUCH in str(outcome)
         assert took < seconds + PATIENCE
+    assert any(TOO_LONG in str(outcome) for outcome, _ in found.values())
 
 
 REFUSED = {
