@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tempfile
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -41,7 +42,7 @@ from sfumato.estimate.release import Release
 from sfumato.mechanisms import REGISTRY
 from sfumato.plan.choose import AUTO, NO_OPTIONS, choose
 from sfumato.plan.plan_file import PlanFile, Remembered, claimed, usual_guarantee
-from sfumato.plan.predict import Chosen
+from sfumato.plan.predict import Chosen, even_error
 from sfumato.release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Manifest
 from sfumato.release.readme import release_readme
 from sfumato.release.staging import check_plan_file, check_target, is_at, move_into_place, remove_stale, workshop
@@ -52,7 +53,7 @@ from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import margins
 from sfumato.request.notice import CODES, Notice, NoticeWarning, check_codes, check_notices
 from sfumato.request.schema import Merged, Schema
-from sfumato.request.spec import PrivacySpec
+from sfumato.request.spec import BreachBound, PrivacySpec
 from sfumato.request.values import Value, display, field_type, parts, to_json
 from sfumato.shown.columns import Field, Sensitive
 
@@ -64,6 +65,7 @@ class Request:
     table: Any
     schema: Schema
     spec: PrivacySpec
+    """For a person with as many rows as the schema allows."""
     mechanism: str = AUTO
     guarantee: str | None = None
     """`any-prior`, `marginal-prior`, or None: what the named mechanism gives, and any-prior if none is named."""
@@ -86,6 +88,7 @@ class Request:
                 f"name exactly one sensitive column; {len(self.schema.together)} were named. To protect several as "
                 "one, make them a compound (--compound a,b); to protect each for itself, ask for decoys (--group-size)."
             )
+        object.__setattr__(self, "spec", self.spec.for_rows(self.schema.person_rows.most))
         if not 0 <= self.breach_limit <= 1:
             raise SpecError(f"the breach limit is {self.breach_limit}, and must be a share between 0 and 1.")
 
@@ -106,6 +109,7 @@ class Request:
             "text": sorted(self.text),
             "encoding": self.encoding,
             **({"compound": list(self.schema.compound)} if self.schema.compound else {}),
+            **({} if self.schema.person_rows.is_plain else {"person_rows": self.schema.person_rows.to_json()}),
         }
         return Remembered(
             {
@@ -146,10 +150,18 @@ def open_table(request: Request, folder: Path) -> Source:
     return open_source(request.table, folder / "spool", text=text, encoding=request.encoding)
 
 
-def surveyed(request: Request, source: Source, engine: Engine, folder: Path) -> tuple[Request, Survey]:
+def surveyed(request: Request, source: Source, engine: Engine, folder: Path, draws: Draws) -> tuple[Request, Survey]:
     """Read the table once; and once more with rare values merged, if a mechanism was asked to and there are any."""
     most = max((REGISTRY[name].most_combinations for name in request.family), default=0)
-    read = partial(survey, source=source, engine=engine, folder=folder, text=request.text, most_combinations=most)
+    read = partial(
+        survey,
+        source=source,
+        engine=engine,
+        folder=folder,
+        draws=draws,
+        text=request.text,
+        most_combinations=most,
+    )
     found = read(request.schema, request.spec)
     histogram, sensitive = found.histogram, found.sensitive
     columns: dict[str, tuple[tuple[Value, ...], tuple[int, ...]]] = {
@@ -183,9 +195,9 @@ def surveyed(request: Request, source: Source, engine: Engine, folder: Path) -> 
 def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
     """What would be published, and what the holder should know; nothing stays behind."""
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
-        folder = Path(name)
-        request, found = surveyed(request, open_table(request, folder), engine or LocalEngine(), folder)
-        seen = outlook(request, found, Draws.secret(), rivals=True)
+        folder, draws = Path(name), Draws.secret()
+        request, found = surveyed(request, open_table(request, folder), engine or LocalEngine(), folder, draws)
+        seen = outlook(request, found, draws, rivals=True)
     try:
         _check_publishable(request, found, seen)
     except InfeasibleError as error:
@@ -218,7 +230,23 @@ def plan_notices(chosen: Chosen, spec: PrivacySpec, column: str) -> list[Notice]
     said = [Notice("mechanism-chosen", chosen.reason)] if chosen.reason and chosen.others else []
     if spec.bound is not None and chosen.mechanism.guarantee is Guarantee.ANY_PRIOR:
         said += frequent_notice(chosen.histogram, spec.bound, column)
+        said += [] if spec.rows == 1 else [_shared(chosen, spec.bound)]
     return [*said, *(replace(remark, column=column) for remark in chosen.mechanism.remarks(chosen.plan))]
+
+
+def _shared(chosen: Chosen, bound: BreachBound) -> Notice:
+    """What it costs that the rows of a person share the bound."""
+    even = [
+        even_error(chosen.mechanism, each, chosen.mechanism.options(), Draws.secret(), chosen.histogram)
+        for each in (bound, bound.for_rows(1))
+    ]
+    factor = (even[0] or math.inf) / (even[1] or math.inf)
+    sentence = (
+        f"up to {bound.rows} rows of a person share the bound: a row multiplies odds by at most "
+        f"{float(bound.amplification):.3f} instead of {float(bound.whole):.3f}, and the error of a count is "
+        f"{factor:.1f} times that of one row a person."
+    )
+    return Notice("shared-bound", sentence, None, {"rows": bound.rows, "error_factor": factor})
 
 
 def notice_codes() -> tuple[str, ...]:
@@ -260,7 +288,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
                 repeated.check(fingerprint, request.remembered())
             draws = _draws(repeated, unsafe_test_key)
             asked = request  # as it was made, before rare values were merged
-            request, found = surveyed(request, source, engine, folder)
+            request, found = surveyed(request, source, engine, folder, draws)
             seen = outlook(request, found, draws, repeated.mechanism if repeated else None)
             chosen = seen.chosen
             if repeated is not None:
@@ -280,7 +308,8 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             side = None if contents is None else rewrite.shown.side(found.sensitive, manifest.naming, contents)
             beside = no_work if side is None else partial(engine.write_side, side, built)
             with _unchanged(source, fingerprint):
-                engine.rewrite(source, found.preparation, rewrite, found.histogram.total, built / manifest.data, beside)
+                data = built / manifest.data
+                engine.rewrite(found.source, found.preparation, rewrite, found.histogram.total, data, beside)
             if manifest.domain != found.histogram.values:
                 raise InternalError("the design is not the one that was asked for. Please report this.")
             _describe(built, manifest, found)
@@ -362,6 +391,7 @@ def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
         is_declared=request.schema.is_declared,
         bins={name: bins.edges for name, bins in request.schema.bins.items() if name in found.preparation.columns},
         merged=request.schema.merged,
+        persons=found.persons,
         nulls=request.schema.nulls.value,
         software=version("sfumato"),
         is_test=rewrite.draws.is_test,

@@ -190,8 +190,9 @@ def _check_alone(column: ColumnProfile, rows: int, schema: Schema) -> None:
             f"first, or confirm it by name (--keep {named})."
         )
     raise SchemaError(
-        f"column {column.name!r} {why}, so it points at persons: leave it out (--identifier {column.name}), coarsen it "
-        f"(--bins), or confirm it by name (--keep {column.name})."
+        f"column {column.name!r} {why}, so it points at persons: leave it out (--person {column.name} if it says whose "
+        f"row it is, else --identifier {column.name}), coarsen it (--bins {column.name}=...), or confirm it by name "
+        f"(--keep {column.name})."
     )
 
 

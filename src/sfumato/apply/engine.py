@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from sfumato.apply.persons import Grouping
 from sfumato.apply.preparation import Preparation
 from sfumato.apply.profile import Profile
 from sfumato.apply.rewrite import Rewrite
@@ -16,8 +17,8 @@ from sfumato.shown import SideTable
 class Engine(Protocol):
     """Two passes over a source that can be read twice in the same order."""
 
-    def check_persons(self, source: Source, person: str, folder: Path) -> None:
-        """Refuse a table in which a person has several rows; `folder` may hold temporary files."""
+    def people(self, source: Source, person: str, folder: Path) -> Grouping:
+        """The rows of a table by person; `folder` may hold temporary files."""
         ...
 
     def profile(self, source: Source, preparation: Preparation) -> tuple[Profile, int]:

@@ -22,14 +22,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.apply.persons import Grouping
 from sfumato.apply.preparation import Preparation
 from sfumato.apply.profile import BatchCounts, Profile, Profiler
 from sfumato.apply.rewrite import ORDER, Rewrite, Rows, decode, published_schema
 from sfumato.apply.source import Source, read_ahead
 from sfumato.arrays import Counts, Words
-from sfumato.errors import SchemaError, SourceError
+from sfumato.errors import SourceError
 from sfumato.shown import SideTable
-from sfumato.shown.columns import PublishedColumn, dense, smallest_type
+from sfumato.shown.columns import PublishedColumn, smallest_type
 
 BATCH_ROWS = 1 << 18
 PART_ROWS = 1 << 17
@@ -65,41 +66,9 @@ class LocalEngine:
     memory_budget: int = MEMORY_BUDGET
     progress: Progress = no_progress
 
-    def check_persons(self, source: Source, person: str, folder: Path) -> None:
-        """Refuse a table in which a person has several rows: repeats average the protection away."""
-        import duckdb  # noqa: PLC0415 - takes long to load, and only this check needs it here
-
-        kind = source.schema.field(person).type
-        # DuckDB has no whole numbers of more than 38 digits; as text they are as different as before.
-        schema = pa.schema([("person", pa.string() if pa.types.is_decimal256(kind) else kind)])
-        batches = (
-            pa.RecordBatch.from_arrays([dense(batch.column(person)).cast(schema.field(0).type)], schema=schema)
-            for batch in source.batches([person], self.batch_rows)
-        )
-        limits: dict[str, str | bool | int | float | list[str]] = {
-            "memory_limit": f"{max(self.memory_budget, 64 << 20)}B",
-            "temp_directory": str(folder),
-        }
-        counted = "SELECT person, COUNT(*) AS rows FROM people GROUP BY person"
-        sql = f"SELECT COUNT(*) FILTER (rows > 1), COALESCE(SUM(rows) FILTER (person IS NULL), 0) FROM ({counted})"
-        try:
-            with duckdb.connect(config=limits) as connection:
-                connection.register("people", pa.RecordBatchReader.from_batches(schema, batches))
-                repeated, missing = connection.execute(sql).fetchall()[0]
-        except duckdb.Error as error:
-            raise SourceError(
-                f"column {person!r} cannot be read to its end; check that the table was copied completely and holds "
-                "plain values there."
-            ) from error
-        if missing:
-            raise SchemaError(
-                f"{missing} rows have no {person!r}, so nobody can tell whose they are; complete or remove them."
-            )
-        if repeated:
-            raise SchemaError(
-                f"{repeated} persons have several rows (the same {person!r}): every further row of a person averages "
-                "the protection away; keep one row for each person, or make one column of what differs."
-            )
+    def people(self, source: Source, person: str, folder: Path) -> Grouping:
+        """The rows of a table by person; `folder` holds what does not fit into memory."""
+        return Grouping(source, person, folder, self.batch_rows, self.memory_budget)
 
     def profile(self, source: Source, preparation: Preparation) -> tuple[Profile, int]:
         """The first pass: the profile of the prepared rows, and how many rows were left out."""

@@ -10,6 +10,7 @@ from sfumato.apply.profile import Association
 from sfumato.arrays import Counts
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Figure, Notice
+from sfumato.request.persons import Persons
 from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound, PrivacySpec
 from sfumato.request.values import listed
@@ -18,9 +19,11 @@ SMALLEST_GROUP = 20
 """In smaller groups a value is above any share by chance too often to be worth a notice."""
 
 
-def notices(spec: PrivacySpec, schema: Schema, associations: Iterable[Association], dropped: int) -> list[Notice]:
+def notices(
+    spec: PrivacySpec, schema: Schema, associations: Iterable[Association], dropped: int, persons: Persons | None
+) -> list[Notice]:
     """What the holder should know: private advice, never written into a release."""
-    said = []
+    said = [] if persons is None else _chosen_rows(persons)
     if dropped:
         left_out = (
             f"{dropped} records without a {schema.sensitive!r} were left out; whoever misses a person's record in the "
@@ -29,8 +32,8 @@ def notices(spec: PrivacySpec, schema: Schema, associations: Iterable[Associatio
         said.append(Notice("records-left-out", left_out, schema.sensitive, {"records": dropped}))
     if schema.person is None:
         unchecked = (
-            "nothing says whose row is whose, so it was not checked that each person has one row, as the promise "
-            "assumes; name the column that tells (--person COL)."
+            "nothing says whose row is whose, so it was not checked that each person has one row, and the promise "
+            "holds for each row alone; name the column that tells (--person COL)."
         )
         said.append(Notice("persons-unchecked", unchecked))
     if not schema.is_declared:
@@ -44,6 +47,18 @@ def notices(spec: PrivacySpec, schema: Schema, associations: Iterable[Associatio
     return [*said, *(notice for each in associations for notice in _telling(each, spec, schema))]
 
 
+def _chosen_rows(persons: Persons) -> list[Notice]:
+    """That rows were chosen, and that another publication would choose others."""
+    if not persons.rows.chooses:
+        return []
+    sentence = (
+        f"{persons.left_out:,} rows are left out, because their persons have others. Publishing again without the plan "
+        "file shows other rows of the same persons, and two releases tell more than one; keep it (--plan-file), and "
+        "verify the release with it."
+    )
+    return [Notice("rows-chosen", sentence, persons.column, {"left_out": persons.left_out})]
+
+
 def frequent_notice(histogram: Histogram, bound: BreachBound, column: str) -> list[Notice]:
     """Name the values that are too frequent for the bound to speak of them."""
     frequent = histogram.above(bound.prior)
@@ -51,20 +66,20 @@ def frequent_notice(histogram: Histogram, bound: BreachBound, column: str) -> li
         return []
     # Where the belief in the most frequent can rise to if its odds are multiplied by the whole amplification.
     share = max(histogram.shares)
-    reached = share * bound.amplification / (share * bound.amplification + 1 - share)
+    reached = share * bound.whole / (share * bound.whole + 1 - share)
     covered = "The other values are covered in full."
     if len(frequent) == histogram.domain_size:
         covered = "No value is covered in full: raise the prior, or group the values otherwise."
     sentence = (
         f"more frequent in {column!r} than the prior {bound.prior}: {listed(frequent)}. Whoever knows the "
         "frequencies believes such a value more than the bound speaks of, so for it only the odds are bounded (by a "
-        f"factor of {bound.amplification}): the most frequent may come to be believed with "
+        f"factor of {bound.whole}): the most frequent may come to be believed with "
         f"{float(reached):.2f}. {covered}"
     )
     numbers: dict[str, Figure] = {
         "values": len(frequent),
         "prior": str(bound.prior),
-        "amplification": str(bound.amplification),
+        "amplification": str(bound.whole),
         "largest_belief": float(reached),
     }
     return [Notice("frequent-values", sentence, column, numbers)]

@@ -15,13 +15,16 @@ from sfumato.apply.declared import typed_domain
 from sfumato.apply.domains import check_lines, check_rows, check_types, sensitive_domain, table_columns
 from sfumato.apply.engine import Engine
 from sfumato.apply.notices import notices
+from sfumato.apply.persons import check_identifier
 from sfumato.apply.preparation import Preparation
 from sfumato.apply.profile import Association, Profile
 from sfumato.apply.source import Source
 from sfumato.arrays import Counts
+from sfumato.draws import Draws
 from sfumato.errors import SchemaError
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
+from sfumato.request.persons import Persons
 from sfumato.request.schema import Schema
 from sfumato.request.spec import PrivacySpec
 from sfumato.shown.columns import Sensitive, TableColumn
@@ -31,6 +34,10 @@ from sfumato.shown.columns import Sensitive, TableColumn
 class Survey:
     """What the first pass found: secret."""
 
+    source: Source
+    """The rows that are published: those of the table, or of each person as many as were asked for."""
+    persons: Persons | None
+    """How persons were checked; None where nothing tells them apart."""
     preparation: Preparation
     columns: tuple[TableColumn, ...]
     sensitive: Sensitive
@@ -47,6 +54,7 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
     source: Source,
     engine: Engine,
     folder: Path,
+    draws: Draws,
     text: Sequence[str] = (),
     most_combinations: int = 0,
 ) -> Survey:
@@ -56,20 +64,24 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
         raise SchemaError(f"the table has no column {unknown!r} to read as text.")
     names = schema.published(source.schema.names)
     check_types(source.schema, names)
+    is_csv, persons = isinstance(source, CsvSource), None
     if schema.person is not None:
-        engine.check_persons(source, schema.person, folder)
+        source, persons = engine.people(source, schema.person, folder).checked(schema.person_rows, draws)
+    else:
+        for name in schema.identifiers:
+            check_identifier(name, engine.people(source, name, folder))
     preparation = Preparation(schema, names, _domains(schema, names, text))
     profile, dropped = engine.profile(source, preparation)
     check_rows(profile)
-    if isinstance(source, CsvSource):
+    if is_csv:
         check_lines(profile, schema)
     columns = table_columns(profile, schema)
     sensitive = sensitive_domain(profile, schema, columns, most_combinations)
     places = _places(profile, sensitive)
     histogram = _histogram(profile, sensitive, places)
     groups = {each.column: _grouped(each, places, histogram.domain_size) for each in profile.associations}
-    said = notices(spec, schema, profile.associations, dropped)
-    return Survey(preparation, columns, sensitive, histogram, groups, tuple(said))
+    said = notices(spec, schema, profile.associations, dropped, persons)
+    return Survey(source, persons, preparation, columns, sensitive, histogram, groups, tuple(said))
 
 
 def _domains(schema: Schema, names: Sequence[str], text: Sequence[str]) -> dict[str, pa.Array]:

@@ -14,9 +14,11 @@ from sfumato.audit.written import Written
 from sfumato.errors import InternalError, ReleaseFormatError, SfumatoError
 from sfumato.release.manifest import MANIFEST, README, WEIGHTS, load_json
 from sfumato.request.digest import file_digest
+from sfumato.request.persons import UNCHECKED
 from sfumato.shown.columns import published_type
 
 FIT = "fitness"
+PERSONS = "persons"
 STATISTICS = (
     "stats_min",
     "stats_max",
@@ -47,6 +49,7 @@ def verify_folder(folder: Path) -> Verification:
                 law.domain(folder, written),
                 law.promise(folder, written) if says in law.guarantees else Check("promise", False, wrong),
                 _check_weights(folder, law, written),
+                _check_persons(written),
                 _check_fitness(written),
             )
         )
@@ -112,6 +115,17 @@ def _check_weights(folder: Path, law: Law, written: Written) -> Check:
     table = pq.read_table(folder / WEIGHTS).to_pydict()
     is_right = law.weights is not None and law.weights(written, table)
     return Check("weights", is_right, f"the weights are {'' if is_right else 'not '}those of the design.")
+
+
+def _check_persons(written: Written) -> Check:
+    """How persons were checked, in the words of the release; the promise must be for as many rows as they may have."""
+    persons, promised = written.persons, int(written.design.get("rows_per_person", 1))
+    if persons is None:
+        return Check(PERSONS, promised == 1, UNCHECKED)
+    if persons.rows.most > promised:
+        most = persons.rows.most
+        return Check(PERSONS, False, f"a person may have {most} rows, and the promise is for {promised}.")
+    return Check(PERSONS, True, persons.sentence)
 
 
 def _check_fitness(written: Written) -> Check:

@@ -11,16 +11,18 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.apply.persons import Grouping
 from sfumato.apply.preparation import Preparation
 from sfumato.apply.source import Source, open_source
 from sfumato.audit.comparison import Connection
-from sfumato.audit.files import verify_folder
+from sfumato.audit.files import PERSONS, verify_folder
 from sfumato.audit.laws import read
 from sfumato.audit.laws.law import Law
 from sfumato.audit.result import Check, Verification
 from sfumato.audit.written import Written
-from sfumato.errors import ReleaseFormatError, SfumatoError
+from sfumato.errors import ReleaseFormatError, SfumatoError, SpecError
 from sfumato.estimate.release import Release
+from sfumato.plan.plan_file import PlanFile
 from sfumato.release.manifest import load_json, read_merged
 from sfumato.request.schema import Bins, NullPolicy, Role, Schema
 from sfumato.request.values import field_type, plain_type
@@ -33,8 +35,13 @@ FIRST_ROWS = 1000
 CHANCE = 1e-9
 
 
-def verify(release: str | Path, original: Any = None, *, encoding: str = "utf-8") -> Verification:
-    """Check a release; with the original table, also its public columns and the exact posterior of every value."""
+def verify(
+    release: str | Path, original: Any = None, *, encoding: str = "utf-8", plan_file: str | Path | None = None
+) -> Verification:
+    """Check a release; with the original table, also its public columns and the exact posterior of every value.
+
+    Where rows of persons were left out, the plan file tells which.
+    """
     opened = Release.open(release)  # an unpacked .zip lasts as long as this object
     folder = opened.folder
     found = verify_folder(folder)
@@ -45,7 +52,36 @@ def verify(release: str | Path, original: Any = None, *, encoding: str = "utf-8"
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private = Path(name)
         source = open_source(original, private / "spool", text=text_columns(written), encoding=encoding)
-        return Verification((*found.checks, *verify_original(folder, law, written, source, private).checks))
+        source, counted = published_rows(written, source, private, plan_file)
+        return Verification((*found.checks, *counted, *verify_original(folder, law, written, source, private).checks))
+
+
+def published_rows(
+    written: Written, source: Source, private: Path, plan_file: str | Path | None
+) -> tuple[Source, list[Check]]:
+    """The rows of the original that were published, with a check of the persons where that can be told."""
+    persons = written.persons
+    if persons is None:
+        return source, []
+    named = [persons.column, *([persons.rows.one_row.column] if persons.rows.one_row else [])]
+    if lacking := next((name for name in named if name is not None and name not in source.schema.names), None):
+        raise ReleaseFormatError(f"the table is not the original of this release: it has no column {lacking!r}.")
+    rows = Grouping(source, persons.column, private)
+    if not persons.rows.chooses:
+        many, repeated, largest, missing = rows.count(persons.rows.most)
+        words = f"the original has {many:,} different {persons.column!r}, each on at most {largest:,} rows"
+        return source, [Check(PERSONS, not repeated and not missing, f"{words}; promised: {persons.rows.most}.")]
+    if plan_file is None:
+        raise SpecError(
+            "which rows of each person were published is decided by the key of the release; give its plan file "
+            "(--plan-file), so that the same rows are compared."
+        )
+    plan = PlanFile.read(Path(plan_file))
+    if plan.fingerprint != source.fingerprint():
+        raise ReleaseFormatError("the plan file belongs to another table than this one; name the one of the release.")
+    chosen, again = rows.checked(persons.rows, plan.draws)
+    words = f"{again.left_out:,} rows of the original are left out, because their persons have others"
+    return chosen, [Check(PERSONS, again.left_out == persons.left_out, f"{words}; the release says the same.")]
 
 
 def verify_original(folder: Path, law: Law, written: Written, source: Source, private: Path) -> Verification:

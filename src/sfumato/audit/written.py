@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from sfumato.audit.result import Check
 from sfumato.errors import ReleaseFormatError
 from sfumato.release.manifest import KNOWN_FILES
+from sfumato.request.persons import Persons
 from sfumato.request.values import Value, values_from_json
 from sfumato.shown import Naming, Shown
 from sfumato.shown.quoting import quoted
@@ -51,6 +52,12 @@ class Written:
         """The names of the sensitive columns; format 1 had one."""
         given = self.ours["sensitive"]
         return (given,) if isinstance(given, str) else tuple(given)
+
+    @cached_property
+    def persons(self) -> Persons | None:
+        """How persons were checked; formats 1 and 2 do not say."""
+        given = self.ours.get("persons")
+        return None if given is None else Persons.from_json(given)
 
     @cached_property
     def fields(self) -> Mapping[str, str]:

@@ -114,6 +114,7 @@ def plan(described: PlanTableOptions, promise: PromiseOptions, stops: NoticeOpti
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
     if described.counts is not None:
         histogram, draws = Histogram.read(described.counts), Draws.secret()
+        spec = spec.for_rows(described.rows_per_person)
         chosen = sfumato.choose(histogram, spec, draws, how, guarantee=guarantee, options=options, rivals=True)
         notices: Sequence[Notice] = plan_notices(chosen, spec, "value")
     else:
@@ -252,10 +253,14 @@ def verify(
         ),
     ] = None,
     encoding: Encoding = "utf-8",
+    plan_file: Annotated[
+        Path | None,
+        typer.Option("--plan-file", metavar="FILE", help="With --original, if rows of persons were left out."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a release: files, columns, domain and the exact promise; with --original, also against the table."""
-    found = sfumato.verify(release, original, encoding=encoding)
+    found = sfumato.verify(release, original, encoding=encoding, plan_file=plan_file)
     if as_json:
         _print_json(render.verification_json(found))
     else:

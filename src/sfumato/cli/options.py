@@ -29,6 +29,7 @@ from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.plan.choose import AUTO
 from sfumato.request.flags import Flag, options_of
 from sfumato.request.guarantee import ASKED, Guarantee
+from sfumato.request.persons import MOST_ROWS, Surplus
 from sfumato.request.requests import REQUESTS, asked
 from sfumato.request.schema import Bins, NullPolicy, Schema, read_domain
 from sfumato.request.spec import PrivacySpec
@@ -122,8 +123,27 @@ class TableOptions(OptionGroup):
         list[str], typer.Option("--identifier", metavar="COL", help="A column that names people: left out. Repeatable.")
     ] = field(default_factory=list)
     person: Annotated[
-        list[str], typer.Option("--person", metavar="COL", help="Says whose row it is: must not repeat, left out.")
+        list[str], typer.Option("--person", metavar="COL", help="Says whose row it is: checked, left out.")
     ] = field(default_factory=list)
+    rows_per_person: Annotated[
+        int,
+        typer.Option(
+            "--rows-per-person",
+            metavar="K",
+            help="Persons have up to K rows, which share the bound.",
+            min=1,
+            max=MOST_ROWS,
+        ),
+    ] = 1
+    surplus: Annotated[
+        Surplus, typer.Option("--surplus", help="Persons with more rows: refuse the table, or keep K rows by chance.")
+    ] = Surplus.REFUSE
+    one_row: Annotated[
+        str | None,
+        typer.Option(
+            "--one-row", metavar="WHICH", help="Publish one row of each person: first:COL, last:COL or random."
+        ),
+    ] = None
     domain: Annotated[
         list[str],
         typer.Option("--domain", metavar="COL=FILE", help="The values a column may have, one a line. Recommended."),
@@ -171,6 +191,9 @@ class TableOptions(OptionGroup):
             domains={name: read_domain(Path(file)) for name, file in _assignments(self.domain, "--domain COL=FILE")},
             bins={name: Bins.parse(edges) for name, edges in _assignments(self.bins, "--bins COL=0,20,40")},
             nulls=self.nulls,
+            rows_per_person=self.rows_per_person,
+            surplus=self.surplus,
+            one_row=self.one_row,
         )
 
 

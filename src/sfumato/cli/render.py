@@ -115,6 +115,8 @@ def show_answer(console: Console, answer: Answer, level: float) -> None:
     if answer.note:
         show_notice(console, answer.note)
     console.print(f"[dim]{answer.method}; intervals at {level:.0%}, for the numbers of the original table[/dim]")
+    if answer.counted == "rows":
+        console.print("[dim]counts are of rows, of which a person may have several[/dim]")
     if answer.adjustment:
         console.print(f"[dim]{plain(', '.join(answer.adjusted.values()))}: {answer.adjustment}[/dim]")
 
@@ -128,6 +130,7 @@ def answer_json(answer: Answer, level: float) -> dict[str, Any]:
         "method": answer.method,
         "assumption": answer.assumption,
         "level": level,
+        "counted": answer.counted,
         **({"adjustment": answer.adjustment} if answer.adjustment else {}),
         **({"note": answer.note} if answer.note else {}),
     }
@@ -215,6 +218,8 @@ def info_json(release: Release) -> dict[str, Any]:
         "mechanism": manifest.mechanism_name,
         "guarantee": manifest.mechanism.guarantee,
         "sensitive": manifest.sensitive_name,
+        "persons": None if manifest.persons is None else manifest.persons.to_json(),
+        "counted": manifest.counted,
         "public": list(manifest.public),
         "fit_to_publish": not manifest.is_test,
         "methods": list(release.methods),

@@ -37,6 +37,8 @@ class Answer:
     """For each number that was also made consistent or calibrated, the column of the rows that holds the other one."""
     adjustment: str | None = None
     """How that was done."""
+    counted: str = "rows"
+    """What a count counts: people, or rows where a person may have several."""
 
     def level_of_each(self, level: float) -> float:
         """The level of each interval so that all hold together at a level: Bonferroni's, however they depend."""

@@ -59,7 +59,7 @@ class Asker:
                 whole = public.inlined(select, {}, Room())
                 _check(whole, session)
                 if not isinstance(whole, exp.Select) or not public.names_sensitive(whole, session):
-                    answer = exact.answer(session, whole)
+                    answer = replace(exact.answer(session, whole), counted=self.opened.manifest.counted)
                     if self.adjusting is None:
                         return answer
                     return replace(answer, note=" ".join(filter(None, [answer.note, NOTHING_TO_ADJUST])))
@@ -116,6 +116,7 @@ class Asker:
             self.is_simultaneous,
             adjusted,
             None if self.adjusting is None else self.adjusting.adjustment.words,
+            self.opened.manifest.counted,
         )
 
 

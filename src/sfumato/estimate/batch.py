@@ -102,7 +102,10 @@ def _answer(asker: Asker, name: str, query: CountQuery, estimate: Estimate) -> A
         (EXACT_METHOD, EXACT_ASSUMPTION) if estimate.is_exact else (estimate.method, estimate.assumption)
     )
     note = NOTHING if query.where and query.values is not None and not estimate.bounds.high else None
-    answer = Answer((name,), (name,), ({name: estimate},), words, assumption, note, int(not estimate.is_exact))
+    row, counted = {name: estimate}, asker.opened.manifest.counted
+    answer = Answer(
+        (name,), (name,), (row,), words, assumption, note, estimated=int(not estimate.is_exact), counted=counted
+    )
     if not asker.is_simultaneous or query.values is None:
         return answer
     return replace(answer, method=words + TOGETHER.format(answer.estimated), is_simultaneous=True)

@@ -102,8 +102,7 @@ class Design:
             "subset_size": self.subset_size,
             "hold_probability": str(self.hold_probability),
             "form": self.form.value,
-            "prior": str(self.bound.prior),
-            "posterior": str(self.bound.posterior),
+            **self.bound.to_json(),
         }
 
 
@@ -199,7 +198,7 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
         values_from_json(written["domain"], types),
         int(written["subset_size"]),
         exact(written["hold_probability"], "the chance that a set holds the true value"),
-        BreachBound(written["prior"], written["posterior"]),
+        BreachBound.from_json(written),
         Form(written["form"]),
     )
     size = len(set(read.domain))
@@ -322,7 +321,7 @@ def risk(plan: Plan, groups: Counts, /) -> Risk:
 def promise(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
     return (
-        f"{any_prior(design.bound)} What is published of a person is a set of {design.subset_size} of the "
+        f"{any_prior(design.bound)} What is published of a record is a set of {design.subset_size} of the "
         f"{len(design.domain)} values. It holds the true one with probability {float(design.hold_probability):.4g}, "
         f"and any given other one with probability {float(design.other_probability):.4g}."
     )

@@ -90,8 +90,7 @@ class Design:
         return {
             "domain": values_to_json(self.domain),
             "retention": str(self.retention),
-            "prior": str(self.bound.prior),
-            "posterior": str(self.bound.posterior),
+            **self.bound.to_json(),
         }
 
 
@@ -124,7 +123,7 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
     read = Design(
         values_from_json(written["domain"], types),
         exact(written["retention"], "the retention"),
-        BreachBound(written["prior"], written["posterior"]),
+        BreachBound.from_json(written),
     )
     size = len(set(read.domain))
     if not 0 < read.retention < 1 or size in (0, 1) or size != len(read.domain):

@@ -15,7 +15,7 @@ from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.plan.predict import Chosen, even_error
 from sfumato.request.guarantee import ASKED, Guarantee
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import PrivacySpec
+from sfumato.request.spec import SEVERAL_ROWS, PrivacySpec
 
 AUTO = "auto"
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
@@ -41,6 +41,10 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     promised = _checked(mechanism, guarantee, options)
     request = spec.resolved(histogram)
     family = [each for each in REGISTRY.values() if each.lent(request) is not None]
+    if request.rows > 1:  # the odds of rows multiply, and a bound that holds for some statements alone is lost by that
+        if mechanism != AUTO and REGISTRY[mechanism] in family and not REGISTRY[mechanism].covers_predicates:
+            raise SpecError(f"the mechanism {mechanism!r} cannot be used: {SEVERAL_ROWS}")
+        family = [each for each in family if each.covers_predicates]
     if mechanism != AUTO and REGISTRY[mechanism] not in family:
         raise SpecError(
             f"the mechanism {mechanism!r} needs {REGISTRY[mechanism].spec.WANTED}, and another kind of request was "

@@ -20,13 +20,14 @@ from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.mechanisms.method import Method
 from sfumato.request.digest import file_digest, json_digest
+from sfumato.request.persons import UNCHECKED, Persons
 from sfumato.request.schema import COMPOUND_MARK, Merged
 from sfumato.request.values import Value, values_from_json
 from sfumato.shown import Naming, Shown
 from sfumato.shown.columns import Field
 from sfumato.shown.kinds import RECORD_FILES, TABLES
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "datapackage.json"
 WEIGHTS = "weights.parquet"
 README = "README.md"
@@ -68,6 +69,8 @@ class Manifest:
     """The column that says in which cell a record is, where there are cells."""
     merged: Mapping[str, Merged] = dataclasses.field(default_factory=dict)
     """Rare values that are published as one, by column."""
+    persons: Persons | None = None
+    """How it was made sure that a person has no more rows than the promise counts; None where nothing says so."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -157,7 +160,17 @@ class Manifest:
                 f"Records without a {self.sensitive_name!r} were left out: whoever knows that a person was in the "
                 "table, and does not find the record, learns that the value was missing."
             )
-        return " ".join(said)
+        return " ".join([*said, self.rows_sentence])
+
+    @property
+    def rows_sentence(self) -> str:
+        """How persons were checked, or that they were not."""
+        return UNCHECKED if self.persons is None else self.persons.sentence
+
+    @property
+    def counted(self) -> str:
+        """What a count counts: people, or rows where a person may have several or nobody checked it."""
+        return "people" if self.persons is not None and self.persons.rows.most == 1 else "rows"
 
     def field(self, name: str) -> Field:
         """The field of a column."""
@@ -181,6 +194,7 @@ class Manifest:
                 "domain_declared": self.is_declared,
                 "bins": {name: list(edges) for name, edges in self.bins.items()},
                 "nulls": self.nulls,
+                "persons": None if self.persons is None else self.persons.to_json(),
                 **({"merged": {name: each.to_json() for name, each in self.merged.items()}} if self.merged else {}),
                 "fit_to_publish": not self.is_test,
             },
@@ -315,6 +329,7 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         is_test=not ours["fit_to_publish"],
         cell_column=str(ours["cell_column"]) if "cell_column" in ours else None,
         merged=read_merged(ours),
+        persons=None if ours.get("persons") is None else Persons.from_json(ours["persons"]),
     )
     tables = {resource["name"] for resource in written["resources"]}
     if any((Path(name).stem in tables) != (name in read.shown.FILES) for name in TABLES):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from sfumato.errors import SpecError
 
@@ -40,3 +42,55 @@ SMALLEST_PRIOR = Fraction(1, 10**9)
 def coarse_steps(total: int) -> int:
     """Into how many steps shares of a table of this size are cut where what is published follows them."""
     return max(1, min(FINEST_STEPS, total // COARSEST_STEP))
+
+
+LARGEST_PART = 10**6
+"""Numerator and denominator of a root are below this."""
+
+
+@lru_cache
+def root_below(whole: Fraction, times: int) -> Fraction:
+    """The largest n/d, both below a million, of which the `times`-th power is at most the whole: decided by integers.
+
+    The whole is above 1. The first power is the whole itself. Fractions between two neighbours of the Stern-Brocot tree
+    are their mediants, so walking towards the root passes every best approximation from below.
+    """
+    if times == 1:
+        return whole
+    low, high = (1, 1), (1, 0)  # of the root, which is at least 1
+    while True:
+        steps = _steps(low, high, lambda part: _is_within(part, whole, times))
+        low = _moved(low, high, steps)
+        back = _steps(high, low, lambda part: not _is_within(part, whole, times))
+        high = _moved(high, low, back)
+        if not steps and not back:
+            return Fraction(*low)
+
+
+Part = tuple[int, int]
+
+
+def _is_within(part: Part, whole: Fraction, times: int) -> bool:
+    """Whether a power of n/d is at most the whole."""
+    above, below = part
+    return bool(above**times * whole.denominator <= whole.numerator * below**times)
+
+
+def _moved(start: Part, towards: Part, steps: int) -> Part:
+    return start[0] + steps * towards[0], start[1] + steps * towards[1]
+
+
+def _steps(start: Part, towards: Part, holds: Callable[[Part], bool]) -> int:
+    """How many times one may step from one end of an interval towards the other while something holds.
+
+    It holds up to some step and never again; parts stay below the largest, and steps are found by bisection.
+    """
+    most = min((LARGEST_PART - 1 - at) // by for at, by in zip(start, towards, strict=True) if by)
+    reached, beyond = 0, most + 1
+    while beyond - reached > 1:
+        middle = (reached + beyond) // 2
+        if holds(_moved(start, towards, middle)):
+            reached = middle
+        else:
+            beyond = middle
+    return reached

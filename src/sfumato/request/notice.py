@@ -15,6 +15,7 @@ Figure = int | float | str
 CODES = (
     "records-left-out",
     "persons-unchecked",
+    "rows-chosen",
     "domain-observed",
     "rare-values-merged",
     "telling-column",
@@ -22,6 +23,7 @@ CODES = (
     "telling-unchecked",
     "mechanism-chosen",
     "frequent-values",
+    "shared-bound",
     "would-be-refused",
 )
 """The codes of notices about any table and any plan; a mechanism lists those of its own remarks."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SchemaError
+from sfumato.request.persons import ONE_EACH, OneRow, PersonRows, Surplus
 from sfumato.request.small_files import lines
 from sfumato.request.values import Value, to_json
 
@@ -126,8 +127,18 @@ class Schema:
     compound: tuple[str, ...] = ()
     """Sensitive columns that are protected together, as one column of their combinations."""
     merged: Mapping[str, Merged] = field(default_factory=dict)
+    person_rows: PersonRows = ONE_EACH
 
     def __post_init__(self) -> None:
+        if self.person is None and not self.person_rows.is_plain:
+            raise SchemaError(
+                "rows of a person are counted and chosen only if a column says whose they are; name it (--person COL)."
+            )
+        if (chosen := self.person_rows.one_row) is not None and self.role(chosen.column or "") is Role.SENSITIVE:
+            raise SchemaError(
+                f"which row of a person is published must not follow the sensitive column {chosen.column!r}, because "
+                "that would tell something about it; choose by another column, or at random (--one-row random)."
+            )
         if len(self.compound) == 1 or len(set(self.compound)) != len(self.compound):
             raise SchemaError("a compound is made of at least two different columns, such as disease,drug.")
         if both := sorted(set(self.domains) & set(self.bins)):
@@ -146,6 +157,9 @@ class Schema:
         domains: Mapping[str, Sequence[Value] | Path] | None = None,
         bins: Mapping[str, Bins | str | Sequence[Edge]] | None = None,
         nulls: NullPolicy | str = NullPolicy.VALUE,
+        rows_per_person: int = 1,
+        surplus: Surplus | str = Surplus.REFUSE,
+        one_row: OneRow | str | None = None,
     ) -> Schema:
         """Make a schema from lists of column names; a column with two roles is refused."""
         together = _names(compound)
@@ -164,7 +178,16 @@ class Schema:
                     )
         read_domains = {name: _domain(name, values) for name, values in (domains or {}).items()}
         read_bins = {name: Bins.of(edges) for name, edges in (bins or {}).items()}
-        return cls(roles, read_domains, read_bins, NullPolicy(nulls), frozenset(_names(keep)), together)
+        chosen = OneRow.parse(one_row) if isinstance(one_row, str) else one_row
+        return cls(
+            roles,
+            read_domains,
+            read_bins,
+            NullPolicy(nulls),
+            frozenset(_names(keep)),
+            together,
+            person_rows=PersonRows(rows_per_person, Surplus(surplus), chosen),
+        )
 
     @property
     def sensitive_columns(self) -> tuple[str, ...]:
@@ -206,6 +229,11 @@ class Schema:
         """The column that says which person a row is about."""
         return next((name for name, role in self.roles.items() if role is Role.PERSON), None)
 
+    @property
+    def identifiers(self) -> tuple[str, ...]:
+        """The columns that name people."""
+        return tuple(name for name, role in self.roles.items() if role is Role.IDENTIFIER)
+
     def role(self, column: str) -> Role:
         """The role of a column; public unless it was named."""
         return self.roles.get(column, Role.PUBLIC)
@@ -228,7 +256,9 @@ class Schema:
             raise SchemaError(
                 f"columns {alike[0]!r} and {alike[1]!r} differ only by capital letters; rename or drop one of them."
             )
-        for name in (*self.roles, *self.domains, *self.bins, *self.confirmed):
+        chosen = self.person_rows.one_row
+        ordering = () if chosen is None or chosen.column is None else (chosen.column,)
+        for name in (*self.roles, *self.domains, *self.bins, *self.confirmed, *ordering):
             if name not in columns:
                 raise SchemaError(f"the table has no column {name!r}; it has {', '.join(map(repr, columns))}.")
         if self.together and self.sensitive.lower() in lowered:

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 from sfumato.errors import InfeasibleError, SpecError
-from sfumato.request.exact import SMALLEST_PRIOR, Exact, coarse_steps, exact
+from sfumato.request.exact import SMALLEST_PRIOR, Exact, coarse_steps, exact, root_below
 from sfumato.request.flags import Flag
 from sfumato.request.histogram import Histogram
+from sfumato.request.persons import MOST_ROWS
 from sfumato.request.small_files import matched, values_with
 from sfumato.request.values import Value, display
 
@@ -56,6 +57,17 @@ class PrivacySpec(ABC):
         """The one bound for all values, if that is what is asked."""
         return None
 
+    @property
+    def rows(self) -> int:
+        """How many rows of a person it is asked for."""
+        return 1
+
+    def for_rows(self, rows: int) -> PrivacySpec:
+        """The same for persons with up to so many rows; refused where a row's bound is no share of a person's."""
+        if rows == 1:
+            return self
+        raise SpecError(f"{SEVERAL_ROWS} Ask for one bound (--prior and --posterior), or publish one row (--one-row).")
+
     def resolved(self, histogram: Histogram) -> PrivacySpec:
         """The request itself, where it is given by the shares of the table."""
         return self
@@ -75,6 +87,12 @@ class PrivacySpec(ABC):
         )
 
 
+SEVERAL_ROWS = (
+    "several rows a person are protected by one bound for all statements alone (mechanisms uniform and subset): where "
+    "values have bounds of their own, a harmless value in another row can carry the belief in a protected one."
+)
+"""Why only some requests and mechanisms hold for persons with several rows."""
+
 Lent = TypeVar("Lent", bound=PrivacySpec)
 
 
@@ -83,6 +101,7 @@ class BreachBound(PrivacySpec):
     """Whoever believed a property with at most `prior` believes it with at most `posterior` afterwards.
 
     Source: Evfimievski, Gehrke and Srikant 2003 ((rho1, rho2)-privacy).
+    A person may have several rows. All of them together multiply odds by at most the whole; each row by its root.
     Notation: rho1 = prior, rho2 = posterior, gamma = amplification.
     """
 
@@ -95,10 +114,12 @@ class BreachBound(PrivacySpec):
 
     prior: Fraction
     posterior: Fraction
+    rows: int
 
-    def __init__(self, prior: Exact, posterior: Exact) -> None:
+    def __init__(self, prior: Exact, posterior: Exact, rows: int = 1) -> None:
         object.__setattr__(self, "prior", exact(prior, "the prior"))
         object.__setattr__(self, "posterior", exact(posterior, "the posterior"))
+        object.__setattr__(self, "rows", rows)
         if self.prior <= 0:
             raise SpecError(
                 f"the prior is {self.prior}, and must be above 0: it is the belief to protect, such as 1/10."
@@ -113,6 +134,11 @@ class BreachBound(PrivacySpec):
                 f"the prior {self.prior} must be below the posterior {self.posterior}: the bound says how far a belief "
                 "may rise, and no table can be published if it may not rise at all."
             )
+        if self.amplification == 1:
+            raise SpecError(
+                f"shared out among {rows} rows a person, the bound leaves nothing that a row may tell; allow fewer "
+                "rows (--rows-per-person), publish one row a person (--one-row), or raise the posterior."
+            )
 
     @classmethod
     def of_flags(cls, given: Mapping[str, Any]) -> Self:
@@ -121,10 +147,27 @@ class BreachBound(PrivacySpec):
             raise SpecError(f"say what to protect: give {lacking}, for example --prior 1/10 --posterior 1/3.")
         return cls(**given)
 
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        """Read it back from a design, which has one row a person unless it says otherwise."""
+        rows = int(written.get("rows_per_person", 1))
+        if not 1 <= rows <= MOST_ROWS:
+            raise SpecError("the rows of a person are out of range.")
+        return cls(written["prior"], written["posterior"], rows)
+
+    @property
+    def whole(self) -> Fraction:
+        """The largest factor by which all published values of a person may multiply anybody's odds; above 1."""
+        return self.posterior * (1 - self.prior) / (self.prior * (1 - self.posterior))
+
     @property
     def amplification(self) -> Fraction:
-        """The largest factor by which a published value may multiply anybody's odds; exact, above 1."""
-        return self.posterior * (1 - self.prior) / (self.prior * (1 - self.posterior))
+        """The largest factor by which one published value may multiply anybody's odds; exact, above 1."""
+        return root_below(self.whole, self.rows)
+
+    def for_rows(self, rows: int) -> BreachBound:
+        """The bound of a person, shared out among the rows."""
+        return BreachBound(self.prior, self.posterior, rows)
 
     @property
     def bound(self) -> BreachBound:
@@ -137,8 +180,9 @@ class BreachBound(PrivacySpec):
         return f"no belief of at most {self.prior} may rise above {self.posterior}."
 
     def to_json(self) -> dict[str, Any]:
-        """Both numbers, exactly."""
-        return {"prior": str(self.prior), "posterior": str(self.posterior)}
+        """Both numbers, exactly, and the rows of a person if they may be several."""
+        shared = {"rows_per_person": self.rows} if self.rows > 1 else {}
+        return {"prior": str(self.prior), "posterior": str(self.posterior), **shared}
 
     def part_limit(self, share: Fraction) -> Fraction | None:
         """The posterior, for what is within the prior."""

@@ -16,10 +16,14 @@ from sfumato.request.exact import exact
 def check_any_prior(design: Mapping[str, Any], worst: Fraction | None) -> Check:
     """A belief of exactly the prior, and odds multiplied by the whole amplification: the worst case of any prior."""
     prior, posterior = bound_of(design["prior"], design["posterior"])
-    risen = reached(prior, worst)
+    rows = int(design.get("rows_per_person", 1))
+    if rows < 1:
+        return Check("promise", False, f"a person cannot have {rows} rows.")
+    risen = reached(prior, None if worst is None else worst**rows)
+    shown, times = (risen, worst) if rows == 1 else (f"{float(risen):.6g}", f"{worst} for each of {rows} rows")
     if risen > posterior:
-        return Check("promise", False, f"a belief of {prior} can rise to {risen}, above the promised {posterior}.")
-    detail = f"a belief of {prior} can rise to {risen} at most, within the promised {posterior} (odds times {worst})."
+        return Check("promise", False, f"a belief of {prior} can rise to {shown}, above the promised {posterior}.")
+    detail = f"a belief of {prior} can rise to {shown} at most, within the promised {posterior} (odds times {times})."
     return Check("promise", True, detail)
 
 

@@ -47,6 +47,16 @@ def ratio(number: Fraction) -> str:
 
 def any_prior(bound: BreachBound) -> str:
     """The promise for every prior and every statement, upward and downward."""
+    if bound.rows > 1:
+        return (
+            f"Take a person with up to {bound.rows} records, and any statement about all of that person's sensitive "
+            "values. If somebody, from all they know and from everything in this release but that person's own "
+            f"published values, gives the statement a chance of at most {bound.prior}, then with those values they "
+            f"give it a chance of at most {bound.posterior}; and a chance of at least {bound.posterior} stays at least "
+            f"{bound.prior}. Together the published values multiply anybody's odds by at most {bound.whole}, each one "
+            f"by at most {bound.amplification} (about {float(bound.amplification):.3f}), even if they know all other "
+            "columns and the true values of all other people. How many records a person has is not hidden."
+        )
     return (
         "Take a person with one record, and any statement about that person's sensitive value. If somebody, from all "
         "they know and from everything in this release but that person's own published value, gives the statement a "
