@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato.apply.local import LocalEngine
-    from sfumato.audit.exposure import Exposure
+    from sfumato.audit.attackers.attack import Attack
     from sfumato.audit.original import verify
     from sfumato.audit.result import Verification
     from sfumato.errors import (
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "Attack",
     "Bins",
     "BreachBound",
     "BreachBoundPerValue",
@@ -65,7 +66,6 @@ __all__ = [
     "Diversity",
     "Estimate",
     "Estimates",
-    "Exposure",
     "Histogram",
     "InfeasibleError",
     "InternalError",
@@ -102,6 +102,7 @@ __all__ = [
 
 _HOMES = {
     "Answer": "sfumato.estimate.answer",
+    "Attack": "sfumato.audit.attackers.attack",
     "Bins": "sfumato.request.schema",
     "BreachBound": "sfumato.request.spec",
     "BreachBoundPerValue": "sfumato.request.spec",
@@ -111,7 +112,6 @@ _HOMES = {
     "Diversity": "sfumato.request.spec",
     "Estimate": "sfumato.estimate.estimate",
     "Estimates": "sfumato.estimate.estimate",
-    "Exposure": "sfumato.audit.exposure",
     "Histogram": "sfumato.request.histogram",
     "InfeasibleError": "sfumato.errors",
     "InternalError": "sfumato.errors",

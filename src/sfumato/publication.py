@@ -6,7 +6,7 @@ import json
 import math
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -17,6 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sfumato.apply.alike import Uniqueness
 from sfumato.apply.domains import with_merged
 from sfumato.apply.engine import Engine
 from sfumato.apply.local import LocalEngine, no_work, open_parquet
@@ -24,7 +25,10 @@ from sfumato.apply.notices import frequent_notice
 from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.source import Source, open_source
 from sfumato.apply.survey import Survey, survey
-from sfumato.audit.exposure import BREACH_LIMIT, Exposure, check_exposure, exposures
+from sfumato.audit.attackers.attack import Attack
+from sfumato.audit.attackers.exposure import Target, attacks, targets, tellings
+from sfumato.audit.attackers.stops import BREACH_LIMIT, breaches, check_breaches, check_lifted
+from sfumato.audit.attackers.telling import Telling, check_telling, told_groups
 from sfumato.audit.files import FIT, verify_folder
 from sfumato.audit.proof import check_cells, check_parts
 from sfumato.draws import Draws
@@ -47,11 +51,12 @@ from sfumato.release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, M
 from sfumato.release.readme import release_readme
 from sfumato.release.staging import check_plan_file, check_target, is_at, move_into_place, remove_stale, workshop
 from sfumato.release.store import pack
+from sfumato.request.accepted import Accepted
 from sfumato.request.digest import json_digest
 from sfumato.request.flags import options_json
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import margins
-from sfumato.request.notice import CODES, Notice, NoticeWarning, check_codes, check_notices
+from sfumato.request.notice import CODES, Figure, Notice, NoticeWarning, check_codes, check_notices
 from sfumato.request.schema import Merged, Schema
 from sfumato.request.spec import BreachBound, PrivacySpec
 from sfumato.request.values import Value, display, field_type, parts, to_json
@@ -77,6 +82,10 @@ class Request:
     """The largest share of records that a public column may breach under a marginal prior."""
     accept_marginal_prior: bool = False
     """Go on whatever public columns breach."""
+    accept_telling: tuple[str, ...] = ()
+    """Go on with these public columns, whatever they tell."""
+    accept_exposure: bool = False
+    """Go on whatever public columns add to a release whose promise holds without them."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.schema, Schema):
@@ -91,6 +100,11 @@ class Request:
         object.__setattr__(self, "spec", self.spec.for_rows(self.schema.person_rows.most))
         if not 0 <= self.breach_limit <= 1:
             raise SpecError(f"the breach limit is {self.breach_limit}, and must be a share between 0 and 1.")
+
+    @property
+    def accepted(self) -> Accepted:
+        """What the holder goes on with in spite of a warning."""
+        return Accepted(self.accept_telling, self.accept_exposure, self.accept_marginal_prior)
 
     @property
     def family(self) -> list[str]:
@@ -110,6 +124,8 @@ class Request:
             "encoding": self.encoding,
             **({"compound": list(self.schema.compound)} if self.schema.compound else {}),
             **({} if self.schema.person_rows.is_plain else {"person_rows": self.schema.person_rows.to_json()}),
+            **({"accept_telling": sorted(self.accept_telling)} if self.accept_telling else {}),
+            **({"accept_exposure": True} if self.accept_exposure else {}),
         }
         return Remembered(
             {
@@ -128,11 +144,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Publication:
-    """A release that was written, and what its holder should know. Notices and exposures are private."""
+    """A release that was written, and what its holder should know. All but the release is private."""
 
     release: Release
     notices: tuple[Notice, ...]
-    exposures: tuple[Exposure, ...] = ()
+    exposures: tuple[Attack, ...]
+    uniqueness: Uniqueness
 
 
 @dataclass(frozen=True)
@@ -140,8 +157,12 @@ class Outlook:
     """What would be published, and what the holder should know before: secret."""
 
     chosen: Chosen
-    exposures: tuple[Exposure, ...]
+    exposures: tuple[Attack, ...]
+    """What somebody believes who knows public columns, without the release and with it."""
+    uniqueness: Uniqueness
     notices: tuple[Notice, ...]
+    tellings: tuple[Telling, ...] = field(default=(), repr=False)
+    """How well what is protected is guessed from public columns."""
 
 
 def open_table(request: Request, folder: Path) -> Source:
@@ -162,7 +183,9 @@ def surveyed(request: Request, source: Source, engine: Engine, folder: Path, dra
         text=request.text,
         most_combinations=most,
     )
-    found = read(request.schema, request.spec)
+    if stray := next((name for name in request.accept_telling if name not in source.schema.names), None):
+        raise SchemaError(f"the table has no column {stray!r} of which to accept that it tells; correct its name.")
+    found = read(request.schema)
     histogram, sensitive = found.histogram, found.sensitive
     columns: dict[str, tuple[tuple[Value, ...], tuple[int, ...]]] = {
         sensitive.name: (histogram.values, histogram.counts)
@@ -179,7 +202,7 @@ def surveyed(request: Request, source: Source, engine: Engine, folder: Path, dra
     if not merged:
         return request, found
     request = replace(request, schema=with_merged(request.schema, merged, found.columns))
-    again = read(request.schema, request.spec)
+    again = read(request.schema)
     said = [
         Notice(
             "rare-values-merged",
@@ -221,8 +244,39 @@ def outlook(
         options=options,
         rivals=rivals,
     )
-    said = plan_notices(chosen, request.spec, request.schema.sensitive)
-    return Outlook(chosen, exposures(chosen, found.groups), (*found.notices, *said))
+    aims = targets(found.sample, found.sensitive, request.spec.resolved(found.histogram))
+    told = tellings(found.sample, aims, request.accept_telling)
+    said = [*column_notices(request, found, aims, told), *plan_notices(chosen, request.spec, request.schema.sensitive)]
+    seen = attacks(chosen, found.sample, found.sensitive, aims)
+    return Outlook(chosen, seen, found.uniqueness, (*found.notices, *said), tuple(told))
+
+
+def column_notices(request: Request, found: Survey, aims: Sequence[Target], told: Sequence[Telling]) -> list[Notice]:
+    """What the holder should know of public columns that tell something, and do not stop the publication."""
+    said, sample, bound = [], found.sample, request.spec.bound
+    if not sample.is_whole:
+        sentence = (
+            f"what public columns tell was looked at for {sample.records:,} of {sample.total:,} records, drawn by key."
+        )
+        said.append(Notice("records-sampled", sentence, None, {"records": sample.records, "total": sample.total}))
+    for each in told:
+        if each.is_telling and each.columns[0] in request.accept_telling:
+            numbers: dict[str, Figure] = {"guessed": each.right, "blindly": each.blindly}
+            said.append(Notice("telling-column", f"{each.words}; this was accepted.", each.columns[0], numbers))
+    if bound is None:
+        return said
+    for target in aims:
+        for name, codes in sample.columns.items():
+            lifted = told_groups(codes, target.held, target.size, float(bound.prior), float(bound.posterior))
+            if lifted:
+                share = lifted / sample.records
+                sentence = (
+                    f"public column {name!r} tells the {target.name!r} of {share:.1%} of the records: among those with "
+                    f"the same {name!r}, a value that is rare in the table (at most {bound.prior}) has more than "
+                    f"{bound.posterior}; drop or coarsen the column."
+                )
+                said.append(Notice("telling-groups", sentence, name, {"records": lifted, "share": share}))
+    return said
 
 
 def plan_notices(chosen: Chosen, spec: PrivacySpec, column: str) -> list[Notice]:
@@ -322,7 +376,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             move_into_place(ready, target, folder, force=force)
     except OSError as error:
         raise TargetError(f"the release cannot be written to {str(target)!r}: {reason(error)}.") from error
-    return Publication(Release.open(target), seen.notices, seen.exposures)
+    return Publication(Release.open(target), seen.notices, seen.exposures, seen.uniqueness)
 
 
 def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
@@ -342,8 +396,11 @@ def _check_publishable(request: Request, found: Survey, seen: Outlook) -> None:
     check_cells(chosen, request.spec)
     if request.schema.compound and not chosen.mechanism.covers_predicates:
         check_parts(chosen, request.spec, request.schema.compound)
+    check_telling([each for each in seen.tellings if each.columns[0] not in request.accept_telling])
+    if not request.accept_exposure:
+        check_lifted(seen.exposures, chosen.mechanism.guarantee)
     if chosen.mechanism.guarantee is Guarantee.MARGINAL_PRIOR and not request.accept_marginal_prior:
-        check_exposure(seen.exposures, request.breach_limit)
+        check_breaches(breaches(chosen, found.sample), request.breach_limit)
 
 
 @contextmanager
@@ -392,6 +449,7 @@ def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
         bins={name: bins.edges for name, bins in request.schema.bins.items() if name in found.preparation.columns},
         merged=request.schema.merged,
         persons=found.persons,
+        accepted=request.accepted,
         nulls=request.schema.nulls.value,
         software=version("sfumato"),
         is_test=rewrite.draws.is_test,

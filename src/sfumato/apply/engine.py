@@ -11,6 +11,7 @@ from sfumato.apply.preparation import Preparation
 from sfumato.apply.profile import Profile
 from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.source import Source
+from sfumato.draws import Draws
 from sfumato.shown import SideTable
 
 
@@ -21,7 +22,7 @@ class Engine(Protocol):
         """The rows of a table by person; `folder` may hold temporary files."""
         ...
 
-    def profile(self, source: Source, preparation: Preparation) -> tuple[Profile, int]:
+    def profile(self, source: Source, preparation: Preparation, draws: Draws) -> tuple[Profile, int]:
         """Count the prepared rows; returns their profile, and how many rows were left out."""
         ...
 

@@ -24,10 +24,11 @@ import pyarrow.parquet as pq
 
 from sfumato.apply.persons import Grouping
 from sfumato.apply.preparation import Preparation
-from sfumato.apply.profile import BatchCounts, Profile, Profiler
+from sfumato.apply.profile import Counted, Profile, Profiler
 from sfumato.apply.rewrite import ORDER, Rewrite, Rows, decode, published_schema
 from sfumato.apply.source import Source, read_ahead
 from sfumato.arrays import Counts, Words
+from sfumato.draws import Draws
 from sfumato.errors import SourceError
 from sfumato.shown import SideTable
 from sfumato.shown.columns import PublishedColumn, smallest_type
@@ -70,17 +71,26 @@ class LocalEngine:
         """The rows of a table by person; `folder` holds what does not fit into memory."""
         return Grouping(source, person, folder, self.batch_rows, self.memory_budget)
 
-    def profile(self, source: Source, preparation: Preparation) -> tuple[Profile, int]:
+    def profile(self, source: Source, preparation: Preparation, draws: Draws) -> tuple[Profile, int]:
         """The first pass: the profile of the prepared rows, and how many rows were left out."""
-        schema = preparation.schema
-        profiler = Profiler(preparation.types(source.schema), schema.sensitive, schema.sensitive_columns)
+        schema, types = preparation.schema, preparation.types(source.schema)
+        parts = [name for name in schema.sensitive_columns if name != schema.sensitive]
+        profiler = Profiler(types, schema.sensitive, parts, list(schema.bins), draws)
         read = 0
 
-        def count(item: tuple[pa.RecordBatch, int]) -> tuple[dict[str, BatchCounts], int]:
-            return profiler.count(preparation.with_compound(item[0])), item[1]
+        def rows() -> Iterator[tuple[pa.RecordBatch, int, int]]:
+            first = 0
+            for batch in source.batches(preparation.columns, self.batch_rows):
+                kept = preparation.kept(batch)
+                yield kept, first, batch.num_rows
+                first += kept.num_rows
+
+        def count(item: tuple[pa.RecordBatch, int, int]) -> tuple[Counted, int]:
+            kept, first, size = item
+            return profiler.count(preparation.with_compound(preparation.prepared(kept)), kept, first), size
 
         with ThreadPoolExecutor(self.threads) as pool:
-            for counted, size in self._ordered(pool, count, self._prepared(source, preparation)):
+            for counted, size in self._ordered(pool, count, read_ahead(rows())):
                 profiler.add(counted)
                 read += size
                 self.progress("counting", read, source.rows)
@@ -134,17 +144,16 @@ class LocalEngine:
         groups = self._ordered(pool, partial(decode, columns), _regrouped(pieces, ROW_GROUP_ROWS))
         self._write(groups, columns, rows, target)
 
-    def _prepared(self, source: Source, preparation: Preparation) -> Iterator[tuple[pa.RecordBatch, int]]:
-        """Prepared batches with the number of rows read for each; a thread reads ahead."""
-        batches = source.batches(preparation.columns, self.batch_rows)
-        return read_ahead((preparation(batch), batch.num_rows) for batch in batches)
-
     def _numbered(
         self, source: Source, preparation: Preparation, rewrite: Rewrite
     ) -> Iterator[tuple[pa.RecordBatch, int, Counts | None]]:
-        """Prepared batches, each with how many rows and how many records of each value there are before it."""
+        """Prepared batches, each with how many rows and how many records of each value there are before it.
+
+        A thread reads ahead.
+        """
         first_row, ranks_before = 0, np.zeros(rewrite.ranked_values, dtype=np.int64)
-        for batch, _ in self._prepared(source, preparation):
+        batches = source.batches(preparation.columns, self.batch_rows)
+        for batch in read_ahead(preparation(batch) for batch in batches):
             counted = rewrite.count(batch)
             yield batch, first_row, None if counted is None else ranks_before
             first_row += batch.num_rows

@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import numpy as np
-
-from sfumato.apply.profile import Association
-from sfumato.arrays import Counts
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Figure, Notice
 from sfumato.request.persons import Persons
 from sfumato.request.schema import Schema
-from sfumato.request.spec import BreachBound, PrivacySpec
+from sfumato.request.spec import BreachBound
 from sfumato.request.values import listed
 
-SMALLEST_GROUP = 20
-"""In smaller groups a value is above any share by chance too often to be worth a notice."""
 
-
-def notices(
-    spec: PrivacySpec, schema: Schema, associations: Iterable[Association], dropped: int, persons: Persons | None
-) -> list[Notice]:
+def notices(schema: Schema, dropped: int, persons: Persons | None) -> list[Notice]:
     """What the holder should know: private advice, never written into a release."""
     said = [] if persons is None else _chosen_rows(persons)
     if dropped:
@@ -44,7 +33,7 @@ def notices(
             f"declare it to avoid that (--domain {undeclared}=FILE)."
         )
         said.append(Notice("domain-observed", observed, undeclared))
-    return [*said, *(notice for each in associations for notice in _telling(each, spec, schema))]
+    return said
 
 
 def _chosen_rows(persons: Persons) -> list[Notice]:
@@ -83,38 +72,3 @@ def frequent_notice(histogram: Histogram, bound: BreachBound, column: str) -> li
         "largest_belief": float(reached),
     }
     return [Notice("frequent-values", sentence, column, numbers)]
-
-
-def _telling(association: Association, spec: PrivacySpec, schema: Schema) -> list[Notice]:
-    """Name a public column that nearly tells the sensitive value: no perturbation hides what another column says."""
-    column, pairs = association.column, association.pairs
-    if pairs is None:
-        sentence = f"whether {column!r} tells {schema.sensitive!r} was not checked: there are too many pairs of values."
-        return [Notice("telling-unchecked", sentence, column)]
-    rows = int(pairs.sum())
-    # One record less in each group: a record must not vouch for itself, or every small group would seem to tell.
-    guessed = int(np.maximum(pairs.max(axis=1) - 1, 0).sum())
-    blind = int(pairs.sum(axis=0).max())
-    if 2 * guessed > blind + rows:
-        sentence = (
-            f"public column {column!r} nearly tells {schema.sensitive!r}: guessing from it alone is right for "
-            f"{guessed / rows:.0%} of the records (blindly: {blind / rows:.0%}); drop or coarsen it, because no "
-            "perturbation can hide what another column says."
-        )
-        return [Notice("telling-column", sentence, column, {"guessed": guessed / rows, "blindly": blind / rows})]
-    if (bound := spec.bound) is not None and (told := _told(pairs, bound)):
-        sentence = (
-            f"public column {column!r} tells the {schema.sensitive!r} of {told:,} records ({told / rows:.1%}): among "
-            f"those with the same {column!r}, a value that is rare in the table (at most {bound.prior}) has more than "
-            f"{bound.posterior}; drop or coarsen the column."
-        )
-        return [Notice("telling-groups", sentence, column, {"records": told, "share": told / rows})]
-    return []
-
-
-def _told(pairs: Counts, bound: BreachBound) -> int:
-    """The records whose value is within the prior in the table and above the posterior in their group."""
-    totals, sizes = pairs.sum(axis=0), pairs.sum(axis=1, keepdims=True)
-    is_rare = totals <= totals.sum() * float(bound.prior)
-    is_told = pairs > sizes * float(bound.posterior)
-    return int(pairs[is_rare & is_told & (sizes >= SMALLEST_GROUP)].sum())

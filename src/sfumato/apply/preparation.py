@@ -29,10 +29,18 @@ class Preparation:
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Prepare one batch."""
+        return self.prepared(self.kept(batch))
+
+    def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that are not left out."""
         if self.schema.nulls is NullPolicy.DROP:
             for name in self.schema.sensitive_columns:
                 is_missing = pc.is_null(dense(batch.column(name)), nan_is_null=True)
                 batch = batch.filter(pc.invert(is_missing))
+        return batch
+
+    def prepared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Prepare the rows of a batch of which none is left out any more."""
         arrays = [self._column(name, batch.column(name)) for name in self.columns]
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
 

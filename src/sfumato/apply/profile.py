@@ -1,4 +1,4 @@
-"""The first pass over a table: what values its columns hold, how often, and which columns tell each other's values."""
+"""The first pass over a table: what its columns hold and how often, how many records are alike, and some records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.arrays import Counts
+from sfumato.apply.alike import Alike, Combinations, combined_hashes, hashed, raw_words
+from sfumato.apply.sample import Sampler
+from sfumato.arrays import Codes, Counts, Words
+from sfumato.draws import Draws
 from sfumato.shown.columns import local_codes
 
 MOST_VALUES = 1 << 20
@@ -17,9 +20,6 @@ MOST_VALUES = 1 << 20
 
 FEW_RECORDS = 5
 """A value of fewer records than this is nearly an identifier."""
-
-MOST_PAIRS = 1 << 18
-"""Pairs of public and sensitive values are counted up to this many; beyond, a column is reported as not checked."""
 
 
 @dataclass(frozen=True)
@@ -45,85 +45,87 @@ class ColumnProfile:
 
 
 @dataclass(frozen=True)
-class Association:
-    """How often each value of a public column (a row each) meets each sensitive value; None: too many pairs.
-
-    Sensitive values stand in the order of their profile, the missing one last.
-    """
-
-    column: str
-    pairs: Counts | None
-
-
-@dataclass(frozen=True)
 class Profile:
     """What the first pass learned."""
 
     rows: int
     columns: dict[str, ColumnProfile]
-    associations: tuple[Association, ...]
+    records: pa.Table
+    """Some records, or all of them if they are not many."""
+    alike: Alike
+    """How many records are alone with their public columns."""
+    alike_before: Alike | None
+    """The same before columns were put into bins, if any were."""
 
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """One column of one batch: its distinct values, their counts (the missing value last), and their pairs.
+    """One column of one batch: its codes, its distinct values and their counts; the missing value comes last."""
 
-    `pairs` counts each value (a row each) with each sensitive value of the batch; None where there are too many.
-    """
-
+    codes: Codes
     values: pa.Array
     counts: Counts
-    pairs: Counts | None = None
+
+
+@dataclass(frozen=True)
+class Counted:
+    """One batch, counted on its own."""
+
+    columns: dict[str, BatchCounts]
+    raw: dict[str, tuple[Codes, Words]]
+    """The public columns that have bins as they were before: the codes of the rows, and a word for each value."""
+    records: tuple[pa.RecordBatch, Words]
 
 
 class Profiler:
     """Collects the profile batch by batch; the result does not depend on how the rows were cut into batches."""
 
-    def __init__(self, schema: pa.Schema, sensitive: str, parts: Sequence[str] = ()) -> None:
-        """Count all columns, and the pairs of each public one with the sensitive one, which may be made of parts."""
+    def __init__(self, schema: pa.Schema, sensitive: str, parts: Sequence[str], binned: Sequence[str], draws: Draws):
+        """Count all columns; what is sensitive may be made of parts, and some public columns have bins."""
         self.rows = 0
         self.sensitive = sensitive
-        self.parts = [name for name in parts if name != sensitive]
         self.counters = {name: _Counter(name, schema.field(name).type) for name in schema.names}
-        self.pairs = {name: _Pairs() for name in schema.names if name not in (sensitive, *parts)}
+        self.public = [name for name in schema.names if name not in (sensitive, *parts)]
+        self.binned = [name for name in self.public if name in binned]
+        self.kept = [*self.public, *(parts or [sensitive])]
+        self.salts = dict(zip(self.public, draws.stream("alike").words(0, len(self.public)), strict=True))
+        self.sampler = Sampler(draws)
+        self.after, self.before = Combinations(), Combinations()
 
-    def count(self, batch: pa.RecordBatch) -> dict[str, BatchCounts]:
-        """Count one batch on its own; touches nothing, so that batches can be counted side by side."""
-        sensitive, values = local_codes(batch.column(self.sensitive))
-        width = len(values) + 1
-        sensitive = sensitive.astype(np.int32)
-        counted = {self.sensitive: BatchCounts(values, np.bincount(sensitive, minlength=width))}
-        for name in self.parts:
-            codes, values = local_codes(batch.column(name))
-            counted[name] = BatchCounts(values, np.bincount(codes, minlength=len(values) + 1))
-        for name in self.pairs:
-            codes, values = local_codes(batch.column(name))
-            height = len(values) + 1
-            if height * width > MOST_PAIRS:
-                counted[name] = BatchCounts(values, np.bincount(codes, minlength=height))
-                continue
-            cells = np.bincount(
-                codes.astype(np.int32, copy=False) * np.int32(width) + sensitive, minlength=height * width
-            )
-            pairs = cells.reshape(height, width)
-            counted[name] = BatchCounts(values, pairs.sum(axis=1), pairs)
-        return counted
+    def count(self, prepared: pa.RecordBatch, raw: pa.RecordBatch, first_row: int) -> Counted:
+        """Count one batch on its own; touches nothing, so that batches can be counted side by side.
 
-    def add(self, counted: dict[str, BatchCounts]) -> None:
+        `raw` has the same rows before they were prepared.
+        """
+        counted = {}
+        for name in self.counters:
+            codes, values = local_codes(prepared.column(name))
+            counted[name] = BatchCounts(codes, values, np.bincount(codes, minlength=len(values) + 1))
+        before = {name: raw_words(raw.column(name), self.salts[name]) for name in self.binned}
+        return Counted(counted, before, self.sampler.take(prepared.select(self.kept), first_row))
+
+    def add(self, counted: Counted) -> None:
         """Add the counts of one batch."""
-        self.rows += int(counted[self.sensitive].counts.sum())
-        sensitive = self.counters[self.sensitive].add(counted[self.sensitive])
-        for name in self.parts:
-            self.counters[name].add(counted[name])
-        for name, pairs in self.pairs.items():
-            places = self.counters[name].add(counted[name])
-            pairs.add(places, sensitive, counted[name].pairs)
+        rows = len(counted.columns[self.sensitive].codes)
+        self.rows += rows
+        self.sampler.add(counted.records)
+        words = {}
+        for name, counter in self.counters.items():
+            each = counted.columns[name]
+            places = counter.add(each)
+            if places is None:  # of too many values: those of another batch are taken for other ones
+                places = self.rows + np.arange(len(each.counts))
+            if name in self.salts:
+                words[name] = each.codes, hashed(places, self.salts[name])
+        self.after.add(combined_hashes(list(words.values()), rows))
+        if self.binned:
+            self.before.add(combined_hashes(list({**words, **counted.raw}.values()), rows))
 
     def result(self) -> Profile:
         """The profile of all rows added."""
-        order = np.append(self.counters[self.sensitive].order() + 1, 0)
-        associations = tuple(Association(name, pairs.ordered(order)) for name, pairs in self.pairs.items())
-        return Profile(self.rows, {name: each.result() for name, each in self.counters.items()}, associations)
+        columns = {name: each.result() for name, each in self.counters.items()}
+        before = self.before.result(self.rows) if self.binned else None
+        return Profile(self.rows, columns, self.sampler.result(), self.after.result(self.rows), before)
 
 
 class _Counter:
@@ -174,34 +176,3 @@ class _Counter:
         missing = int(self.counts[0])
         values = self.values.take(pa.array(order))
         return ColumnProfile(self.name, values.type, values, self.counts[1:][order], missing, self.is_wide)
-
-
-class _Pairs:
-    """How often each public value meets each sensitive value; missing values are values here."""
-
-    def __init__(self) -> None:
-        self.table: Counts | None = np.zeros((1, 1), dtype=np.int64)
-
-    def add(self, public: Counts | None, sensitive: Counts | None, pairs: Counts | None) -> None:
-        if self.table is None or public is None or sensitive is None or pairs is None:
-            self.table = None
-            return
-        height, width = (
-            max(size, int(places.max()) + 1) for size, places in zip(self.table.shape, (public, sensitive), strict=True)
-        )
-        if height * width > MOST_PAIRS:
-            self.table = None
-            return
-        if (height, width) != self.table.shape:
-            grown = np.zeros((height, width), dtype=np.int64)
-            grown[: self.table.shape[0], : self.table.shape[1]] = self.table
-            self.table = grown
-        np.add.at(self.table, np.ix_(public, sensitive), pairs)
-
-    def ordered(self, order: Counts) -> Counts | None:
-        """The pairs with the sensitive values in the given order."""
-        if self.table is None:
-            return None
-        grown = np.zeros((self.table.shape[0], max(self.table.shape[1], int(order.max()) + 1)), dtype=np.int64)
-        grown[:, : self.table.shape[1]] = self.table
-        return grown[:, order]

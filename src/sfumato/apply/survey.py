@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.apply.alike import Uniqueness, alone_without
 from sfumato.apply.csv import CsvSource
 from sfumato.apply.declared import typed_domain
 from sfumato.apply.domains import check_lines, check_rows, check_types, sensitive_domain, table_columns
@@ -17,7 +18,8 @@ from sfumato.apply.engine import Engine
 from sfumato.apply.notices import notices
 from sfumato.apply.persons import check_identifier
 from sfumato.apply.preparation import Preparation
-from sfumato.apply.profile import Association, Profile
+from sfumato.apply.profile import Profile
+from sfumato.apply.sample import Sample, coded
 from sfumato.apply.source import Source
 from sfumato.arrays import Counts
 from sfumato.draws import Draws
@@ -26,8 +28,10 @@ from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
 from sfumato.request.persons import Persons
 from sfumato.request.schema import Schema
-from sfumato.request.spec import PrivacySpec
 from sfumato.shown.columns import Sensitive, TableColumn
+
+MOST_NAMED = 3
+"""So many of the columns that make most records alone are named."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +46,14 @@ class Survey:
     columns: tuple[TableColumn, ...]
     sensitive: Sensitive
     histogram: Histogram
-    groups: Mapping[str, Counts | None]
-    """For each public column, how often each of its values (a row each) meets each value of the domain."""
+    sample: Sample
+    """Some records, or all of them if they are not many."""
+    uniqueness: Uniqueness
     notices: tuple[Notice, ...]
 
 
 def survey(  # noqa: PLR0913 - what is asked, and where it is read
     schema: Schema,
-    spec: PrivacySpec,
     *,
     source: Source,
     engine: Engine,
@@ -71,17 +75,22 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
         for name in schema.identifiers:
             check_identifier(name, engine.people(source, name, folder))
     preparation = Preparation(schema, names, _domains(schema, names, text))
-    profile, dropped = engine.profile(source, preparation)
+    profile, dropped = engine.profile(source, preparation, draws)
     check_rows(profile)
     if is_csv:
         check_lines(profile, schema)
     columns = table_columns(profile, schema)
     sensitive = sensitive_domain(profile, schema, columns, most_combinations)
-    places = _places(profile, sensitive)
-    histogram = _histogram(profile, sensitive, places)
-    groups = {each.column: _grouped(each, places, histogram.domain_size) for each in profile.associations}
-    said = notices(spec, schema, profile.associations, dropped, persons)
-    return Survey(source, persons, preparation, columns, sensitive, histogram, groups, tuple(said))
+    histogram = _histogram(profile, sensitive)
+    sample = coded(profile.records, columns, sensitive, histogram.total)
+    uniqueness = Uniqueness(
+        profile.alike,
+        profile.alike_before,
+        alone_without(sample.columns, sample.records, MOST_NAMED),
+        sample.records,
+    )
+    said = notices(schema, dropped, persons)
+    return Survey(source, persons, preparation, columns, sensitive, histogram, sample, uniqueness, tuple(said))
 
 
 def _domains(schema: Schema, names: Sequence[str], text: Sequence[str]) -> dict[str, pa.Array]:
@@ -104,17 +113,9 @@ def _places(profile: Profile, sensitive: Sensitive) -> Counts:
     return np.append(places.astype(np.int64), len(column.values) if column.has_missing else 0)
 
 
-def _histogram(profile: Profile, sensitive: Sensitive, places: Counts) -> Histogram:
-    counted = profile.columns[sensitive.name]
+def _histogram(profile: Profile, sensitive: Sensitive) -> Histogram:
+    counted, places = profile.columns[sensitive.name], _places(profile, sensitive)
     counts = np.zeros(len(sensitive.domain), dtype=np.int64)
     np.add.at(counts, places, np.append(counted.counts, counted.missing))
     axes = sensitive.sizes if sensitive.is_independent else ()
     return Histogram.of(sensitive.domain, counts.tolist(), axes)
-
-
-def _grouped(association: Association, places: Counts, size: int) -> Counts | None:
-    if association.pairs is None:
-        return None
-    grouped = np.zeros((len(association.pairs), size), dtype=np.int64)
-    np.add.at(grouped.T, places, association.pairs.T)
-    return grouped

@@ -13,12 +13,14 @@ from sfumato.audit.result import Check, Verification
 from sfumato.audit.written import Written
 from sfumato.errors import InternalError, ReleaseFormatError, SfumatoError
 from sfumato.release.manifest import MANIFEST, README, WEIGHTS, load_json
+from sfumato.request.accepted import Accepted
 from sfumato.request.digest import file_digest
 from sfumato.request.persons import UNCHECKED
 from sfumato.shown.columns import published_type
 
 FIT = "fitness"
 PERSONS = "persons"
+ACCEPTED = "accepted"
 STATISTICS = (
     "stats_min",
     "stats_max",
@@ -50,6 +52,7 @@ def verify_folder(folder: Path) -> Verification:
                 law.promise(folder, written) if says in law.guarantees else Check("promise", False, wrong),
                 _check_weights(folder, law, written),
                 _check_persons(written),
+                _check_accepted(written),
                 _check_fitness(written),
             )
         )
@@ -126,6 +129,15 @@ def _check_persons(written: Written) -> Check:
         most = persons.rows.most
         return Check(PERSONS, False, f"a person may have {most} rows, and the promise is for {promised}.")
     return Check(PERSONS, True, persons.sentence)
+
+
+def _check_accepted(written: Written) -> Check:
+    """What the publisher went on with in spite of a warning, in words: nothing that could fail, but to be read."""
+    given = written.ours.get("accepted")
+    if given is None:
+        return Check(ACCEPTED, True, "the release does not say what its publisher accepted.")
+    said = Accepted.from_json(given).sentences(written.naming.together)
+    return Check(ACCEPTED, True, " ".join(said) or "the publisher went on with nothing in spite of a warning.")
 
 
 def _check_fitness(written: Written) -> Check:

@@ -48,7 +48,8 @@ from sfumato.request.histogram import Histogram
 from sfumato.request.notice import check_codes, check_notices
 
 if TYPE_CHECKING:
-    from sfumato import Answer, Exposure, Notice
+    from sfumato import Answer, Attack, Notice
+    from sfumato.apply.alike import Uniqueness
 
 NAME = "sfumato"
 CHECK_FAILED = 1
@@ -102,14 +103,21 @@ def demo(
             render.show_demonstration(out, shown, kept=keep_in is not None)
 
 
-def plan(described: PlanTableOptions, promise: PromiseOptions, stops: NoticeOptions, printed: PrintOptions) -> None:
+def plan(
+    described: PlanTableOptions,
+    promise: PromiseOptions,
+    accepting: StopOptions,
+    stops: NoticeOptions,
+    printed: PrintOptions,
+) -> None:
     """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
     from sfumato.publication import notice_codes, plan_notices  # noqa: PLC0415 - takes long to load
 
     check_codes(stops.codes, notice_codes())
     spec, options = promise.spec, promise.options
     how, guarantee = promise.mechanism, promise.guarantee
-    exposed: Sequence[Exposure] = ()
+    exposed: Sequence[Attack] = ()
+    uniqueness: Uniqueness | None = None
     if (described.table is None) == (described.counts is None):
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
     if described.counts is not None:
@@ -118,20 +126,37 @@ def plan(described: PlanTableOptions, promise: PromiseOptions, stops: NoticeOpti
         chosen = sfumato.choose(histogram, spec, draws, how, guarantee=guarantee, options=options, rivals=True)
         notices: Sequence[Notice] = plan_notices(chosen, spec, "value")
     else:
-        reading = (tuple(described.text), described.encoding)
-        request = sfumato.Request(described.table, described.schema(), spec, how, guarantee, *reading, options)
+        request = _request(described.table, described, promise, accepting)
         with render.progress_engine(err, quiet=printed.as_json) as engine:
             found = sfumato.plan_table(request, engine)
-        chosen, notices, exposed = found.chosen, found.notices, found.exposures
+        chosen, notices, exposed, uniqueness = found.chosen, found.notices, found.exposures, found.uniqueness
     for notice in notices:
         render.show_notice(err, notice)
     check_notices(notices, stops.codes)
     if printed.as_json:
         said = [each.to_json() for each in notices]
-        _print_json({**chosen.to_json(), "notices": said, "exposures": [each.to_json() for each in exposed]})
+        told = {"exposures": [each.to_json() for each in exposed], "uniqueness": uniqueness and uniqueness.to_json()}
+        _print_json({**chosen.to_json(), "notices": said, **told})
     else:
         render.show_plan(out, chosen)
-        render.show_exposures(out, exposed)
+        render.show_exposures(out, exposed, uniqueness)
+
+
+def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:
+    return sfumato.Request(
+        table,
+        described.schema(),
+        promise.spec,
+        promise.mechanism,
+        promise.guarantee,
+        tuple(described.text),
+        described.encoding,
+        promise.options,
+        exact(stops.breach_limit, "the breach limit"),
+        stops.accept_marginal_prior,
+        tuple(stops.accept_telling),
+        stops.accept_exposure,
+    )
 
 
 def publish(
@@ -144,18 +169,7 @@ def publish(
     printed: PrintOptions,
 ) -> None:
     """Publish a table with its sensitive column protected."""
-    request = sfumato.Request(
-        table,
-        described.schema(),
-        promise.spec,
-        promise.mechanism,
-        promise.guarantee,
-        tuple(described.text),
-        described.encoding,
-        promise.options,
-        exact(stops.breach_limit, "the breach limit"),
-        stops.accept_marginal_prior,
-    )
+    request = _request(table, described, promise, stops)
     with render.progress_engine(err, quiet=printed.as_json) as engine:
         publication = sfumato.publish(
             request,
@@ -171,7 +185,7 @@ def publish(
         _print_json({"path": str(written.target), **render.publication_json(publication)})
     else:
         render.show_info(out, publication.release)
-        render.show_exposures(out, publication.exposures)
+        render.show_exposures(out, publication.exposures, publication.uniqueness)
         out.print(f"written to {render.plain(str(written.target))}", soft_wrap=True, highlight=False)
 
 

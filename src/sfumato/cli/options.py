@@ -20,7 +20,7 @@ from typing import Annotated, Any, ClassVar, Self, get_args, get_type_hints
 import typer
 from typer.models import ArgumentInfo
 
-from sfumato.audit.exposure import BREACH_LIMIT
+from sfumato.audit.attackers.stops import BREACH_LIMIT
 from sfumato.errors import SchemaError
 from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.estimate.limits import DEFAULT_SECONDS
@@ -318,6 +318,16 @@ class StopOptions(OptionGroup):
         typer.Option(
             "--accept-marginal-prior", help=f"{Guarantee.MARGINAL_PRIOR}: go on whatever public columns breach."
         ),
+    ] = False
+    accept_telling: Annotated[
+        list[str],
+        typer.Option(
+            "--accept-telling", metavar="COL", help="Go on though a public column tells the protected one. Repeatable."
+        ),
+    ] = field(default_factory=list)
+    accept_exposure: Annotated[
+        bool,
+        typer.Option("--accept-exposure", help="Buckets, decoys: go on whatever public columns add to the release."),
     ] = False
 
 

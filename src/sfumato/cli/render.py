@@ -22,7 +22,8 @@ from sfumato.request.schema import Bins
 from sfumato.request.values import display, to_json
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
-    from sfumato import Answer, Chosen, Exposure, LocalEngine, Notice, Publication, Release, Verification
+    from sfumato import Answer, Attack, Chosen, LocalEngine, Notice, Publication, Release, Verification
+    from sfumato.apply.alike import Uniqueness
     from sfumato.cli.demo import Demonstration
 
 MOST_CELLS = 12
@@ -179,17 +180,55 @@ def _comparison(plans: Sequence[Chosen]) -> Table:
     return table
 
 
-def show_exposures(console: Console, exposures: Sequence[Exposure]) -> None:
-    """What knowing a public column adds, one line each."""
-    if not exposures:
+def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Uniqueness | None) -> None:
+    """What knowing public columns tells, without the release and with it; and how many records are alone with them."""
+    if uniqueness is None or not exposures:
         return
-    console.print("if an attacker also knows a person's value of one public column (private, not published):")
-    table = Table("column", "worst belief in a protected value", "records breached")
+    console.print("\n[bold]what public columns tell[/bold] (private, not published)")
+    show_text(console, uniqueness_words(uniqueness))
+    for about in dict.fromkeys(each.about for each in exposures):
+        console.print(_exposure_table([each for each in exposures if each.about == about]))
+    show_text(console, EXPOSURE_WORDS.format(max(each.records for each in exposures)))
+
+
+EXPOSURE_WORDS = (
+    "Each line is somebody who knows these columns of a person, and how they go with the values of everybody else; "
+    "each number is without the release -> with it, over {:,} records. A bound limits what the release adds to a belief "
+    "within its prior; what columns tell by themselves, and beliefs above the prior, it does not limit."
+)
+
+
+def _exposure_table(exposures: Sequence[Attack]) -> Table:
+    about = plain(exposures[0].about)
+    table = Table(
+        "knows",
+        f"guesses {about} right",
+        "belief in the true value, mean",
+        "highest",
+        "beyond the request",
+        highlight=False,
+    )
     for each in exposures:
-        worst = "not checked" if each.worst is None else f"{each.worst:.3f}"
-        breached = "not checked" if each.breached is None else f"{each.breached:.2%}"
-        table.add_row(plain(each.column), worst, breached)
-    console.print(table)
+        told = plain(each.told[0]) if len(each.told) == 1 else f"all {len(each.told)} columns"
+        beliefs = [each.without, *([] if each.with_release is None else [each.with_release])]
+        numbers = zip(*((one.right, one.mean, one.worst, one.above) for one in beliefs), strict=True)
+        table.add_row(told, *(f"{' -> '.join(f'{100 * one:.1f}' for one in both)}%" for both in numbers))
+    return table
+
+
+def uniqueness_words(found: Uniqueness) -> str:
+    """How many records are alone with their public columns, in a sentence or two."""
+    after, about = found.after, "" if found.after.is_exact else "about "
+    said = (
+        f"{about}{after.alone:.1%} of the records are alone with their public columns, {after.below_5:.1%} among fewer "
+        f"than 5, {after.below_11:.1%} among fewer than 11."
+    )
+    if found.before is not None:
+        said += f" Before columns were put into bins, {found.before.alone:.1%} were alone."
+    if after.alone and found.without:
+        named = ", ".join(f"{name!r} ({share:.1%})" for name, share in found.without.items())
+        said += f" Fewest would be alone without: {named}."
+    return said[:1].upper() + said[1:]
 
 
 def show_text(console: Console, text: str) -> None:
@@ -233,7 +272,8 @@ def publication_json(publication: Publication) -> dict[str, Any]:
     """What was published, for machines, with what is for its holder alone."""
     said = [each.to_json() for each in publication.notices]
     exposed = [each.to_json() for each in publication.exposures]
-    return {**info_json(publication.release), "notices": said, "exposures": exposed}
+    told = {"exposures": exposed, "uniqueness": publication.uniqueness.to_json()}
+    return {**info_json(publication.release), "notices": said, **told}
 
 
 def show_info(console: Console, release: Release) -> None:

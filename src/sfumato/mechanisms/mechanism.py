@@ -131,6 +131,9 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """The codes that its remarks can have; where two mechanisms remark the same, they have the same code."""
     risk: Callable[[PlanT, Counts], Risk | None] = _nothing
     """What an attacker learns at most who knows the counts of the values in each group of the table, if known."""
+    likelihoods: Callable[[PlanT, Replaced], Sequence[Floats] | None] = _nothing
+    """How likely what each record shows would be from each value, up to a factor of the record; one table for each
+    column that is protected for itself. None where that is not known."""
     coarsened: Callable[[Columns, SpecT, OptionsT], dict[str, Merged]] = lambda columns, spec, options: {}
     """Values of each column to publish as one, because they are too rare to be protected."""
     decided: Callable[[PlanT], Any] = _nothing

@@ -22,14 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
+from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
-from sfumato.mechanisms.coins.risk import ROUNDING
 from sfumato.mechanisms.coins.weights import SetWeights, total
 from sfumato.mechanisms.coins.words import any_prior, check_several, ratio
-from sfumato.mechanisms.mechanism import Mechanism, Risk
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.method import Method, Moments, Piece, Weights
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
@@ -303,19 +302,10 @@ def remarks(plan: Plan, /) -> list[Notice]:
     return [Notice("sets-of-one", sentence)]
 
 
-def risk(plan: Plan, groups: Counts, /) -> Risk:
-    """The worst set for a value holds it beside the values that are rarest in the group; never a breach, by theorem."""
-    amplification = float(design(plan).amplification)
-    sizes = groups.sum(axis=1, keepdims=True).astype(np.float64)
-    is_covered = groups <= sizes * float(plan.bound.prior) * (1 + ROUNDING)
-    ordered = np.sort(groups, axis=1)
-    rarest = ordered[:, : plan.subset_size].sum(axis=1, keepdims=True).astype(np.float64)
-    # Beside x stand the d - 1 rarest others: the d rarest without x if it is among them, else without the last.
-    last = ordered[:, plan.subset_size - 1 : plan.subset_size]
-    beside = rarest - np.minimum(last, groups)
-    inside = (groups + beside) * amplification
-    chance = groups * amplification / np.maximum(inside + sizes - groups - beside, 1.0)
-    return Risk(float(np.where(is_covered, chance, 0.0).max(initial=0.0)), 0.0)
+def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+    """A set is likelier from a value that it holds, by the amplification."""
+    bits = np.unpackbits(np.asarray(replaced.values), axis=1, count=plan.histogram.domain_size)
+    return (np.where(bits, float(design(plan).amplification), 1.0),)
 
 
 def promise(design: Design, /) -> str:
@@ -346,5 +336,5 @@ MECHANISM = Mechanism(
     summary=summary,
     remarks=remarks,
     remark_codes=("sets-of-one",),
-    risk=risk,
+    likelihoods=likelihoods,
 )

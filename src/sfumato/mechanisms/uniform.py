@@ -18,15 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Counts, Floats, Numbers
+from sfumato.arrays import Codes, Floats, Numbers
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
-from sfumato.mechanisms.coins import risk as belief
 from sfumato.mechanisms.coins.inverse import flat_variance
 from sfumato.mechanisms.coins.methods import ONE_CELL
 from sfumato.mechanisms.coins.operators import Cell, Operator, amplified_words, retention_of
 from sfumato.mechanisms.coins.words import any_prior, cell_json, cells_summary, check_several
-from sfumato.mechanisms.mechanism import Mechanism, NoOptions, Risk
+from sfumato.mechanisms.mechanism import Mechanism, NoOptions
 from sfumato.request.exact import exact
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
@@ -169,11 +168,10 @@ def summary(plan: Plan, /) -> str:
     return cells_summary(explain(plan)["cells"])
 
 
-def risk(plan: Plan, groups: Counts, /) -> Risk:
-    """What knowing a public column adds: by the theorem never a breach."""
-    made, size = design(plan), plan.histogram.domain_size
-    priors, posteriors = (np.full(size, float(each)) for each in (plan.bound.prior, plan.bound.posterior))
-    return belief.risk(made.operator, made.cell_shares, groups, priors, posteriors)
+def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+    """By the coin."""
+    made, shown = design(plan), np.asarray(replaced.values)
+    return (made.operator.likelihoods(made.cell_shares, shown),)
 
 
 def promise(design: Design, /) -> str:
@@ -202,5 +200,5 @@ MECHANISM = Mechanism(
     variances=variances,
     explain=explain,
     summary=summary,
-    risk=risk,
+    likelihoods=likelihoods,
 )

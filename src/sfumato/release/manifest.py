@@ -19,6 +19,7 @@ from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.mechanisms.method import Method
+from sfumato.request.accepted import NOTHING_ACCEPTED, Accepted
 from sfumato.request.digest import file_digest, json_digest
 from sfumato.request.persons import UNCHECKED, Persons
 from sfumato.request.schema import COMPOUND_MARK, Merged
@@ -71,6 +72,8 @@ class Manifest:
     """Rare values that are published as one, by column."""
     persons: Persons | None = None
     """How it was made sure that a person has no more rows than the promise counts; None where nothing says so."""
+    accepted: Accepted = NOTHING_ACCEPTED
+    """What the publisher went on with in spite of a warning."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -160,7 +163,7 @@ class Manifest:
                 f"Records without a {self.sensitive_name!r} were left out: whoever knows that a person was in the "
                 "table, and does not find the record, learns that the value was missing."
             )
-        return " ".join([*said, self.rows_sentence])
+        return " ".join([*said, self.rows_sentence, *self.accepted.sentences(self.sensitive_name)])
 
     @property
     def rows_sentence(self) -> str:
@@ -195,6 +198,7 @@ class Manifest:
                 "bins": {name: list(edges) for name, edges in self.bins.items()},
                 "nulls": self.nulls,
                 "persons": None if self.persons is None else self.persons.to_json(),
+                "accepted": self.accepted.to_json(),
                 **({"merged": {name: each.to_json() for name, each in self.merged.items()}} if self.merged else {}),
                 "fit_to_publish": not self.is_test,
             },
@@ -330,6 +334,7 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         cell_column=str(ours["cell_column"]) if "cell_column" in ours else None,
         merged=read_merged(ours),
         persons=None if ours.get("persons") is None else Persons.from_json(ours["persons"]),
+        accepted=Accepted.from_json(ours["accepted"]) if "accepted" in ours else NOTHING_ACCEPTED,
     )
     tables = {resource["name"] for resource in written["resources"]}
     if any((Path(name).stem in tables) != (name in read.shown.FILES) for name in TABLES):

@@ -21,8 +21,8 @@ _TEXT = """# A protected table
 {promise}
 
 What is not promised: the other columns are not protected, so a person may be recognised by them. What is hidden is the
-person's {sensitive}. What can be learned about groups of people is not limited; that is what the release is for. It
-tells something about each person whose value is tied to those of others.
+person's {sensitive}, as far as the other columns do not tell it. What can be learned about groups of people is not
+limited; that is what the release is for. It tells something about each person whose value is tied to those of others.
 
 ## How to count
 

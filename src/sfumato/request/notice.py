@@ -20,7 +20,7 @@ CODES = (
     "rare-values-merged",
     "telling-column",
     "telling-groups",
-    "telling-unchecked",
+    "records-sampled",
     "mechanism-chosen",
     "frequent-values",
     "shared-bound",

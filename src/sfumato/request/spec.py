@@ -76,6 +76,10 @@ class PrivacySpec(ABC):
         """A request of another kind that asks for at least as much; None where there is none."""
         return self if isinstance(self, kind) else None
 
+    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+        """How far each value of a protected column may be believed; 1 where nothing is asked. Of a resolved request."""
+        return (Fraction(1),) * len(values)
+
     def part_limit(self, share: Fraction) -> Fraction | None:
         """How far a value of one column of a compound may be believed, by its share; None where nothing is asked.
 
@@ -184,6 +188,10 @@ class BreachBound(PrivacySpec):
         shared = {"rows_per_person": self.rows} if self.rows > 1 else {}
         return {"prior": str(self.prior), "posterior": str(self.posterior), **shared}
 
+    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+        """The posterior."""
+        return (self.posterior,) * len(values)
+
     def part_limit(self, share: Fraction) -> Fraction | None:
         """The posterior, for what is within the prior."""
         return self.posterior if share <= self.prior else None
@@ -269,6 +277,10 @@ class BreachBoundPerValue(PrivacySpec):
             "bounds for combinations say nothing about the columns they are made of; ask for a --tolerance, or for one "
             "bound with --mechanism uniform or subset, which cover every statement."
         )
+
+    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+        """The posterior of each value's bound."""
+        return [Fraction(1) if each is None else each.posterior for each in self.of(values)]
 
     def of(self, values: Sequence[Value]) -> tuple[BreachBound | None, ...]:
         """The bound of each value of a domain; a value that is no text may be named by its text."""
@@ -367,6 +379,10 @@ class ShareCap(PrivacySpec):
         """What is asked, in plain words."""
         return f"each of {len(self.caps)} values may have at most its own cap of the records of any bucket."
 
+    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+        """The caps."""
+        return self.of(values)
+
     def to_json(self) -> dict[str, Any]:
         """Each cap by its value."""
         return {"caps": {display(value): str(cap) for value, cap in self.caps.items()}}
@@ -443,6 +459,10 @@ class Diversity(PrivacySpec):
         """What is asked, in plain words."""
         return f"every bucket holds at least {self.ell} different values, each at most once."
 
+    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+        """One of so many values."""
+        return (Fraction(1, self.ell),) * len(values)
+
     def to_json(self) -> dict[str, Any]:
         """The number of different values."""
         return {"diversity": self.ell}
@@ -467,6 +487,10 @@ class DecoyGroups(PrivacySpec):
     def sentence(self) -> str:
         """What is asked, in plain words."""
         return f"every record publishes a value drawn from {self.group_size} records with different values."
+
+    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+        """One of so many records."""
+        return (Fraction(1, self.group_size),) * len(values)
 
     def to_json(self) -> dict[str, Any]:
         """The size of the groups."""

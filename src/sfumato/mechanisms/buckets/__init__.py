@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Counts, Floats, Numbers
+from sfumato.arrays import Codes, Floats, Numbers
 from sfumato.draws import Draws, Permutation
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
 from sfumato.mechanisms.buckets import estimation
@@ -29,7 +29,7 @@ from sfumato.mechanisms.buckets.dealing import Dealing, mixed, round_robin, tran
 from sfumato.mechanisms.buckets.problem import Blocked
 from sfumato.mechanisms.buckets.sizes import Choice, choose
 from sfumato.mechanisms.coins.words import ratio
-from sfumato.mechanisms.mechanism import Mechanism, OptionsT, Risk, SpecT
+from sfumato.mechanisms.mechanism import Mechanism, OptionsT, SpecT
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
@@ -47,9 +47,6 @@ LARGEST_TABLE = 1 << 25
 
 MOST_WORK = 10**9
 """Buckets times squared values: beyond this no error is predicted."""
-
-MOST_LOOKED_AT = 8_000
-"""Of more buckets than this, some of each tranche stand for all in the look at public columns."""
 
 
 class Sizes(StrEnum):
@@ -111,19 +108,6 @@ class Plan:
     @cached_property
     def _id_table(self) -> Numbers:
         return self.ids(np.arange(self.size)).astype(np.int32)
-
-    @cached_property
-    def some_buckets(self) -> tuple[Counts, Counts, Counts, Counts]:
-        """Of some buckets of each tranche (all, if there are few) the different contents, and how often each occurs.
-
-        Number, place and count of the lines of each content; and how many buckets hold it.
-        """
-        most = max(1, MOST_LOOKED_AT // len(self.dealing.tranches))
-        held = np.concatenate(list(self.dealing.holdings(most)))
-        rows = held.view(np.dtype((np.void, held.itemsize * held.shape[1]))).ravel()  # as bytes: ten times as fast
-        _, first, times = np.unique(rows, return_index=True, return_counts=True)
-        numbers, places = np.nonzero(held[first])
-        return numbers, places, held[first[numbers], places], times
 
     @cached_property
     def meeting(self) -> Floats:
@@ -306,30 +290,14 @@ def remarks(plan: Plan, /) -> list[Notice]:
     return said
 
 
-def risk(plan: Plan, groups: Counts, /) -> Risk:
-    """What knowing a public column adds: the values of a bucket weighed by how frequent they are in the group.
-
-    Of the s records of a bucket with value x, a share n(x)/o(x) is expected in the group. A record is breached if a
-    value comes above its cap so.
-    """
-    held = np.maximum(np.array(plan.histogram.counts, dtype=np.float64), 1.0)
-    caps = np.array([float(cap) for cap in plan.caps])
-    numbers, places, counts, times = plan.some_buckets
-    first = np.flatnonzero(np.diff(numbers, prepend=-1))  # of the lines of each bucket
-    lines = np.diff(first, append=len(numbers))
-    worst, breached, seen = 0.0, 0.0, 0.0
-    for group in groups:
-        weight = counts * (group / held).take(places)
-        total = np.add.reduceat(weight, first)
-        chance = weight / np.repeat(np.where(total > 0, total, 1.0), lines)
-        # A value that is not covered, or not by its prior, counts as never breached.
-        is_covered = (caps < 1) & (group / max(group.sum(), 1) <= caps)
-        worst = max(worst, float((chance * is_covered.take(places)).max(initial=0.0)))
-        is_over = np.zeros(len(total), dtype=np.bool_)
-        is_over[numbers[chance > np.where(is_covered, caps * (1 + 1e-9), np.inf).take(places)]] = True
-        breached += float(total[is_over] @ times[is_over])
-        seen += float(total @ times)
-    return Risk(worst, breached / seen if seen else 0.0)
+def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+    """The part of each value's records that is in the bucket."""
+    numbers = plan.ids.inverse(np.asarray(replaced.cells))
+    found, places, counts = plan.dealing.contents(numbers)
+    held = np.array(plan.histogram.counts, dtype=np.float64)
+    likely = np.zeros((len(numbers), len(held)))
+    likely[found, places] = counts / held.take(places)
+    return (likely,)
 
 
 def _range(caps: Sequence[Fraction]) -> str:
@@ -377,7 +345,7 @@ def dealing_mechanism(
         summary=summary,
         remarks=remarks,
         remark_codes=("in-the-clear", "values-unprotected", "best-not-proved"),
-        risk=risk,
+        likelihoods=likelihoods,
         decided=decided,
     )
 

@@ -144,13 +144,10 @@ class Dealing:
     def _first_buckets(self) -> Numbers:
         return _starts(self.buckets).astype(self._slots[0].type)
 
-    def holdings(self, most: int | None = None) -> Iterator[Integers]:
-        """How many records of each value (column) every bucket (row) holds, tranche after tranche.
-
-        With `most`, only so many buckets of each tranche.
-        """
+    def holdings(self) -> Iterator[Integers]:
+        """How many records of each value (column) every bucket (row) holds, tranche after tranche."""
         for tranche, counts, starts in zip(self.tranches, self.counts, self.starts, strict=True):
-            bucket = np.arange(tranche.buckets if most is None else min(most, tranche.buckets))[:, None]
+            bucket = np.arange(tranche.buckets)[:, None]
             ends = starts + counts
             yield (ends - 1 - bucket) // tranche.buckets - (starts - 1 - bucket) // tranche.buckets
 

@@ -78,6 +78,19 @@ class Operator:
         """How many records are expected to show each entry if `held` of them hold it."""
         return self.in_cell(self.swap * held) + self.retention * held
 
+    def likelihoods(self, shares: Floats, values: Codes, cells: Codes | None = None) -> Floats:
+        """How likely each record would show its value and cell from each value of the domain.
+
+        `shares` says which part of a value's records is in the cell of each entry.
+        """
+        drawn, kept = (np.zeros((len(self.sizes), self.domain_size)) for _ in range(2))
+        drawn[self.cells, self.places] = shares * self.swap
+        kept[self.cells, self.places] = shares * self.retention
+        cell = np.zeros(len(values), dtype=np.int64) if cells is None else cells.astype(np.int64)
+        found = drawn[cell]
+        found[np.arange(len(values)), values] += kept[cell, values]
+        return found
+
     def shown(self) -> Values:
         """What a record shows: its value, and its cell if there are several."""
         return Values(self.places, self.cells if len(self.sizes) > 1 else None)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Counts, Floats, Numbers
+from sfumato.arrays import Codes, Floats, Numbers
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.mechanisms.decoys import bounds, estimation
@@ -32,7 +32,7 @@ from sfumato.mechanisms.decoys.leaks import Creation as Creation
 from sfumato.mechanisms.decoys.options import Options as Options
 from sfumato.mechanisms.decoys.options import Rare as Rare
 from sfumato.mechanisms.decoys.options import coarsened
-from sfumato.mechanisms.mechanism import Mechanism, Risk
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram, margins
 from sfumato.request.notice import Figure, Notice
@@ -49,8 +49,6 @@ MOST_COMBINATIONS = 1 << 18
 
 NEAR_LIMIT = Fraction(4, 5)
 """A value whose share is above this part of the largest possible one can hardly be counted under a condition."""
-
-LIKELY = 0.5
 
 ERROR, RISK = Fraction(1, 10), Fraction(1, 20)
 """A count of all records with a value is called accurate if it is off by less than ERROR but for a chance of RISK."""
@@ -356,31 +354,15 @@ def _rare(column: GroupedColumn, plan: Plan) -> list[Notice]:
     return [*said, Notice("above-ratio-limit", sentence, numbers=numbers)]
 
 
-def risk(plan: Plan, groups: Counts, /) -> Risk:
-    """What knowing a public column adds to a published value, if that value is not likely in the group already.
-
-    By Bayes' rule a value with the share p of a group, when published, is the true one with p/gamma of p/gamma + a
-    (1-p). A record is breached if that comes above one half.
-    """
-    worst, breached = 0.0, 0.0
-    table = groups.reshape(len(groups), *plan.sizes)
-    for number, column in enumerate(plan.columns):
-        rest = tuple(axis + 1 for axis in range(len(plan.sizes)) if axis != number)
-        counts = table.sum(axis=rest).astype(np.float64)
-        found = _column_risk(counts, np.array(column.counts, dtype=np.float64), plan.group_size)
-        worst, breached = max(worst, found.worst), max(breached, found.breached)
-    return Risk(worst, breached)
-
-
-def _column_risk(groups: Floats, held: Floats, group_size: int) -> Risk:
-    law = EvenLaw(held / held.sum(), group_size)
-    sizes = np.maximum(groups.sum(axis=1, keepdims=True), 1.0)
-    own, leaked = groups / group_size, (sizes - groups) * law.leaks
-    chance = own / np.where(own > 0, own + leaked, 1.0)
-    is_covered = groups <= LIKELY * sizes
-    worst = float(np.where(is_covered, chance, 0.0).max(initial=0.0))
-    breached = float(np.where(is_covered & (chance > LIKELY), own + leaked, 0.0).sum())
-    return Risk(worst, breached / float(sizes.sum()))
+def likelihoods(plan: Plan, replaced: Replaced, /) -> list[Floats]:
+    """A record shows its own value with one over the group size, and others as they leak on average."""
+    found = []
+    for column, shown in zip(plan.columns, column_codes(np.asarray(replaced.values), plan.sizes), strict=True):
+        held = np.array(column.counts, dtype=np.float64)
+        likely = np.repeat(EvenLaw(held / held.sum(), plan.group_size).leaks.take(shown)[:, None], len(held), axis=1)
+        likely[np.arange(len(shown)), shown] = 1 / plan.group_size
+        found.append(likely)
+    return found
 
 
 def promise(design: Design, /) -> str:
@@ -432,6 +414,6 @@ MECHANISM = Mechanism(
         "groups-recomputable",
         "columns-multiply",
     ),
-    risk=risk,
+    likelihoods=likelihoods,
     coarsened=coarsened,
 )

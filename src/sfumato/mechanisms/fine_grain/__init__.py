@@ -25,10 +25,9 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Counts, Floats, Numbers
+from sfumato.arrays import Codes, Floats, Numbers
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SpecError
-from sfumato.mechanisms.coins import risk as belief
 from sfumato.mechanisms.coins.inverse import inverse_rows, inverse_variances
 from sfumato.mechanisms.coins.methods import ONE_CELL
 from sfumato.mechanisms.coins.operators import Cell, Coins, Operator
@@ -36,7 +35,7 @@ from sfumato.mechanisms.coins.words import check_several, ratio
 from sfumato.mechanisms.fine_grain import solver
 from sfumato.mechanisms.fine_grain.ladder import Direction as Direction
 from sfumato.mechanisms.fine_grain.prices import shadow_prices
-from sfumato.mechanisms.mechanism import Mechanism, Risk
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.request.exact import coarse_steps, exact
 from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
@@ -326,12 +325,10 @@ def remarks(plan: Plan, /) -> list[Notice]:
     return said
 
 
-def risk(plan: Plan, groups: Counts, /) -> Risk:
-    """What knowing a public column adds: by the theorem never a breach."""
-    priors = np.array([0.0 if bound is None else float(bound.prior) for bound in plan.bounds])
-    posteriors = np.array([1.0 if bound is None else float(bound.posterior) for bound in plan.bounds])
-    made = plan.published
-    return belief.risk(made.operator, made.cell_shares, groups, priors, posteriors)
+def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+    """By the coin of each value."""
+    made, shown = plan.published, np.asarray(replaced.values)
+    return (made.operator.likelihoods(made.cell_shares, shown),)
 
 
 def promise(design: Design, /) -> str:
@@ -378,5 +375,5 @@ MECHANISM = Mechanism(
     summary=summary,
     remarks=remarks,
     remark_codes=("values-unprotected", "values-never-kept", "beliefs-may-fall"),
-    risk=risk,
+    likelihoods=likelihoods,
 )

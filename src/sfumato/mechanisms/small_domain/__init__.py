@@ -382,6 +382,11 @@ def risk(plan: Plan, groups: Counts, /) -> Risk:
     return belief.risk(plan.published.operator, plan.shares, groups, priors, posteriors)
 
 
+def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+    """By the part of each value that is in the cell, and by the coin of the cell."""
+    return (plan.published.operator.likelihoods(plan.shares, np.asarray(replaced.values), replaced.cells),)
+
+
 def promise(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
     bound, cells = design.bound, design.cells
@@ -419,5 +424,6 @@ MECHANISM = Mechanism(
     remarks=remarks,
     remark_codes=("values-unprotected", "nothing-balances", "groups-merged", "one-cell", "small-cells"),
     risk=risk,
+    likelihoods=likelihoods,
     decided=decided,
 )

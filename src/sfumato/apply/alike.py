@@ -1,0 +1,143 @@
+"""How many records share all their public columns: a sketch of the combinations, exact while they are few.
+
+A combination of values has a keyed hash of 64 bits. Of many combinations those with the smallest hashes stand for all,
+each with all its records; so whoever is alone in the sketch is alone in the table, however large that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.arrays import Codes, Counts, Words
+from sfumato.shown.columns import local_codes
+
+MOST_COMBINATIONS = 1 << 18
+FEW = (1, 4, 10)
+"""Alone, among fewer than 5, among fewer than 11: the sizes by which small groups are usually judged."""
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+@dataclass(frozen=True, slots=True)
+class Alike:
+    """The shares of the records that are alone with their public columns, among fewer than 5, and fewer than 11."""
+
+    alone: float
+    below_5: float
+    below_11: float
+    is_exact: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        shares = {"alone": self.alone, "below_5": self.below_5, "below_11": self.below_11}
+        return {**shares, "is_exact": self.is_exact}
+
+
+def alike(counts: Counts, records: float, *, is_exact: bool = True) -> Alike:
+    """From how many records each of some combinations has, which stand for so many records in all."""
+    alone, below_5, below_11 = (min(float(counts[counts <= few].sum()) / max(records, 1.0), 1.0) for few in FEW)
+    return Alike(alone, below_5, below_11, is_exact)
+
+
+class Combinations:
+    """Collects the hashes of records, batch by batch."""
+
+    def __init__(self) -> None:
+        self.words: Words = np.zeros(0, dtype=np.uint64)
+        self.counts: Counts = np.zeros(0, dtype=np.int64)
+        self.below: int = 1 << 64
+        """Combinations with hashes below this are kept, with all their records."""
+        self.waiting: list[Words] = []
+
+    def add(self, hashes: Words) -> None:
+        """Add the records of one batch."""
+        self.waiting.append(hashes if self.below == 1 << 64 else hashes[hashes < np.uint64(self.below)])
+        if sum(map(len, self.waiting)) > 2 * MOST_COMBINATIONS:
+            self._merge()
+
+    def result(self, records: int) -> Alike:
+        """How many of all records are alike."""
+        self._merge()
+        return alike(self.counts, records * (self.below / (1 << 64)), is_exact=self.below == 1 << 64)
+
+    def _merge(self) -> None:
+        fresh, times = np.unique(np.concatenate([*self.waiting, self.words[:0]]), return_counts=True)
+        words, places = np.unique(np.concatenate([self.words, fresh]), return_inverse=True)
+        counts = np.bincount(places, weights=np.concatenate([self.counts, times]), minlength=len(words))
+        if len(words) > MOST_COMBINATIONS:
+            self.below = int(words[MOST_COMBINATIONS])
+            words, counts = words[:MOST_COMBINATIONS], counts[:MOST_COMBINATIONS]
+        self.words, self.counts, self.waiting = words, counts.astype(np.int64), []
+
+
+def hashed(numbers: npt.NDArray[Any], salt: np.uint64) -> Words:
+    """A 64-bit hash of whole numbers (the finaliser of SplitMix64); sums of such words tell combinations apart."""
+    mixed = numbers.astype(np.uint64) * _GOLDEN + salt
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * _FIRST
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * _SECOND
+    return np.asarray(mixed ^ (mixed >> np.uint64(31)), dtype=np.uint64)
+
+
+def combined_hashes(columns: Sequence[tuple[Codes, Words]], rows: int) -> Words:
+    """The hash of each row, from the codes of its columns and the words of their values."""
+    found: Words = np.zeros(rows, dtype=np.uint64)
+    for codes, words in columns:
+        found += words.take(codes)
+    return found
+
+
+def raw_words(column: pa.Array, salt: np.uint64) -> tuple[Codes, Words]:
+    """The codes of a column of numbers or dates, and a word for each of its values: the same in every batch."""
+    codes, values = local_codes(column)
+    if pa.types.is_decimal(values.type):
+        numbers = np.array([hash(value) for value in values.to_pylist()], dtype=np.int64)
+    elif pa.types.is_floating(values.type):
+        numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False).view(np.int64)
+    else:
+        whole = values.cast(pa.int32()) if pa.types.is_date32(values.type) else values
+        numbers = whole.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False)
+    words = hashed(numbers.view(np.uint64), salt)
+    return codes, np.append(words, hashed(np.array([0]), ~salt))  # the missing value comes after the others
+
+
+@dataclass(frozen=True)
+class Uniqueness:
+    """How many records are alone with their public columns, before and after they were put into bins. Private."""
+
+    after: Alike
+    before: Alike | None
+    """None where no public column has bins."""
+    without: Mapping[str, float]
+    """The share that would be alone if one column were left out, for those that do most."""
+    records: int
+    """On how many records the columns were compared."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            **self.after.to_json(),
+            "before_bins": None if self.before is None else self.before.to_json(),
+            "alone_without": dict(self.without),
+            "records": self.records,
+        }
+
+
+def alone_without(columns: Mapping[str, Codes], rows: int, most: int) -> dict[str, float]:
+    """The share of some records that would be alone without each column; the columns that do most come first."""
+    salts = hashed(np.arange(len(columns)), _GOLDEN)
+    words = {
+        name: hashed(np.arange(int(codes.max(initial=0)) + 1), salt).take(codes)
+        for (name, codes), salt in zip(columns.items(), salts, strict=True)
+    }
+    whole = combined_hashes([(np.arange(rows), each) for each in words.values()], rows)
+    found = {
+        name: float((np.unique(whole - each, return_counts=True)[1] == 1).sum()) / rows for name, each in words.items()
+    }
+    return dict(sorted(found.items(), key=lambda each: each[1])[:most])

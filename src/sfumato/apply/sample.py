@@ -1,0 +1,100 @@
+"""Records that stand for the table where all of them would take too long: as many as have the smallest keyed words.
+
+Which records they are depends on the key and on their numbers, and not on how the rows are cut into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.arrays import Codes, Words
+from sfumato.draws import Draws
+from sfumato.shown.columns import RawColumn, Sensitive, TableColumn, local_codes
+
+MOST_RECORDS = 200_000
+PURPOSE = "sample"
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Some records, in no order: the codes of their public columns, and of what is sensitive. Secret."""
+
+    columns: Mapping[str, Codes]
+    sensitive: Codes
+    """Places in the domain."""
+    total: int
+    """How many records there are in the table."""
+
+    @property
+    def records(self) -> int:
+        """How many records there are here."""
+        return len(self.sensitive)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether these are all the records of the table."""
+        return self.records == self.total
+
+
+class Sampler:
+    """Collects the records with the smallest words."""
+
+    def __init__(self, draws: Draws, most: int = MOST_RECORDS) -> None:
+        self.stream = draws.stream(PURPOSE)
+        self.most = most
+        self.below: np.uint64 | None = None
+        """Records with words from here on are not among the smallest."""
+        self.batches: list[pa.RecordBatch] = []
+        self.words: list[Words] = []
+
+    def take(self, batch: pa.RecordBatch, first_row: int) -> tuple[pa.RecordBatch, Words]:
+        """The records of a batch that may be among the smallest: touches nothing, so that batches go side by side."""
+        words, below = self.stream.words(first_row, batch.num_rows), self.below
+        if below is None:
+            return batch, words
+        chosen = np.flatnonzero(words < below)
+        return batch.take(pa.array(chosen)), words[chosen]
+
+    def add(self, taken: tuple[pa.RecordBatch, Words]) -> None:
+        """Add records that were taken, and let go of those that are not among the smallest any more."""
+        self.batches.append(taken[0])
+        self.words.append(taken[1])
+        if sum(map(len, self.words)) > 2 * self.most:
+            self._prune()
+
+    def result(self) -> pa.Table:
+        """The records, in the order of their words."""
+        self._prune()
+        return pa.Table.from_batches(self.batches)
+
+    def _prune(self) -> None:
+        words = np.concatenate(self.words)
+        table = pa.Table.from_batches(self.batches).unify_dictionaries().combine_chunks()
+        chosen = np.argsort(words, kind="stable")[: self.most]
+        if len(words) > self.most:
+            self.below = words[chosen[-1]]
+        self.batches = table.take(pa.array(chosen)).combine_chunks().to_batches()
+        self.words = [words[chosen]]
+
+
+def coded(records: pa.Table, columns: Sequence[TableColumn], sensitive: Sensitive, total: int) -> Sample:
+    """The records as codes; a column of too many values to be numbered in the table is numbered here."""
+    parts = {part.name for part in sensitive.parts}
+    arrays = {name: records.column(name).combine_chunks() for name in records.column_names}
+    found = {}
+    for column in columns:
+        if column.name not in parts:
+            array = _whole(arrays[column.name])
+            found[column.name] = local_codes(array)[0] if isinstance(column, RawColumn) else column.encode(array)
+    return Sample(found, sensitive.encode({name: _whole(arrays[name]) for name in parts}), total)
+
+
+def _whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array, however many pieces there were."""
+    if not isinstance(array, pa.ChunkedArray):
+        return array
+    return pa.concat_arrays(array.unify_dictionaries().chunks) if array.num_chunks else pa.array([], array.type)

@@ -1,0 +1,112 @@
+"""What an attacker comes to believe without a release, and with it: the one form of all results."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats
+
+WELL_ABOVE = 1.1
+NORMAL_95 = 1.959963984540054
+ROUNDING = 1e-9
+"""A belief above a limit by no more than this is a matter of floating-point numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """What is believed of the true values of all persons looked at."""
+
+    right: float
+    """For which share of the records the likeliest value is the true one."""
+    interval: tuple[float, float]
+    """A 95% interval of it, if the records looked at stand for others."""
+    mean: float
+    """How much the true value is believed on average."""
+    worst: float
+    """How much the true value of the most exposed record is believed."""
+    above: float
+    """For which share of the records the true value is believed beyond what the request allows for it."""
+    well_above: float
+    """The same by more than a tenth of the odds: a column that hardly tells lifts every other record a little."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "right": self.right,
+            "right_low": self.interval[0],
+            "right_high": self.interval[1],
+            "mean_belief": self.mean,
+            "worst_belief": self.worst,
+            "above": self.above,
+            "well_above": self.well_above,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """One attacker: who it is, what it was told, and what it believes of a protected column."""
+
+    who: str
+    """What kind of attacker: somebody who knows `one column` of a person, or `all columns`."""
+    told: tuple[str, ...]
+    """The public columns that are known of each person."""
+    about: str
+    """The protected column."""
+    records: int
+    """How many records were looked at."""
+    without: Belief
+    """By the columns alone."""
+    with_release: Belief | None
+    """With what the release shows of the person; None where its law is not known."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "who": self.who,
+            "told": list(self.told),
+            "about": self.about,
+            "records": self.records,
+            "without": self.without.to_json(),
+            "with_release": None if self.with_release is None else self.with_release.to_json(),
+        }
+
+
+class BeliefSum:
+    """Adds beliefs up, batch by batch."""
+
+    def __init__(self, limits: Floats) -> None:
+        self.limits = limits * (1 + ROUNDING)
+        self.well_beyond = WELL_ABOVE * limits / (1 - limits + WELL_ABOVE * limits)
+        self.records = self.above = self.well_above = 0
+        self.right = self.total = self.worst = 0.0
+
+    def add(self, beliefs: Floats, held: Codes) -> None:
+        """Add what is believed of some records, and what they hold; of equally likely values one is guessed."""
+        own = beliefs[np.arange(len(held)), held]
+        is_likeliest = beliefs >= beliefs.max(axis=1, keepdims=True) * (1 - ROUNDING)
+        guessed = is_likeliest[np.arange(len(held)), held] / is_likeliest.sum(axis=1)
+        self.records += len(held)
+        self.right += float(guessed.sum())
+        self.total += float(own.sum())
+        self.worst = max(self.worst, float(own.max(initial=0.0)))
+        self.above += int((own > self.limits.take(held)).sum())
+        self.well_above += int((own > self.well_beyond.take(held)).sum())
+
+    def result(self) -> Belief:
+        """All of it."""
+        many = max(self.records, 1)
+        right = self.right / many
+        above, well_above = self.above / many, self.well_above / many
+        return Belief(right, wilson(right, many), self.total / many, self.worst, above, well_above)
+
+
+def wilson(share: float, records: int) -> tuple[float, float]:
+    """Wilson's score interval of a share, at 95%."""
+    squared = NORMAL_95**2 / records
+    middle = (share + squared / 2) / (1 + squared)
+    half = math.sqrt(share * (1 - share) * squared + squared**2 / 4) / (1 + squared)
+    return max(middle - half, 0.0), min(middle + half, 1.0)

@@ -1,0 +1,112 @@
+"""What is believed of a person by somebody who knows some public columns, and how these go with the values of others.
+
+Each column weighs the values by their counts among the others who share the person's value of it, and by the shares of
+the table as if these were so many further records (naive Bayes, leaving one out). How much the shares of the table
+weigh, and how much columns repeat each other, is what predicts the others best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from sfumato.arrays import Codes, Floats, Places
+
+WEIGHTS = np.geomspace(0.1, 10_000, 26)
+"""As how many further records the shares of the table may count."""
+TEMPERS = np.array([1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
+"""How much of what columns say together may be believed."""
+TUNING_CELLS = 1 << 20
+"""On as many records as have this many beliefs the temper is chosen."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One column: what it says for each value, and what of that is a person's own record."""
+
+    codes: Codes
+    says: sparse.csr_array
+    """For each value of the column (row) and each protected value (column), the logarithm of what it weighs more."""
+    own: Floats
+    """For each record, what it adds to what is said of its own value."""
+
+    @classmethod
+    def of(cls, codes: Codes, held: Codes, shares: Floats) -> Evidence:
+        """Count how a column goes with the protected values."""
+        height = int(codes.max(initial=0)) + 1
+        pairs = (np.ones(len(codes)), (codes.astype(np.int64), held.astype(np.int64)))
+        counts = sparse.coo_array(pairs, shape=(height, len(shares))).tocsr()
+        counts.sum_duplicates()
+        met = _at(counts, codes, held)
+        sizes = np.bincount(codes, minlength=height).astype(np.float64).take(codes)
+        weight = _weight(met, sizes, shares.take(held))
+        prior = weight * shares.take(held)
+        says = counts.copy()
+        says.data = np.log1p(counts.data / (weight * shares.take(counts.indices)))
+        return cls(codes, says, np.log1p(met / prior) - np.log1p((met - 1) / prior))
+
+
+def _at(counts: sparse.csr_array, rows: Codes, columns: Codes) -> Floats:
+    """Single entries of a table, which all are there: keys of rows and columns rise from line to line."""
+    width = counts.shape[1]
+    lines = np.repeat(np.arange(counts.shape[0], dtype=np.int64), np.diff(counts.indptr))
+    keys = lines * width + counts.indices
+    order = np.argsort(keys) if np.any(keys[1:] < keys[:-1]) else None
+    wanted = rows.astype(np.int64) * width + columns
+    if order is not None:
+        return np.asarray(counts.data[order][np.searchsorted(keys[order], wanted)])
+    return np.asarray(counts.data[np.searchsorted(keys, wanted)])
+
+
+def _weight(met: Floats, sizes: Floats, shares: Floats) -> float:
+    """The weight of the table's shares under which records are likeliest by what the others say."""
+    step = max(1, len(met) // 20_000)  # one number is chosen, and as many records are enough for it
+    met, sizes, shares = met[::step], sizes[::step], shares[::step]
+    fits = [np.log((met - 1 + weight * shares) / (sizes - 1 + weight)).sum() for weight in WEIGHTS]
+    return float(WEIGHTS[int(np.argmax(fits))])
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """What is believed by somebody who knows some columns of a person, before anything is published."""
+
+    shares: Floats
+    held: Codes
+    evidence: Sequence[Evidence]
+    temper: float = 1.0
+
+    @classmethod
+    def of(cls, columns: Sequence[Codes], held: Codes, size: int) -> Knowledge:
+        """Learn from records, of which each is left out where it is believed something of."""
+        counts = np.bincount(held, minlength=size).astype(np.float64)
+        shares = (counts + 1 / size) / (len(held) + 1)
+        found = cls(shares, held, [Evidence.of(codes, held, shares) for codes in columns])
+        return found if len(columns) < 2 else found.tempered()  # noqa: PLR2004
+
+    def tempered(self) -> Knowledge:
+        """The same, with as much of the evidence as predicts best."""
+        rows = np.arange(min(len(self.held), max(1, TUNING_CELLS // len(self.shares))))
+        said, own, fits = self._said(rows), self.held[rows], []
+        for temper in TEMPERS:
+            weighed = temper * said + np.log(self.shares)
+            top = weighed.max(axis=1, keepdims=True)
+            total = np.log(np.exp(weighed - top).sum(axis=1)) + top[:, 0]
+            fits.append(float((weighed[np.arange(len(rows)), own] - total).sum()))
+        return Knowledge(self.shares, self.held, self.evidence, float(TEMPERS[int(np.argmax(fits))]))
+
+    def beliefs(self, rows: Places) -> Floats:
+        """What is believed of some records: a row each, which adds up to 1."""
+        weighed = self.temper * self._said(rows) + np.log(self.shares)
+        weighed -= weighed.max(axis=1, keepdims=True)
+        np.exp(weighed, out=weighed)
+        return np.asarray(weighed / weighed.sum(axis=1, keepdims=True))
+
+    def _said(self, rows: Places) -> Floats:
+        said = np.zeros((len(rows), len(self.shares)))
+        for each in self.evidence:
+            said += each.says[each.codes[rows].astype(np.int64)].toarray()
+            said[np.arange(len(rows)), self.held[rows]] -= each.own[rows]
+        return said

@@ -1,0 +1,123 @@
+"""Which public columns tell the protected one: no perturbation hides what another column says.
+
+A column is guessed by as well as the most frequent value among the others who share it. It tells too much where such a
+guess closes half of the distance between the best blind guess and certainty; so do two columns together, and all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import shlex
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.arrays import Codes
+from sfumato.errors import InfeasibleError
+from sfumato.request.values import listed
+
+OPTIONS = ("--drop", "--accept-telling")
+MOST_TOGETHER = 2
+"""So many columns are tried together one by one; all of them by what is learned of each."""
+SMALLEST_GROUP = 20
+"""In smaller groups a value is above any share by chance too often to be worth a notice."""
+
+Keys = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """How well a protected column is guessed from others."""
+
+    columns: tuple[str, ...]
+    about: str
+    right: float
+    blindly: float
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether the guess closes half of the distance to certainty."""
+        return 2 * self.right >= 1 + self.blindly
+
+    @property
+    def words(self) -> str:
+        """What the columns tell, without a verdict."""
+        named = " and ".join(map(repr, self.columns))
+        if len(self.columns) > MOST_TOGETHER:
+            named = f"all public columns together (most by {listed(self.columns, MOST_TOGETHER)})"
+        return (
+            f"guessing {self.about!r} from {named} is right for {self.right:.1%} of the records (blindly: "
+            f"{self.blindly:.1%})"
+        )
+
+
+def blind_guess(held: Codes) -> float:
+    """For which share of the records the most frequent value is right."""
+    return float(np.bincount(held).max(initial=0)) / max(len(held), 1)
+
+
+def best_guess(groups: Keys, held: Codes, size: int) -> float:
+    """For which share of the records the most frequent value among the others of their group is right.
+
+    Of several equally frequent ones one is guessed; who is alone is guessed blindly. By counts: with n1 records of the
+    most frequent value of a group and n2 of the next, those n1 are guessed right if n1 - 1 > n2, and nobody else.
+    """
+    keys = np.sort(groups * size + held)
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    counts = np.diff(starts, append=len(keys))
+    group, value = np.divmod(keys[starts], size)
+    firsts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+    largest = np.maximum.reduceat(counts, firsts)
+    lines = np.diff(firsts, append=len(group))
+    # The next one: the largest of the rest, where one of the largest is taken out.
+    is_largest = counts == np.repeat(largest, lines)
+    taken = np.minimum.reduceat(np.where(is_largest, np.arange(len(counts)), len(counts)), firsts)
+    rest = counts.copy()
+    rest[taken] = 0
+    following = np.maximum.reduceat(rest, firsts)
+    equals = 1 + np.add.reduceat(rest == np.repeat(following, lines), firsts)
+    is_alone = (largest == 1) & (lines == 1)
+    right = largest * ((largest - 1 > following) + ((largest - 1 == following) & ~is_alone) / equals)
+    lonely = int((value[firsts[is_alone]] == np.bincount(held).argmax()).sum())
+    return (float(right.sum()) + lonely) / len(held)
+
+
+def guesses(columns: Mapping[str, Codes], held: Codes, size: int, about: str, *, together: int) -> list[Telling]:
+    """How well the protected column is guessed from each column, or from each so many together."""
+    blindly = blind_guess(held)
+    wide = {name: codes.astype(np.int64) for name, codes in columns.items()}
+
+    def guess(names: tuple[str, ...]) -> Telling:
+        groups = wide[names[0]]
+        for name in names[1:]:
+            groups = groups * (int(wide[name].max(initial=0)) + 1) + wide[name]
+        return Telling(names, about, best_guess(groups, held, size), blindly)
+
+    with ThreadPoolExecutor() as pool:  # sorting takes the time, and needs no lock
+        return list(pool.map(guess, itertools.combinations(wide, together)))
+
+
+def told_groups(codes: Codes, held: Codes, size: int, prior: float, posterior: float) -> int:
+    """The records whose value is within the prior in the table, and above the posterior in their group."""
+    keys, counts = np.unique(codes.astype(np.int64) * size + held, return_counts=True)
+    group, value = np.divmod(keys, size)
+    sizes = np.bincount(codes).take(group)
+    is_rare = np.bincount(held, minlength=size).take(value) <= len(held) * prior
+    return int(counts[is_rare & (counts > sizes * posterior) & (sizes >= SMALLEST_GROUP)].sum())
+
+
+def check_telling(found: Sequence[Telling]) -> None:
+    """Stop where public columns tell what is protected, and say what can be done: about single columns first."""
+    telling = sorted((each for each in found if each.is_telling), key=lambda each: (len(each.columns), -each.right))
+    if not telling:
+        return
+    # Of columns that tell only together, the first is enough to go on with; of those that tell alone, each is.
+    named = [each.columns[0] for each in telling if len(each.columns) == 1] or telling[0].columns[:1]
+    drop, accept = (" ".join(f"{option} {shlex.quote(name)}" for name in named) for option in OPTIONS)
+    raise InfeasibleError(
+        f"{telling[0].words}, and no perturbation hides what other columns say: leave out what tells ({drop}), coarsen "
+        f"it, or go on in spite of it ({accept})."
+    )
