@@ -27,7 +27,7 @@ from sfumato.apply.source import Source, open_source
 from sfumato.apply.survey import Survey, survey
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import Target, attacks, targets, tellings
-from sfumato.audit.attackers.stops import BREACH_LIMIT, breaches, check_breaches, check_lifted
+from sfumato.audit.attackers.stops import breaches, check_breaches, check_lifted
 from sfumato.audit.attackers.telling import Telling, check_telling, told_groups
 from sfumato.audit.files import FIT, verify_folder
 from sfumato.audit.proof import check_cells, check_parts
@@ -51,7 +51,7 @@ from sfumato.release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, M
 from sfumato.release.readme import release_readme
 from sfumato.release.staging import check_plan_file, check_target, is_at, move_into_place, remove_stale, workshop
 from sfumato.release.store import pack
-from sfumato.request.accepted import Accepted
+from sfumato.request.accepted import BREACH_LIMIT, Accepted
 from sfumato.request.digest import json_digest
 from sfumato.request.flags import options_json
 from sfumato.request.guarantee import Guarantee

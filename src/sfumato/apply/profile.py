@@ -89,7 +89,7 @@ class Profiler:
         self.binned = [name for name in self.public if name in binned]
         self.kept = [*self.public, *(parts or [sensitive])]
         self.salts = dict(zip(self.public, draws.stream("alike").words(0, len(self.public)), strict=True))
-        self.sampler = Sampler(draws)
+        self.sampler = Sampler(draws, pa.schema([schema.field(name) for name in self.kept]))
         self.after, self.before = Combinations(), Combinations()
 
     def count(self, prepared: pa.RecordBatch, raw: pa.RecordBatch, first_row: int) -> Counted:

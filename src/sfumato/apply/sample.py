@@ -43,8 +43,9 @@ class Sample:
 class Sampler:
     """Collects the records with the smallest words."""
 
-    def __init__(self, draws: Draws, most: int = MOST_RECORDS) -> None:
+    def __init__(self, draws: Draws, schema: pa.Schema, most: int = MOST_RECORDS) -> None:
         self.stream = draws.stream(PURPOSE)
+        self.schema = schema
         self.most = most
         self.below: np.uint64 | None = None
         """Records with words from here on are not among the smallest."""
@@ -68,6 +69,8 @@ class Sampler:
 
     def result(self) -> pa.Table:
         """The records, in the order of their words."""
+        if not self.batches:
+            return self.schema.empty_table()
         self._prune()
         return pa.Table.from_batches(self.batches)
 

@@ -20,13 +20,13 @@ from typing import Annotated, Any, ClassVar, Self, get_args, get_type_hints
 import typer
 from typer.models import ArgumentInfo
 
-from sfumato.audit.attackers.stops import BREACH_LIMIT
 from sfumato.errors import SchemaError
 from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.estimate.limits import DEFAULT_SECONDS
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.plan.choose import AUTO
+from sfumato.request.accepted import BREACH_LIMIT
 from sfumato.request.flags import Flag, options_of
 from sfumato.request.guarantee import ASKED, Guarantee
 from sfumato.request.persons import MOST_ROWS, Surplus

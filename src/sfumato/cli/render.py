@@ -193,8 +193,8 @@ def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Un
 
 EXPOSURE_WORDS = (
     "Each line is somebody who knows these columns of a person, and how they go with the values of everybody else; "
-    "each number is without the release -> with it, over {:,} records. A bound limits what the release adds to a belief "
-    "within its prior; what columns tell by themselves, and beliefs above the prior, it does not limit."
+    "each number is without the release -> with it, over {:,} records. A bound limits what the release adds to a "
+    "belief within its prior; what columns tell by themselves, and beliefs above the prior, it does not limit."
 )
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Self
 
 from sfumato.request.values import listed
+
+BREACH_LIMIT = Fraction(1, 100)
+"""The usual limit on the share of records that a public column may breach under the marginal prior."""
 
 
 @dataclass(frozen=True, slots=True)

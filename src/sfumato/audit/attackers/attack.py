@@ -104,9 +104,9 @@ class BeliefSum:
         return Belief(right, wilson(right, many), self.total / many, self.worst, above, well_above)
 
 
-def wilson(share: float, records: int) -> tuple[float, float]:
-    """Wilson's score interval of a share, at 95%."""
-    squared = NORMAL_95**2 / records
+def wilson(share: float, records: int, errors: float = NORMAL_95) -> tuple[float, float]:
+    """Wilson's score interval of a share, by so many standard errors; at 95% unless something else is wanted."""
+    squared = errors**2 / records
     middle = (share + squared / 2) / (1 + squared)
     half = math.sqrt(share * (1 - share) * squared + squared**2 / 4) / (1 + squared)
     return max(middle - half, 0.0), min(middle + half, 1.0)

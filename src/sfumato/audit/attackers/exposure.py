@@ -102,7 +102,7 @@ def learned(sample: Sample, target: Target, columns: Sequence[str], single: Sequ
     """How well a protected column is guessed from several columns together, by what is learned of each."""
     order = sorted(columns, key=lambda name: -max(each.right for each in single if each.columns == (name,)))
     found = attack(ALL_COLUMNS, tuple(order), sample, target, lambda rows: None)
-    return Telling(tuple(order), target.name, found.without.right, blind_guess(target.held))
+    return Telling(tuple(order), target.name, found.without.right, blind_guess(target.held), found.records)
 
 
 def chunks(records: int, size: int) -> Iterator[Places]:

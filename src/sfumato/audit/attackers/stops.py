@@ -16,8 +16,6 @@ from sfumato.errors import InfeasibleError
 from sfumato.plan.predict import Chosen
 from sfumato.request.guarantee import Guarantee
 
-BREACH_LIMIT = Fraction(1, 100)
-"""The usual limit on the share of records that a public column may breach under the marginal prior."""
 MOST_LIFTED = 0.5
 """The largest share of the records that a public column may lift well above the caps, where these hold without it."""
 HOLDING_ALONE = (Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY)

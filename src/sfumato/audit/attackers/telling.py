@@ -16,10 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.arrays import Codes
+from sfumato.audit.attackers.attack import wilson
 from sfumato.errors import InfeasibleError
 from sfumato.request.values import listed
 
 OPTIONS = ("--drop", "--accept-telling")
+SURELY = 3.0
+"""By so many standard errors a guess must be better than a blind one."""
 MOST_TOGETHER = 2
 """So many columns are tried together one by one; all of them by what is learned of each."""
 SMALLEST_GROUP = 20
@@ -36,11 +39,13 @@ class Telling:
     about: str
     right: float
     blindly: float
+    records: int
 
     @property
     def is_telling(self) -> bool:
-        """Whether the guess closes half of the distance to certainty."""
-        return 2 * self.right >= 1 + self.blindly
+        """Whether the guess closes half of the distance to certainty, and not by the chance of a few records."""
+        is_better = self.blindly < 1 and wilson(self.right, self.records, SURELY)[0] > self.blindly
+        return is_better and 2 * self.right >= 1 + self.blindly
 
     @property
     def words(self) -> str:
@@ -94,7 +99,7 @@ def guesses(columns: Mapping[str, Codes], held: Codes, size: int, about: str, *,
         groups = wide[names[0]]
         for name in names[1:]:
             groups = groups * (int(wide[name].max(initial=0)) + 1) + wide[name]
-        return Telling(names, about, best_guess(groups, held, size), blindly)
+        return Telling(names, about, best_guess(groups, held, size), blindly, len(held))
 
     with ThreadPoolExecutor() as pool:  # sorting takes the time, and needs no lock
         return list(pool.map(guess, itertools.combinations(wide, together)))
