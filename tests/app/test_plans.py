@@ -42,6 +42,22 @@ def planned(desk: Path, counts: Sequence[int], *options: str | Path) -> dict[str
     return found
 
 
+def test_per_cents_ask_for_the_same_as_fractions(desk: Path) -> None:
+    (desk / "caps.csv").write_text("value,cap\nx1,40%\nx2,33.5 %\n")
+    (desk / "same.csv").write_text("value,cap\nx1,2/5\nx2,67/200\n")
+    bounds, exact = desk / "percents.csv", bounds_file(desk, {"x1": ("1/4", "3/8"), "x3": ("1/20", "1/8")})
+    bounds.write_text("value,prior,posterior\nx1,25%,37.5%\nx3,5%,12.5%\n")
+    for one, other in (
+        (("--prior", "10%", "--posterior", "33.5%"), ("--prior", "1/10", "--posterior", "67/200")),
+        (("--bounds", bounds), ("--bounds", exact)),
+        (("--caps", "caps.csv"), ("--caps", "same.csv")),
+        (("--cap-factor", "150%", "--cap-offset", "10%"), ("--cap-factor", "3/2", "--cap-offset", "1/10")),
+    ):
+        found, same = (planned(desk, [30, 30, 20, 20], *each) for each in (one, other))
+        assert found["scope"] == same["scope"]
+        assert {**found, "predicted": None} == {**same, "predicted": None}  # which follows how buckets are dealt
+
+
 # --------------------------------------------------------------------------------------------------------- small-domain
 
 
