@@ -88,9 +88,9 @@ class Names:
         if len(having) > 1 and name not in self.shared:
             raise QueryError(f"{named.name!r} is a column of several tables; write {having[0]}.{named.name}.")
         if not having:
-            known = [each for place in places for each in self._spelt(place)]
+            columns = [each for place in places for each in self._spelt(place)]
             where = "the release has" if places == [TABLE] else "there is"
-            raise QueryError(no_column(named.name, known, f"{where} no column"))
+            raise QueryError(no_column(named.name, columns, f"{where} no column"))
         return self.tables[having[0]][name]
 
     def _spelt(self, table: str) -> list[str]:
