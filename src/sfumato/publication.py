@@ -57,7 +57,7 @@ from sfumato.request.flags import options_json
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import margins
 from sfumato.request.notice import CODES, Figure, Notice, NoticeWarning, check_codes, check_notices
-from sfumato.request.schema import Merged, Schema
+from sfumato.request.schema import Merged, Schema, no_column
 from sfumato.request.spec import BreachBound, PrivacySpec
 from sfumato.request.values import Value, display, field_type, parts, to_json
 from sfumato.shown.columns import Field, Sensitive
@@ -168,7 +168,10 @@ class Outlook:
 def open_table(request: Request, folder: Path) -> Source:
     """Open the table of a request; a stream that can be read only once is spooled into the folder."""
     text = (*request.text, *request.schema.domains)  # whose types are not for the values of a CSV file to tell
-    return open_source(request.table, folder / "spool", text=text, encoding=request.encoding)
+    source = open_source(request.table, folder / "spool", text=text, encoding=request.encoding)
+    if unknown := next((name for name in request.text if name not in source.schema.names), None):
+        raise SchemaError(no_column(unknown, source.schema.names))
+    return source
 
 
 def surveyed(request: Request, source: Source, engine: Engine, folder: Path, draws: Draws) -> tuple[Request, Survey]:
@@ -184,7 +187,7 @@ def surveyed(request: Request, source: Source, engine: Engine, folder: Path, dra
         most_combinations=most,
     )
     if stray := next((name for name in request.accept_telling if name not in source.schema.names), None):
-        raise SchemaError(f"the table has no column {stray!r} of which to accept that it tells; correct its name.")
+        raise SchemaError(no_column(stray, source.schema.names))
     found = read(request.schema)
     histogram, sensitive = found.histogram, found.sensitive
     columns: dict[str, tuple[tuple[Value, ...], tuple[int, ...]]] = {

@@ -166,7 +166,13 @@ def test_folder_that_keeps_a_column_in_its_names_is_refused(desk: Path) -> None:
     ids=lambda options: options[0],
 )
 def test_option_that_names_no_column_is_refused(desk: Path, table: Path, options: list[str]) -> None:
-    assert "the table has no column 'nmae'" in fail(desk, *publishing(table, *options))
+    assert "the table has no column 'nmae'; it has 'age', 'sex', 'disease'." in fail(desk, *publishing(table, *options))
+
+
+@pytest.mark.parametrize("option", ["--identifier", "--person", "--drop", "--keep", "--text"])
+def test_misspelt_column_is_answered_with_the_nearest_name(desk: Path, table: Path, option: str) -> None:
+    sentence = fail(desk, *publishing(table, option, "desease"))
+    assert sentence == "the table has no column 'desease'; did you mean 'disease'? It has 'age', 'sex', 'disease'."
 
 
 def test_domain_of_no_column_is_refused(desk: Path, table: Path) -> None:

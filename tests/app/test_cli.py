@@ -285,7 +285,7 @@ def test_plan_of_a_table_writes_nothing_and_shows_counts(desk: Path, table: Path
     outcome = succeed("plan", table, "--sensitive", "disease", *BOUND)
     assert content(desk) == before
     assert "mechanism uniform, guarantee any-prior" in outcome.words
-    assert "retention 2/3, amplification 9/1" in outcome.words
+    assert "retention 2/3; odds may rise 9 times" in outcome.words
     assert "flu │ 24 │ 40.00%" in outcome.words
     assert len(said(outcome, "'disease' was taken from the table")) == 1
 
@@ -303,6 +303,8 @@ def _is_plan(found: dict[str, Any], counts: dict[str, int]) -> None:
     # Theorem 2 of the small-domain paper: 2 sqrt(ln(2 / 0.05)) / (sqrt(n) p).
     assert found["error_bound"] == cell["error_bound"] == pytest.approx(2 * 3.688879454**0.5 / (60**0.5 * 2 / 3))
     assert set(found["predicted"]["relative_error"]) == {"0.001", "0.005", "0.01"}
+    for each in found["predicted"]["questions"]:
+        assert set(each) == {"question", "share", "among", "value", "count", "relative_error", "reason"}
     # Of four values the best sets have one, which is the same perturbation; no value is rare enough for small-domain.
     others = {other["mechanism"]: other for other in found["alternatives"]}
     assert others["subset"]["subset_size"] == 1
@@ -335,6 +337,23 @@ def test_plan_predicts_the_error_by_how_much_a_count_finds(desk: Path) -> None:
     (desk / "counts.csv").write_text("value,count\nflu,900000\ncold,90000\nHIV,10000\n")
     predicted = succeed("plan", "--counts", "counts.csv", *BOUND, "--json").json["predicted"]["relative_error"]
     assert 1 > predicted["0.001"] > predicted["0.005"] > predicted["0.01"] > 0
+
+
+def test_plan_tells_the_error_of_questions_that_people_ask(desk: Path) -> None:
+    """Of a million: p = 4/5 and q = 1/15, so counts of c have the variance [c (p+q)(1-p-q) + (R-c) q (1-q)] / p²."""
+    (desk / "counts.csv").write_text("value,count\nflu,900000\ncold,90000\nHIV,10000\n")
+    found = succeed("plan", "--counts", "counts.csv", "--prior", "1/14", "--posterior", "1/2", "--json").json
+    assert found["cells"][0]["retention"] == "4/5"
+    told = {(each["share"], each["among"]): each for each in found["predicted"]["questions"]}
+    for share, value, count in (("0.1", "cold", 90000), ("0.01", "HIV", 10000)):
+        for among in ("1", "0.1"):
+            each, part = told[share, among], float(among)
+            variance = part * (count * 13 / 15 * 2 / 15 + (10**6 - count) * 1 / 15 * 14 / 15) / (4 / 5) ** 2
+            assert (each["value"], each["count"], each["reason"]) == (value, part * count, None)
+            assert each["relative_error"] == pytest.approx(variance**0.5 / (part * count))
+    assert told["0.001", "1"]["relative_error"] is None
+    assert told["0.001", "1"]["reason"] == "no value has 0.03% to 0.3% of the people"
+    assert told["0.1", "0.1"]["question"] == "how many have 'cold' (9%) among a tenth of the people"
 
 
 # ------------------------------------------------------------------------------------------------------- info and query

@@ -393,7 +393,10 @@ def test_nearly_unique_combinations_are_refused_and_can_be_confirmed(desk: Path)
         ("disease,disease", "a compound is made of at least two different columns, such as disease,drug."),
         ("disease,nothing", "the table has no column 'nothing'; it has 'sex', 'disease', 'age', 'drug'."),
         ("disease,", "the table has no column ''; it has 'sex', 'disease', 'age', 'drug'."),
-        ("disease, drug", "the table has no column ' drug'; it has 'sex', 'disease', 'age', 'drug'."),
+        (
+            "disease, drug",
+            "the table has no column ' drug'; did you mean 'drug'? It has 'sex', 'disease', 'age', 'drug'.",
+        ),
         ("", "name the sensitive column: nothing else is protected."),
         ("sex,disease,age,drug", "no public column is left to publish beside the sensitive one."),
     ],

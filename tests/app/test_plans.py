@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import stat
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
@@ -13,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from command_line import content, succeed, write_csv, write_parquet
-from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, WAYS, bounds_file, counts_file, patients, refused
+from command_line import SCRIPT, content, run_apart, succeed, write_csv, write_parquet
+from protected_tables import BOUND, DISEASES, EXAMPLE, SMALL_DOMAIN, WAYS, bounds_file, counts_file, patients, refused
 from slow_counts import SlowRelease
 
 NARROW = ("--prior", "1/10", "--posterior", "1/2")
@@ -40,6 +43,22 @@ def planned(desk: Path, counts: Sequence[int], *options: str | Path) -> dict[str
     file = counts_file(desk, {f"x{number}": count for number, count in enumerate(counts, 1)})
     found: dict[str, Any] = succeed("plan", "--counts", file, *options, "--json").json
     return found
+
+
+def test_per_cents_ask_for_the_same_as_fractions(desk: Path) -> None:
+    (desk / "caps.csv").write_text("value,cap\nx1,40%\nx2,33.5 %\n")
+    (desk / "same.csv").write_text("value,cap\nx1,2/5\nx2,67/200\n")
+    bounds, exact = desk / "percents.csv", bounds_file(desk, {"x1": ("1/4", "3/8"), "x3": ("1/20", "1/8")})
+    bounds.write_text("value,prior,posterior\nx1,25%,37.5%\nx3,5%,12.5%\n")
+    for one, other in (
+        (("--prior", "10%", "--posterior", "33.5%"), ("--prior", "1/10", "--posterior", "67/200")),
+        (("--bounds", bounds), ("--bounds", exact)),
+        (("--caps", "caps.csv"), ("--caps", "same.csv")),
+        (("--cap-factor", "150%", "--cap-offset", "10%"), ("--cap-factor", "3/2", "--cap-offset", "1/10")),
+    ):
+        found, same = (planned(desk, [30, 30, 20, 20], *each) for each in (one, other))
+        assert found["scope"] == same["scope"]
+        assert {**found, "predicted": None} == {**same, "predicted": None}  # which follows how buckets are dealt
 
 
 # --------------------------------------------------------------------------------------------------------- small-domain
@@ -159,6 +178,25 @@ def test_tolerance_makes_bounds_of_shares_in_hundredths(desk: Path) -> None:
     assert plan["amplification"] == {"x1": "36/11", "x2": None, "x3": "79/29"}
 
 
+def test_tolerance_says_by_how_much_the_odds_of_each_value_may_rise(desk: Path) -> None:
+    """Four times a fifth is 4/5, for which odds of 1/4 become 4: 16 times. A third has no bound, and a thousandth is
+    rounded down to nothing, and leaves its factor.
+    """
+    counts = {"flu": 3300, "cold": 3300, "gout": 2000, "HIV": 1390, "kuru": 10}
+    options = ("--counts", counts_file(desk, counts), "--tolerance", "4", "--objective", "aggregate")
+    shown = succeed("plan", *options)
+    for row in ("flu │ 3,300 │ 33.00%", "cold │ 3,300 │ 33.00%"):
+        assert re.search(rf"{re.escape(row)} │ [\d./]+ │ no bound │", shown.words)
+    assert re.search(r"gout │ 2,000 │ 20.00% │ [\d./]+ │ 16 times │", shown.words)
+    assert re.search(r"kuru │ 10 │ 0.10% │ [\d./]+ │ just over 4 times │", shown.words)
+    assert "'kuru' odds just over 4 times" in shown.words
+    assert "Without a bound, and so not protected: 'flu', 'cold'." in shown.words
+    assert "000000" not in shown.out
+    told = succeed("plan", *options, "--json").json["amplification"]
+    assert (told["flu"], told["cold"], told["gout"]) == (None, None, "16/1")
+    assert Fraction(told["kuru"]) == 4 * (1 - Fraction(1, 10**9)) / (1 - Fraction(4, 10**9))
+
+
 # ------------------------------------------------------------------------------------------- sets, and the alternatives
 
 
@@ -218,12 +256,66 @@ def test_plan_for_people_shows_the_reason_and_every_mechanism(desk: Path) -> Non
         assert words in outcome.words
 
 
+def test_plan_for_people_shows_caps_in_per_cent(desk: Path) -> None:
+    (desk / "caps.csv").write_text("value,cap\nflu,1/3\ncold,1234567/2345678\ngout,0.5\n")
+    file = counts_file(desk, {"flu": 300, "cold": 300, "gout": 300, "HIV": 50})
+    shown = succeed("plan", "--counts", file, "--caps", "caps.csv").words
+    for words in ("1/3 (33.3%)", "│ 52.63% │", "1/2 (50%)", "1 (100%)"):
+        assert words in shown
+    assert "1/3 (33.3%)" in succeed("plan", "--counts", file, "--diversity", "3").words
+
+
+def test_plan_for_people_asks_what_people_ask_and_says_why_it_does_not_tell(desk: Path) -> None:
+    file = counts_file(desk, {"flu": 700, "cold": 200, "HIV": 96, "kuru": 4})
+    shown = succeed("plan", "--counts", file, *BOUND)
+    for words in (
+        "│ 'HIV' (9.6%) │",
+        "│ 'kuru' (0.4%) │",
+        "not told: no value has 0.03% to 0.3% of the people.",
+        "not told: fewer than one person has 'kuru' among a tenth of the people.",
+    ):
+        assert words in shown.words
+    assert "no count" not in shown.words
+    assert "among a tenth of the people" in shown.words
+    caps = succeed("plan", "--counts", file, "--cap-factor", "1", "--cap-offset", "1/4").words
+    assert "│ 'HIV' (9.6%) │ exact │" in caps
+
+
+def test_mechanism_that_predicts_nothing_says_so(desk: Path) -> None:
+    """Of two values that are never kept nobody can tell the counts apart."""
+    held = {"flu": 3100, "cold": 2600, "gout": 2000, "asthma": 1200, "HIV": 104, "kuru": 9, "rabies": 2, "yaws": 0}
+    shown = succeed("plan", "--counts", counts_file(desk, held), "--tolerance", "4").words
+    assert "not told: fine-grain predicts no error for such a count." in shown
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+@pytest.mark.parametrize("way", ["uniform", "small-domain", "fine-grain"])
+def test_tables_of_a_plan_fit_the_screen(desk: Path, way: str, columns: str) -> None:
+    counts = {f"{name or 'missing'} of the lower back and neck": count for name, count in DISEASES.items()}
+    options = WAYS[way] if way != "small-domain" else SMALL_DOMAIN
+    shown = run_apart("plan", "--counts", counts_file(desk, counts), *options, COLUMNS=columns)
+    assert shown.code == 0, shown.err
+    assert max(map(len, shown.out.splitlines())) <= int(columns)
+    assert "…" not in shown.out
+
+
+def test_plan_prints_its_result_first_and_notices_after_it_one_line_each(desk: Path) -> None:
+    table = write_parquet(desk / "patients.parquet", patients())
+    command = [sys.executable, "-c", SCRIPT, "plan", str(table), "--sensitive", "disease", "--drop", "drug", *BOUND]
+    for options in ([], ["--json"]):
+        lines = subprocess.check_output([*command, *options], stderr=subprocess.STDOUT, text=True).splitlines()
+        first = next(number for number, line in enumerate(lines) if line.startswith("notice: "))
+        assert first > 10
+        assert len(lines[first:]) > 1
+        assert all(line.startswith("notice: ") for line in lines[first:])
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         (["--merge", "paper", *SMALL_DOMAIN], "2 cells of 6 values"),
         (["--tolerance", "3"], "a record keeps its value with probability"),
-        (["--mechanism", "uniform", *BOUND], "retention 3/13, amplification 4/1"),
+        (["--mechanism", "uniform", *BOUND], "retention 3/13; odds may rise 4 times"),
     ],
     ids=["small-domain", "fine-grain", "uniform"],
 )

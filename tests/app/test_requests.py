@@ -122,9 +122,9 @@ def test_two_kinds_of_request_are_refused(
         ("0.99", "the tolerance is 99/100, and must be above 1: "),
         ("0", "the tolerance is 0, and must be above 1: "),
         ("-3", "the tolerance is -3, and must be above 1: "),
-        ("twice", "the tolerance is 'twice': write a number such as 1/13, 0.02 or 3."),
-        ("nan", "the tolerance is 'nan': write a number such as 1/13, 0.02 or 3."),
-        ("1e9999", "the tolerance is '1e9999': write a number such as 1/13, 0.02 or 3."),
+        ("twice", "the tolerance is 'twice': write a number such as 1/13, 0.02, 2% or 3."),
+        ("nan", "the tolerance is 'nan': write a number such as 1/13, 0.02, 2% or 3."),
+        ("1e9999", "the tolerance is '1e9999': write a number such as 1/13, 0.02, 2% or 3."),
     ],
 )
 def test_tolerance_that_allows_nothing_is_refused(
@@ -148,8 +148,9 @@ def test_tolerance_that_protects_nothing_is_refused(desk: Path, table: Path, com
     [
         ("2", "the breach limit is 2, and must be a share between 0 and 1."),
         ("-1/100", "the breach limit is -1/100, and must be a share between 0 and 1."),
-        ("1%", "the breach limit is '1%': write a number such as 1/13, 0.02 or 3."),
-        ("", "the breach limit is '': write a number such as 1/13, 0.02 or 3."),
+        ("150%", "the breach limit is 3/2, and must be a share between 0 and 1."),
+        ("1/3%", "the breach limit is '1/3%': write a number such as 1/13, 0.02, 2% or 3."),
+        ("", "the breach limit is '': write a number such as 1/13, 0.02, 2% or 3."),
     ],
 )
 @pytest.mark.parametrize("mechanism", ["small-domain", "uniform"])
@@ -174,9 +175,12 @@ def test_breach_limit_that_is_no_share_is_refused(
         (b"flu,1/3,1/2\ncold,1/3,1/2\n", "'bounds.csv' must have the columns value, prior, posterior."),
         (
             b"value,prior,posterior\nflu,often,1/2\n",
-            WRONG + "the prior is 'often': write a number such as 1/13, 0.02 or 3.",
+            WRONG + "the prior is 'often': write a number such as 1/13, 0.02, 2% or 3.",
         ),
-        (b"value,prior,posterior\nflu,1/3,\n", WRONG + "the posterior is '': write a number such as 1/13, 0.02 or 3."),
+        (
+            b"value,prior,posterior\nflu,1/3,\n",
+            WRONG + "the posterior is '': write a number such as 1/13, 0.02, 2% or 3.",
+        ),
         (b"value,prior,posterior\nflu,1/3,1/2\nflu,1/3,2/3\n", "'bounds.csv' has two lines for 'flu'; write one."),
         (b"value,prior,posterior\n,1/3,1/2\n,1/3,1/2\n", "'bounds.csv' has two lines for '(missing)'; write one."),
         (

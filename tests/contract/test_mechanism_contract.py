@@ -1553,8 +1553,10 @@ def test_the_promise_is_in_words_with_the_numbers_of_the_request(case: Case) -> 
 def test_the_holder_is_told_in_json_and_in_sentences(case: Case) -> None:
     explained = case.mechanism.explain(case.plan)
     assert json.loads(json.dumps(explained, allow_nan=False)) == explained
-    for entry in case.mechanism.by_value:
-        assert set(explained[entry]) <= set(case.histogram.values)
+    for each in case.mechanism.by_value:
+        assert set(explained[each.entry]) <= set(case.histogram.values)
+        assert each.heading
+        assert all(each.words(number) for number in explained[each.entry].values() if number is not None)
     for remark in case.mechanism.remarks(case.plan):
         assert str(remark).endswith(".")
         assert remark.code in case.mechanism.remark_codes

@@ -23,7 +23,6 @@ from sfumato.apply.sample import Sample, coded
 from sfumato.apply.source import Source
 from sfumato.arrays import Counts
 from sfumato.draws import Draws
-from sfumato.errors import SchemaError
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
 from sfumato.request.persons import Persons
@@ -64,8 +63,6 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
 ) -> Survey:
     """Read the table once: check it, and count its sensitive column."""
     schema.check_columns(source.schema.names)
-    if unknown := next((name for name in text if name not in source.schema.names), None):
-        raise SchemaError(f"the table has no column {unknown!r} to read as text.")
     names = schema.published(source.schema.names)
     check_types(source.schema, names)
     is_csv, persons = isinstance(source, CsvSource), None

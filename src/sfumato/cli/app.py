@@ -130,16 +130,18 @@ def plan(
         with render.progress_engine(err, quiet=printed.as_json) as engine:
             found = sfumato.plan_table(request, engine)
         chosen, notices, exposed, uniqueness = found.chosen, found.notices, found.exposures, found.uniqueness
-    for notice in notices:
-        render.show_notice(err, notice)
-    check_notices(notices, stops.codes)
-    if printed.as_json:
+    if any(notice.code in stops.codes for notice in notices):
+        pass  # what fails prints nothing but why
+    elif printed.as_json:
         said = [each.to_json() for each in notices]
         told = {"exposures": [each.to_json() for each in exposed], "uniqueness": uniqueness and uniqueness.to_json()}
         _print_json({**chosen.to_json(), "notices": said, **told})
     else:
         render.show_plan(out, chosen)
         render.show_exposures(out, exposed, uniqueness)
+    for notice in notices:  # last, where somebody who reads the end of the result finds them
+        render.show_notice(err, notice)
+    check_notices(notices, stops.codes)
 
 
 def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:

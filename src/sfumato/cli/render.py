@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 import sfumato
 from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.printable import printable, printable_lines
 from sfumato.request.schema import Bins
-from sfumato.request.values import display, to_json
+from sfumato.request.values import display, labels, to_json
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from sfumato import Answer, Attack, Chosen, LocalEngine, Notice, Publication, Release, Verification
@@ -27,7 +26,6 @@ if TYPE_CHECKING:  # what is only looked at need not be loaded before it is ther
     from sfumato.cli.demo import Demonstration
 
 MOST_CELLS = 12
-LONGEST_RATIO = 12
 EXACT_DIGITS = 4
 
 
@@ -147,14 +145,17 @@ def show_plan(console: Console, chosen: Chosen) -> None:
     histogram, plan = chosen.histogram, chosen.to_json()
     console.print(f"mechanism [bold]{plan['mechanism']}[/bold], guarantee {plan['guarantee']}")
     console.print(chosen.mechanism.summary(chosen.plan), highlight=False)
-    console.print("expected relative error of a count, by the share of all records that it finds:")
-    console.print(_comparison([chosen, *chosen.others]))
-    extra = [name for name in chosen.mechanism.by_value if name in plan]
-    table = Table("value", "count", "share", *(name.replace("_", " ") for name in extra))
+    _show_questions(console, [chosen, *chosen.others])
+    extra = [each for each in chosen.mechanism.by_value if each.entry in plan]
+    table = Table("value", Column("count", justify="right"), Column("share", justify="right"))
+    for each in extra:
+        table.add_column(each.heading)
     order = sorted(range(histogram.domain_size), key=lambda place: -histogram.counts[place])
+    names = labels(histogram.values)
     for place in order[:MOST_CELLS]:
-        name, count = display(histogram.values[place]), histogram.counts[place]
-        row = [_cell_text(plan[key].get(name)) for key in extra]
+        name, count = names[place], histogram.counts[place]
+        numbers = [(each, plan[each.entry].get(name)) for each in extra]
+        row = [each.without if number is None else each.words(number) for each, number in numbers]
         table.add_row(plain(name), f"{count:,}", f"{count / histogram.total:.2%}", *row)
     if len(order) > MOST_CELLS:
         table.add_row(f"... {len(order) - MOST_CELLS} more", *[""] * (2 + len(extra)))
@@ -162,22 +163,26 @@ def show_plan(console: Console, chosen: Chosen) -> None:
     show_text(console, plan["scope"])
 
 
-def _cell_text(value: Any) -> str:
-    """A number of a value's row; a rational that is too long to read is shown as a decimal."""
-    if value is None:
-        return "-"
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return str(value) if len(str(value)) <= LONGEST_RATIO else f"{float(Fraction(value)):.4g}"
-
-
-def _comparison(plans: Sequence[Chosen]) -> Table:
-    """The predicted errors of the plans that meet a request, the chosen one first."""
-    table = Table("mechanism", "guarantee", *(f"{float(share):.1%}" for share in plans[0].predicted))
+def _show_questions(console: Console, plans: Sequence[Chosen]) -> None:
+    """How far off answers are under the plans that meet a request, the chosen one first; and where that is not told."""
+    console.print("how far off answers typically are (standard error, in % of the true number):")
+    table = Table("how many have")
     for plan in plans:
-        errors = ["no count" if error is None else f"{error:.1%}" for error in plan.predicted.values()]
-        table.add_row(plan.mechanism.name, plan.mechanism.guarantee, *errors)
-    return table
+        table.add_column(f"{plan.mechanism.name}\n{plan.mechanism.guarantee}", justify="right")
+    reasons: dict[str, None] = {}
+    for asked in zip(*(plan.questions for plan in plans), strict=True):
+        reasons |= {each.reason: None for each in asked if each.reason}
+        errors = [each.relative_error for each in asked]
+        if any(error is not None for error in errors):
+            table.add_row(plain(asked[0].held), *("not told" if error is None else _off_by(error) for error in errors))
+    if table.row_count:
+        console.print(table)
+    for reason in reasons:
+        console.print(f"not told: {plain(reason)}.", highlight=False)
+
+
+def _off_by(error: float) -> str:
+    return "exact" if not error else f"{error:.1%}" if error < 1 else f"{error:,.0%}"
 
 
 def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Uniqueness | None) -> None:

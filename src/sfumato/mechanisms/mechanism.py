@@ -61,6 +61,18 @@ class Risk:
     """The expected share of the records whose published value lifts such a chance above the bound."""
 
 
+@dataclass(frozen=True, slots=True)
+class PerValue:
+    """An entry of `explain` that has a number for each value, and how people see it."""
+
+    entry: str
+    heading: str
+    words: Callable[[Any], str]
+    """The number of a value, in words."""
+    without: str = "-"
+    """What is said of a value that has none."""
+
+
 Columns = Mapping[str, tuple[Sequence[Value], Sequence[int]]]
 """The values of each sensitive column, and how many records hold each."""
 
@@ -121,8 +133,8 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """The variance of the default count of each value, if it is held by `counts` of `rows` rows."""
     explain: Callable[[PlanT], dict[str, Any]] = lambda plan: {}
     """What the plan decided, in JSON, for its holder: it may contain counts."""
-    by_value: tuple[str, ...] = ()
-    """The entries of `explain` that have a number for each value."""
+    by_value: tuple[PerValue, ...] = ()
+    """The entries of `explain` that have a number for each value, for people to see."""
     summary: Callable[[PlanT], str] = lambda plan: ""
     """What the plan decided, in one line."""
     remarks: Callable[[PlanT], list[Notice]] = lambda plan: []

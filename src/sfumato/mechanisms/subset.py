@@ -27,7 +27,7 @@ from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms.coins.weights import SetWeights, total
-from sfumato.mechanisms.coins.words import any_prior, check_several, ratio
+from sfumato.mechanisms.coins.words import any_prior, check_several, ratio, times
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.method import Method, Moments, Piece, Weights
 from sfumato.request.exact import exact
@@ -291,7 +291,7 @@ def explain(plan: Plan, /) -> dict[str, Any]:
 def summary(plan: Plan, /) -> str:
     """The sets, in one line."""
     made = design(plan)
-    return f"sets of {made.subset_size} values, amplification {ratio(made.amplification)}"
+    return f"sets of {made.subset_size} values; odds may rise {times(made.amplification)}"
 
 
 def remarks(plan: Plan, /) -> list[Notice]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms.mechanism import AnyMechanism
+from sfumato.plan.questions import Prediction, questions
 from sfumato.request.digest import json_digest
 from sfumato.request.histogram import Histogram
 from sfumato.request.values import values_to_json
@@ -49,6 +50,11 @@ class Chosen:
         """The expected relative error of a count, by the share of the table's records that the count finds."""
         return {text: self._relative_error(float(text)) for text in SELECTIVITIES}
 
+    @cached_property
+    def questions(self) -> tuple[Prediction, ...]:
+        """What people ask, each with the error of its answer."""
+        return questions(self.histogram, partial(self.mechanism.variances, self.plan), self.mechanism.name)
+
     def _relative_error(self, selectivity: float) -> float | None:
         """Average the expected error over the records.
 
@@ -81,7 +87,10 @@ class Chosen:
             "values": values_to_json(histogram.values),
             "counts": list(histogram.counts),
             **self.mechanism.explain(self.plan),
-            "predicted": {"relative_error": dict(self.predicted)},
+            "predicted": {
+                "relative_error": dict(self.predicted),
+                "questions": [each.to_json() for each in self.questions],
+            },
             "remarks": [str(remark) for remark in self.mechanism.remarks(self.plan)],
             "alternatives": [other.to_json() for other in self.others],
         }

@@ -1,4 +1,4 @@
-"""Exact numbers: what a promise rests on is a rational, written as `1/13`, `0.02` or `3`."""
+"""Exact numbers: what a promise rests on is a rational, written as `1/13`, `0.02`, `2%` or `3`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ _HUGE = re.compile(r"[eE][-+]?[\d_]{4}")
 
 
 def exact(number: Exact, what: str = "a number") -> Fraction:
-    """Read an exact rational from `1/13`, `0.02`, `3`, a Fraction or a Decimal.
+    """Read an exact rational from `1/13`, `0.02`, `2%`, `3`, a Fraction or a Decimal.
 
-    Floats are refused: 0.1 as a float is not one tenth, and a promise must not rest on the difference.
+    Floats are refused: 0.1 as a float is not one tenth, and a promise must not rest on the difference. So is `1/3%`,
+    which one reader takes for a third and another for a third of a hundredth.
     """
     if isinstance(number, float):
         written = float.__repr__(number)
@@ -27,9 +28,11 @@ def exact(number: Exact, what: str = "a number") -> Fraction:
     try:
         if isinstance(number, str) and _HUGE.search(number):
             raise ValueError("the exponent is too large")
+        if isinstance(number, str) and number.rstrip().endswith("%") and "/" not in number:
+            return Fraction(number.rstrip().removesuffix("%")) / 100
         return Fraction(number)
     except (ValueError, ZeroDivisionError, OverflowError, TypeError) as error:
-        raise SpecError(f"{what} is {number!r}: write a number such as 1/13, 0.02 or 3.") from error
+        raise SpecError(f"{what} is {number!r}: write a number such as 1/13, 0.02, 2% or 3.") from error
 
 
 FINEST_STEPS, COARSEST_STEP = 100, 10

@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,10 @@ from sfumato.request.values import Value, to_json
 
 COMPOUND_MARK = " + "
 """Between the names of the columns that make a compound."""
+
+LONGEST_SUGGESTED, NEAR = 100, 0.7
+"""A longer name that is not there gets no other suggested, because that takes the square of its length; nor does one
+that has less than this in common with every other: 'shoe' was not meant to be 'smoker'."""
 
 Edge = int | float | datetime.date | datetime.datetime
 
@@ -260,13 +265,22 @@ class Schema:
         ordering = () if chosen is None or chosen.column is None else (chosen.column,)
         for name in (*self.roles, *self.domains, *self.bins, *self.confirmed, *ordering):
             if name not in columns:
-                raise SchemaError(f"the table has no column {name!r}; it has {', '.join(map(repr, columns))}.")
+                raise SchemaError(no_column(name, columns))
         if self.together and self.sensitive.lower() in lowered:
             raise SchemaError(
                 f"the table has a column {self.sensitive!r}, the name of what is sensitive together; rename it."
             )
         if not any(self.role(name) is Role.PUBLIC for name in columns):
             raise SchemaError("no public column is left to publish beside the sensitive one.")
+
+
+def no_column(name: str, columns: Iterable[str], said: str = "the table has no column") -> str:
+    """What is said of a column that is not there: with the name that is nearest to it, whatever its capital letters."""
+    known = list(columns)
+    lowered = {each.lower(): each for each in reversed(known)}
+    near = get_close_matches(name.lower(), lowered, n=1, cutoff=NEAR) if len(name) <= LONGEST_SUGGESTED else []
+    meant = f"did you mean {lowered[near[0]]!r}? It" if near else "it"
+    return f"{said} {name!r}; {meant} has {', '.join(map(repr, known))}."
 
 
 def _names(names: str | Iterable[str]) -> tuple[str, ...]:

@@ -110,8 +110,8 @@ class BreachBound(PrivacySpec):
     """
 
     FLAGS: ClassVar = (
-        Flag("--prior", "Beliefs up to this are protected: 1/10, 0.02.", metavar="R"),
-        Flag("--posterior", "No such belief rises above this: 1/3, 0.5.", metavar="R"),
+        Flag("--prior", "Beliefs up to this are protected: 1/10, 0.02, 2%.", metavar="R"),
+        Flag("--posterior", "No such belief rises above this: 1/3, 0.5, 50%.", metavar="R"),
     )
     GIVEN_BY: ClassVar = "--prior with --posterior"
     WANTED: ClassVar = "one bound (--prior and --posterior)"

@@ -10,7 +10,7 @@ import pytest
 
 from sfumato.errors import SchemaError
 from sfumato.publication import Request
-from sfumato.request.schema import Bins, NullPolicy, Role, Schema, read_domain
+from sfumato.request.schema import Bins, NullPolicy, Role, Schema, no_column, read_domain
 from sfumato.request.spec import BreachBound, DecoyGroups
 
 COLUMNS = ["name", "age", "sex", "disease"]
@@ -89,8 +89,32 @@ def test_column_named_twice_in_one_role_is_one() -> None:
     ids=lambda named: next(iter(named)),
 )
 def test_name_of_no_column_is_refused_with_the_columns_there_are(named: dict[str, Any]) -> None:
-    with pytest.raises(SchemaError, match="no column 'nmae'; it has 'name', 'age', 'sex', 'disease'"):
+    with pytest.raises(
+        SchemaError, match=r"no column 'nmae'; did you mean 'name'\? It has 'name', 'age', 'sex', 'disease'"
+    ):
         Schema.of("disease", **named).check_columns(COLUMNS)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("diagnois", "diagnosis"),
+        ("DIAGNOSIS", "diagnosis"),
+        ("home_town", "Home Town"),
+        (" age", "age"),
+        ("town", None),
+        ("", None),
+        ("diagnosis" * 1000, None),
+    ],
+)
+def test_column_that_is_not_there_suggests_the_nearest_name(name: str, meant: str | None) -> None:
+    said = no_column(name, ["Home Town", "age", "diagnosis"])
+    middle = "it" if meant is None else f"did you mean {meant!r}? It"
+    assert said == f"the table has no column {name!r}; {middle} has 'Home Town', 'age', 'diagnosis'."
+
+
+def test_nearest_of_two_alike_columns_is_the_first() -> None:
+    assert "did you mean 'Sex'?" in no_column("sexx", ["Sex", "sex"])
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,29 @@ def test_exact_agrees_on_a_decimal_and_its_digits(number: Decimal) -> None:
     assert exact(number) == exact(str(number))
 
 
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ("10%", Fraction(1, 10)),
+        ("0.5%", Fraction(1, 200)),
+        ("12.5 %", Fraction(1, 8)),
+        (" 2%\n", Fraction(1, 50)),
+        ("150%", Fraction(3, 2)),
+        ("0%", Fraction(0)),
+        ("-1%", Fraction(-1, 100)),
+        ("1e-1%", Fraction(1, 1000)),
+    ],
+)
+def test_exact_reads_a_per_cent_sign(written: str, number: Fraction) -> None:
+    assert exact(written) == number
+
+
+@given(st.integers(-(10**6), 10**6), st.integers(0, 6))
+def test_per_cents_are_exact_hundredths(digits: int, behind: int) -> None:
+    written = str(Decimal(digits).scaleb(-behind))
+    assert exact(f"{written}%") == exact(written) / 100
+
+
 def test_exact_refuses_a_float_and_says_what_to_write() -> None:
     with pytest.raises(SpecError, match=r"^the prior must be exact, and the float 0\.1 is not: write .* '0\.1'\.$"):
         exact(0.1, "the prior")  # type: ignore[arg-type]
@@ -87,7 +110,11 @@ def test_exact_refuses_a_numpy_float_and_says_what_to_write() -> None:
         "/3",
         "1/2/3",
         "0,5",
-        "50%",
+        "%",
+        "10%%",
+        "%10",
+        "1/3%",
+        "nan%",
         "nan",
         "inf",
         Decimal("NaN"),
@@ -99,7 +126,7 @@ def test_exact_refuses_a_numpy_float_and_says_what_to_write() -> None:
     ids=repr,
 )
 def test_exact_refuses_what_is_no_number_and_shows_how_numbers_look(junk: Exact) -> None:
-    with pytest.raises(SpecError, match=r"^the prior is .*: write a number such as 1/13, 0\.02 or 3\.$"):
+    with pytest.raises(SpecError, match=r"^the prior is .*: write a number such as 1/13, 0\.02, 2% or 3\.$"):
         exact(junk, "the prior")
 
 

@@ -15,6 +15,7 @@ from sfumato.arrays import Codes, Places
 from sfumato.errors import QueryError
 from sfumato.estimate.count.queries import Condition, CountQuery, Range
 from sfumato.release.manifest import Manifest
+from sfumato.request.schema import no_column
 from sfumato.request.values import Scalar, Value, display, field_type, plain_type
 
 _FITTING: Mapping[str, tuple[type, ...]] = {
@@ -208,7 +209,7 @@ class _QueryReader:
         if found is None:
             if name.lower() in {each.lower() for each in self.manifest.sensitive}:
                 raise QueryError(f"{name!r} is sensitive: name the values to look for, not a condition.")
-            raise QueryError(f"the release has no public column {name!r}; it has {', '.join(map(repr, self.names))}.")
+            raise QueryError(no_column(name, self.names.values(), "the release has no public column"))
         if found not in self.numbers:
             self.numbers[found] = len(self.columns)
             self.columns.append(AskedColumn(found, plain_type(self.schema.field(found).type)))

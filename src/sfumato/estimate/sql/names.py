@@ -13,6 +13,7 @@ from sfumato.estimate.sql import grammar
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.size import Room
 from sfumato.release.manifest import Manifest
+from sfumato.request.schema import no_column
 from sfumato.shown.quoting import TABLE
 
 ColumnKey = tuple[str, str]
@@ -87,9 +88,9 @@ class Names:
         if len(having) > 1 and name not in self.shared:
             raise QueryError(f"{named.name!r} is a column of several tables; write {having[0]}.{named.name}.")
         if not having:
-            known = ", ".join(repr(each) for place in places for each in self._spelt(place))
+            columns = [each for place in places for each in self._spelt(place)]
             where = "the release has" if places == [TABLE] else "there is"
-            raise QueryError(f"{where} no column {named.name!r}; it has {known}.")
+            raise QueryError(no_column(named.name, columns, f"{where} no column"))
         return self.tables[having[0]][name]
 
     def _spelt(self, table: str) -> list[str]:

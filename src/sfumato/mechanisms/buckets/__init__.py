@@ -28,15 +28,15 @@ from sfumato.mechanisms.buckets import estimation
 from sfumato.mechanisms.buckets.dealing import Dealing, mixed, round_robin, tranches_of
 from sfumato.mechanisms.buckets.problem import Blocked
 from sfumato.mechanisms.buckets.sizes import Choice, choose
-from sfumato.mechanisms.coins.words import ratio
-from sfumato.mechanisms.mechanism import Mechanism, OptionsT, SpecT
+from sfumato.mechanisms.coins.words import percent, ratio
+from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PerValue, SpecT
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
 from sfumato.request.spec import ShareCap
-from sfumato.request.values import Value, display, values_from_json, values_to_json
+from sfumato.request.values import Value, display, labels, values_from_json, values_to_json
 from sfumato.shown import Contents, Replaced
 from sfumato.shown.buckets import Buckets
 
@@ -247,7 +247,7 @@ def explain(plan: Plan, /) -> dict[str, Any]:
         "loss": choice.loss,
         "lower_bound": choice.bound,
         "information_loss": choice.assignment.setting.information_loss,
-        "caps": {display(value): ratio(cap) for value, cap in zip(values, plan.caps, strict=True)},
+        "caps": dict(zip(labels(values), map(ratio, plan.caps), strict=True)),
     }
 
 
@@ -341,7 +341,7 @@ def dealing_mechanism(
         contents=contents,
         variances=variances,
         explain=explain,
-        by_value=("caps",),
+        by_value=(PerValue("caps", "at most of a bucket", percent),),
         summary=summary,
         remarks=remarks,
         remark_codes=("in-the-clear", "values-unprotected", "best-not-proved"),

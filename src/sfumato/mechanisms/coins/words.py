@@ -18,6 +18,12 @@ RISK = 0.05
 BOUND_FACTOR = 2 * math.sqrt(math.log(2 / RISK))
 """The factor of that bound which depends on the risk alone."""
 
+LONGEST_RATIO = 12
+"""A rational with more letters than this is a decimal where people look at it."""
+
+HAIR = Fraction(1, 10**7)
+"""What a factor may be above a round number, in proportion, and still be called just over it."""
+
 
 def error_bound(total: int, retention: Fraction) -> float:
     """Theorem 2 of the small-domain paper: the largest error of any share, loose by a factor of 5 to 14."""
@@ -45,6 +51,30 @@ def ratio(number: Fraction) -> str:
     return f"{number.numerator}/{number.denominator}"
 
 
+def figure(number: str | float) -> str:
+    """A number for people; a rational that is too long to read is a decimal."""
+    is_short = isinstance(number, str) and len(number) <= LONGEST_RATIO
+    return str(Fraction(number)) if is_short else f"{float(Fraction(number)):.4g}"
+
+
+def times(number: Fraction | str | float) -> str:
+    """By how much odds may rise: the fourth digit is rounded up, and a hair above a round number is said in words."""
+    factor = Fraction(number)
+    unit = Fraction(10) ** (math.floor(math.log10(factor)) - 3)
+    whole = factor // unit * unit
+    if factor > whole * (1 + HAIR):
+        return f"{float(whole + unit):,.10g} times"
+    return f"{'just over ' if factor > whole else ''}{float(whole):,.10g} times"
+
+
+def percent(number: Fraction | str) -> str:
+    """A share for people: exactly if that can be read, and in per cent."""
+    share = Fraction(number)
+    if len(str(share)) > LONGEST_RATIO:
+        return f"{float(share):.2%}"
+    return f"{share} ({f'{100 * float(share):.3g}%' if 1000 * share >= 1 else 'below 0.1%'})"
+
+
 def any_prior(bound: BreachBound) -> str:
     """The promise for every prior and every statement, upward and downward."""
     if bound.rows > 1:
@@ -70,7 +100,7 @@ def any_prior(bound: BreachBound) -> str:
 def cells_summary(cells: Sequence[Mapping[str, Any]]) -> str:
     """What a plan of cells decided, in one line."""
     if len(cells) == 1:
-        return f"retention {cells[0]['retention']}, amplification {cells[0]['amplification']}"
+        return f"retention {cells[0]['retention']}; odds may rise {times(cells[0]['amplification'])}"
     sizes = sorted({len(cell["values"]) for cell in cells})
     width = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
     return f"{len(cells)} cells of {width} values"

@@ -25,6 +25,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats, Numbers
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
+from sfumato.mechanisms.coins.words import times
 from sfumato.mechanisms.decoys import bounds, estimation
 from sfumato.mechanisms.decoys.groups import Groups
 from sfumato.mechanisms.decoys.leaks import FEW_VALUES, EvenLaw, created
@@ -32,12 +33,12 @@ from sfumato.mechanisms.decoys.leaks import Creation as Creation
 from sfumato.mechanisms.decoys.options import Options as Options
 from sfumato.mechanisms.decoys.options import Rare as Rare
 from sfumato.mechanisms.decoys.options import coarsened
-from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.mechanisms.mechanism import Mechanism, PerValue
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram, margins
 from sfumato.request.notice import Figure, Notice
 from sfumato.request.spec import DecoyGroups
-from sfumato.request.values import Value, display, listed, parts, values_from_json, values_to_json
+from sfumato.request.values import Value, display, labels, listed, parts, values_from_json, values_to_json
 from sfumato.shown import Naming, Replaced
 from sfumato.shown.quoting import equals, plain_name
 from sfumato.shown.values import Values
@@ -263,12 +264,10 @@ def explain(plan: Plan, /) -> dict[str, Any]:
 
 def _column_json(column: GroupedColumn, group_size: int) -> dict[str, Any]:
     total = sum(column.counts)
-    present = [(value, count) for value, count in zip(column.values, column.counts, strict=True) if count]
-    noise = {display(value): float(bounds.amplification(count, total, group_size)) for value, count in present}
+    present = [(name, count) for name, count in zip(labels(column.values), column.counts, strict=True) if count]
+    noise = {name: float(bounds.amplification(count, total, group_size)) for name, count in present}
     return {
-        "likelihood_ratio": {
-            display(value): float(bounds.likelihood_ratio(count, total, group_size)) for value, count in present
-        },
+        "likelihood_ratio": {name: float(bounds.likelihood_ratio(count, total, group_size)) for name, count in present},
         # JSON has no infinity: a value in every group has no amplification that could be given.
         "amplification": {value: factor if math.isfinite(factor) else None for value, factor in noise.items()},
     }
@@ -404,7 +403,10 @@ MECHANISM = Mechanism(
     by_hand=by_hand,
     variances=variances,
     explain=explain,
-    by_value=("amplification", "likelihood_ratio"),
+    by_value=(
+        PerValue("amplification", "noise of counts grows", times),
+        PerValue("likelihood_ratio", "odds rise if published", times),
+    ),
     summary=summary,
     remarks=remarks,
     remark_codes=(

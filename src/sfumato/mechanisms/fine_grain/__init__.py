@@ -31,12 +31,12 @@ from sfumato.errors import InfeasibleError, ReleaseFormatError, SpecError
 from sfumato.mechanisms.coins.inverse import inverse_rows, inverse_variances
 from sfumato.mechanisms.coins.methods import ONE_CELL
 from sfumato.mechanisms.coins.operators import Cell, Coins, Operator
-from sfumato.mechanisms.coins.words import check_several, ratio
+from sfumato.mechanisms.coins.words import check_several, figure, ratio, times
 from sfumato.mechanisms.fine_grain import solver
 from sfumato.mechanisms.fine_grain.ladder import Direction as Direction
 from sfumato.mechanisms.fine_grain.prices import shadow_prices
-from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.request.exact import coarse_steps, exact
+from sfumato.mechanisms.mechanism import Mechanism, PerValue
+from sfumato.request.exact import SMALLEST_PRIOR, coarse_steps, exact
 from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
@@ -334,24 +334,25 @@ def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
 def promise(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
     bounds = [(value, bound) for value, bound in zip(design.domain, design.bounds, strict=True) if bound is not None]
-    shown = "; ".join(
-        f"{display(value)!r} {bound.prior} and {bound.posterior}, odds {float(bound.amplification):.4g}"
-        for value, bound in bounds[:NAMED_VALUES]
-    )
+    named = []
+    for value, bound in bounds[:NAMED_VALUES]:
+        # A share that was rounded down to nothing has a bound that says no more than its factor does.
+        ends = "" if bound.prior == SMALLEST_PRIOR else f" {bound.prior} and {bound.posterior},"
+        named.append(f"{display(value)!r}{ends} odds {times(bound.amplification)}")
     more = f"; and {len(bounds) - NAMED_VALUES} more in the design" if len(bounds) > NAMED_VALUES else ""
     falling = (
         "and a chance of at least the second number stays at least the first."
         if design.direction is Direction.BOTH
         else "it is not promised that a chance does not fall."
     )
-    free = len(design.domain) - len(bounds)
-    unprotected = f" {free} values have no numbers and are not protected." if free else ""
+    free = [value for value, bound in zip(design.domain, design.bounds, strict=True) if bound is None]
+    unprotected = f" Without a bound, and so not protected: {listed(free, NAMED_VALUES)}." if free else ""
     return (
-        "Take a person with one record, and one value that has two numbers below. If somebody, from all they know and "
-        "from everything in this release but that person's own published value, gives the value a chance of at most "
-        f"its first number, then with the published value they give it a chance of at most its second one; {falling} "
-        "Whatever the chance was, its odds are multiplied by at most the factor beside it. "
-        f"This holds for single values, not for statements about several. The numbers: {shown}{more}.{unprotected}"
+        "Take a person with one record, and one value that has a bound. Whatever chance somebody gives the value, from "
+        "all they know and from everything in this release but that person's own published value: the published value "
+        "multiplies the odds of that chance by at most the factor of the bound. Where the bound has two numbers, a "
+        f"chance of at most the first so comes to at most the second; {falling} This holds for single values, not for "
+        f"statements about several. The bounds: {'; '.join(named)}{more}.{unprotected}"
     )
 
 
@@ -371,7 +372,11 @@ MECHANISM = Mechanism(
     weights=weights,
     variances=variances,
     explain=explain,
-    by_value=("retention", "amplification", "shadow_price"),
+    by_value=(
+        PerValue("retention", "retention", figure),
+        PerValue("amplification", "odds may rise", times, "no bound"),
+        PerValue("shadow_price", "shadow price", figure),
+    ),
     summary=summary,
     remarks=remarks,
     remark_codes=("values-unprotected", "values-never-kept", "beliefs-may-fall"),

@@ -306,7 +306,8 @@ def test_cubes_are_made_only_where_they_pay() -> None:
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        (CountQuery({"shoe": 1}), "has no public column 'shoe'"),
+        (CountQuery({"shoe": 1}), "has no public column 'shoe'; it has "),
+        (CountQuery({"sexx": 1}), "has no public column 'sexx'; did you mean 'Sex'"),
         (CountQuery({"Disease": "HIV"}), "'Disease' is sensitive"),
         (CountQuery({"age": "20"}), "'20' cannot be compared with 'age'"),
         (CountQuery({"age": True}), "True cannot be compared with 'age'"),

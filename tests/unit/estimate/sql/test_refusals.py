@@ -161,6 +161,7 @@ REFUSED_CONDITIONS = {
     "town = 'Aix'": UNKNOWN.format("town"),
     "town = 'Aix' AND disease = 'flu'": UNKNOWN.format("town"),
     'Sex = "F"': UNKNOWN.format("F"),
+    "wieght > 50": r"^the release has no column 'wieght'; did you mean 'weight'\? It has 'age', 'Sex', 'home town', ",
     "rowid = 1": UNKNOWN.format("rowid"),
     "filename = 'data.parquet'": UNKNOWN.format("filename"),
     "other.age = 1": r"^there is no table 'other'; there is release\.$",

@@ -462,9 +462,19 @@ def test_a_direction_that_lets_beliefs_fall_is_remarked_upon() -> None:
 def test_promise_states_the_numbers_of_each_value() -> None:
     limits = [BreachBound("1/10", "1/7"), BreachBound("1/8", "18/25"), None]
     promise = fine_grain.promise(_plan((1, 1, 1), limits).published)
-    for words in ("'value 0' 1/10 and 1/7", "'value 1' 1/8 and 18/25", "1 values have no numbers", "not protected"):
+    for words in ("'value 0' 1/10 and 1/7, odds 1.5 times; ", "'value 1' 1/8 and 18/25, odds 18 times."):
         assert words in promise
-    assert "'value 2'" not in promise
+    assert promise.endswith(" Without a bound, and so not protected: 'value 2'.")
+
+
+def test_promise_of_a_share_that_was_rounded_to_nothing_is_its_factor_alone() -> None:
+    """From 1/10^9 to 4/10^9 the odds rise by 4 (1 - 1/10^9) / (1 - 4/10^9), which is above 4 by three thousand
+    millionths of it.
+    """
+    limits = [BreachBound("1/1000000000", "1/250000000"), BreachBound("1/5", "4/5"), None]
+    promise = fine_grain.promise(_plan((1, 1, 1), limits).published)
+    assert "The bounds: 'value 0' odds just over 4 times; 'value 1' 1/5 and 4/5, odds 16 times." in promise
+    assert "1000000000" not in promise
     assert "single values, not for statements about several" in promise
     assert not fine_grain.MECHANISM.covers_predicates
 
