@@ -11,6 +11,7 @@ from sfumato.errors import SfumatoError
 
 NAMES = [
     "Answer",
+    "Attack",
     "Bins",
     "BreachBound",
     "BreachBoundPerValue",
@@ -20,7 +21,6 @@ NAMES = [
     "Diversity",
     "Estimate",
     "Estimates",
-    "Exposure",
     "Histogram",
     "InfeasibleError",
     "InternalError",

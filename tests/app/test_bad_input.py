@@ -265,7 +265,7 @@ def test_huge_integers_are_no_trouble_where_they_are_not_numbers(desk: Path, opt
 
 def test_huge_integers_that_repeat_are_found_as_persons(desk: Path) -> None:
     write_csv(desk / "people.csv", people(number=[*HUGE[:59], HUGE[0]]))
-    assert "1 persons have several rows" in fail(desk, *publishing("people.csv", "--person", "number"))
+    assert "1 of 59 persons have several rows" in fail(desk, *publishing("people.csv", "--person", "number"))
 
 
 @pytest.mark.parametrize("values", [HUGE, ["one", 2]], ids=["huge", "mixed"])
@@ -297,7 +297,7 @@ def test_values_of_more_than_1000_characters_are_refused(desk: Path, name: str) 
 
 
 def test_values_of_1000_characters_are_published(desk: Path) -> None:
-    write_csv(desk / "people.csv", people(disease=["ä" * 1000, "cold"]))
+    write_csv(desk / "people.csv", people(disease=["ä" * 1000] * 4 + ["cold"] * 4))
     succeed(*publishing("people.csv"))
 
 
@@ -306,7 +306,8 @@ def test_nearly_unique_column_is_refused_unless_it_is_confirmed_left_out_or_coar
     write_csv(desk / "people.csv", people(number=range(60)))
     sentence = fail(desk, *publishing("people.csv"))
     assert "'number' is nearly unique (60 of the 60 records that have a value are alone with it)" in sentence
-    assert "(--identifier number), coarsen it (--bins), or confirm it by name (--keep number)" in sentence
+    assert "(--person number if it says whose row it is, else --identifier number)" in sentence
+    assert "coarsen it (--bins number=...), or confirm it by name (--keep number)" in sentence
     for number, options in enumerate((["--identifier", "number"], ["--keep", "number"], ["--bins", "number=0,30,60"])):
         succeed(*publishing("people.csv", *options, out=f"release-{number}"))
 
@@ -324,8 +325,9 @@ def test_nearly_unique_sensitive_column_is_refused(desk: Path) -> None:
 def test_repeated_person_is_refused(desk: Path) -> None:
     write_csv(desk / "people.csv", people(name=[f"Zelenka {row}" for row in range(57)]))
     sentence = fail(desk, *publishing("people.csv", "--person", "name"))
-    assert sentence.startswith("3 persons have several rows (the same 'name')")
-    assert "keep one row for each person" in sentence
+    assert sentence.startswith("3 of 57 persons have several rows (the same 'name', up to 2 times)")
+    assert "(--one-row first:COL, last:COL or random)" in sentence
+    assert "(--rows-per-person K, and --surplus drop where some have more)" in sentence
     assert "Zelenka" not in sentence
 
 

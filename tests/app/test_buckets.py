@@ -330,7 +330,7 @@ def test_plan_of_a_table_is_what_is_published(releases: Callable[[str], Made]) -
     told = succeed("plan", made.table, "--sensitive", "disease", "--drop", "drug", *LINEAR, "--json").json
     assert Counter(made.sizes.values()) == {each["size"]: each["count"] for each in told["buckets"]}
     assert told["guarantee"] == "bucket-only"
-    assert [each["column"] for each in told["exposures"]] == PUBLIC
+    assert [each["told"] for each in told["exposures"]] == [*([name] for name in PUBLIC), PUBLIC]
 
 
 # -------------------------------------------------------------------------------------------------- published in clear

@@ -252,16 +252,21 @@ def test_notice_names_the_values_above_the_prior(desk: Path) -> None:
     assert "'cold'" not in notice  # exactly a tenth
 
 
-def test_notice_names_a_public_column_that_tells_the_sensitive_one(desk: Path) -> None:
+def test_public_column_that_tells_the_sensitive_one_stops_unless_it_is_accepted(desk: Path) -> None:
     chapters = {"flu": "J", "cold": "J", "HIV": "B", "asthma": "J"}
     written = people()
     table = write_csv(desk / "people.csv", written | {"ICD chapter": [chapters[each] for each in written["disease"]]})
     # The chapter tells HIV for certain, and makes a guess at the rest right for 36 of 60; a blind guess is for 24.
-    assert said(succeed(*publishing(table)), "nearly tells") == []
+    succeed(*publishing(table))
     finer = {"flu": "J1", "cold": "J0", "HIV": "B2", "asthma": "J4"}
     table = write_csv(desk / "finer.csv", written | {"ICD chapter": [finer[each] for each in written["disease"]]})
-    (notice,) = said(succeed(*publishing(table, out="finer")), "'ICD chapter' nearly tells 'disease'")
-    assert "(blindly: 40%); drop or coarsen it" in notice
+    stopped = run(*publishing(table, out="finer"))
+    assert (stopped.code, Path("finer").exists()) == (2, False)
+    assert "guessing 'disease' from 'ICD chapter' is right for 100.0% of the records (blindly: 40.0%)" in stopped.err
+    assert "leave out what tells (--drop 'ICD chapter')" in stopped.err
+    accepted = succeed(*publishing(table, "--accept-telling", "ICD chapter", out="finer"))
+    (notice,) = said(accepted, "guessing 'disease' from 'ICD chapter'")
+    assert notice.endswith("this was accepted.")
 
 
 def test_notice_counts_the_records_left_out(desk: Path) -> None:
@@ -378,7 +383,7 @@ def test_info_tells_machines_the_exact_design(release: Path) -> None:
 def test_query_keeps_its_contract_with_machines(release: Path) -> None:
     sql = "SELECT COUNT(*) FROM release WHERE disease = 'flu' AND sex = 'F'"
     found = succeed("query", release, sql, "--json").json
-    assert list(found) == ["format", "columns", "rows", "method", "assumption", "level"]
+    assert list(found) == ["format", "columns", "rows", "method", "assumption", "level", "counted"]
     assert found["columns"] == ["n", "n_se", "n_low", "n_high"]
     assert found["level"] == 0.95
     (row,) = found["rows"]
@@ -414,14 +419,14 @@ def test_query_shows_people_a_table_and_what_the_interval_is_for(release: Path) 
 
 def test_verify_says_what_was_checked(release: Path) -> None:
     outcome = succeed("verify", release)
-    assert [line[:5] for line in outcome.out.splitlines()] == ["ok   "] * 7
+    assert [line[:5] for line in outcome.out.splitlines()] == ["ok   "] * 9
     assert "a belief of 1/10 can rise to 1/2 at most, within the promised 1/2 (odds times 9)" in outcome.words
 
 
 def test_verify_with_the_original_checks_public_columns_and_posteriors(release: Path, table: Path) -> None:
     found = succeed("verify", release, "--original", table, "--json").json
     assert found["passed"] is True
-    assert [check["name"] for check in found["checks"]][7:] == ["public columns", "order", "draws", "posteriors"]
+    assert [check["name"] for check in found["checks"]][9:] == ["public columns", "order", "draws", "posteriors"]
     assert all(check["passed"] and check["detail"].endswith(".") for check in found["checks"])
 
 

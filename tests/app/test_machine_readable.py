@@ -125,12 +125,12 @@ def test_reference_lists_every_code_and_no_other() -> None:
 
 
 def test_notices_are_told_with_code_column_and_numbers(desk: Path) -> None:
-    table = write_csv(desk / "people.csv", people(disease=["flu", "flu", "cold", None]))
+    table = write_csv(desk / "people.csv", people(disease=["flu", "flu", "cold", "flu", None]))
     for command in (publishing(table, "--nulls", "drop"), planning(table, "--nulls", "drop")):
         told = {each["code"]: each for each in succeed(*command, "--json").json["notices"]}
         assert {"records-left-out", "persons-unchecked", "domain-observed", "frequent-values"} <= set(told)
         assert all(set(each) == {"code", "sentence", "column", "numbers"} for each in told.values())
-        assert told["records-left-out"]["numbers"] == {"records": 15}
+        assert told["records-left-out"]["numbers"] == {"records": 12}
         assert told["persons-unchecked"]["column"] is None
         assert told["domain-observed"]["column"] == told["frequent-values"]["column"] == "disease"
         assert told["frequent-values"]["numbers"]["values"] == 2

@@ -123,7 +123,7 @@ def test_release_has_the_people_of_the_table_in_another_order(made: Made) -> Non
 @every_way
 def test_release_says_what_it_is_and_promises(made: Made, way: str) -> None:
     found = succeed("info", made.folder, "--json").json
-    assert made.said == {**found, **{name: made.said[name] for name in ("path", "notices", "exposures")}}
+    assert made.said == {**found, **{name: made.said[name] for name in ("path", "notices", "exposures", "uniqueness")}}
     mechanism = way.partition(" ")[0]
     assert (found["mechanism"], found["rows"], found["sensitive"]) == (mechanism, 600, "disease")
     own = {"small-domain": "marginal-prior", "fine-grain": "single-values"}

@@ -67,7 +67,7 @@ def test_per_cents_ask_for_the_same_as_fractions(desk: Path) -> None:
 def test_plan_of_the_paper_s_example_has_its_two_cells(desk: Path) -> None:
     """Chaytor and Wang, Example 1 and the examples after it: cells of 36 and 6 records, and a bound of 2.0196."""
     plan = planned(desk, EXAMPLE, *SMALL_DOMAIN, "--merge", "paper")
-    assert plan.keys() - COMMON == {"balance", "error_bound", "cells", "format", "notices", "exposures"}
+    assert plan.keys() - COMMON == {"balance", "error_bound", "cells", "format", "notices", "exposures", "uniqueness"}
     assert (plan["mechanism"], plan["feasible"], plan["guarantee"]) == ("small-domain", True, "marginal-prior")
     assert (plan["total"], plan["domain_size"], plan["balance"]) == (42, 10, 3)
     assert plan["counts"] == list(EXAMPLE)
@@ -125,7 +125,7 @@ def test_plan_of_one_bound_for_each_value_has_a_retention_for_each(desk: Path) -
     """With x1 never kept, the others may be kept by 1/3 each: (1/4 * 1/4) + 3 * (1/4 * (1/3 + 1/6)) is 7/16."""
     plan = planned(desk, [5] * 4, "--bounds", bounds_file(desk, AMPLIFICATIONS))
     own = {"direction", "objective", "retention", "amplification", "record_utility", "aggregate_error", "shadow_price"}
-    assert plan.keys() - COMMON == own | {"reason", "format", "notices", "exposures"}
+    assert plan.keys() - COMMON == own | {"reason", "format", "notices", "exposures", "uniqueness"}
     assert (plan["mechanism"], plan["guarantee"], plan["direction"]) == ("fine-grain", "single-values", "upward")
     assert plan["retention"] == {"x1": "0/1", "x2": "1/3", "x3": "1/3", "x4": "1/3"}
     assert plan["amplification"] == {"x1": "3/2", "x2": "3/1", "x3": "19/2", "x4": "18/1"}
@@ -204,7 +204,7 @@ def test_plan_of_sets_has_their_size_and_chances(desk: Path) -> None:
     """Of 20 values with amplification 9, sets of 2: they hold the true one with 9 * 2 / (9 * 2 + 18) = 1/2."""
     plan = planned(desk, [50] * 20, *NARROW, "--mechanism", "subset")
     own = {"subset_size", "hold_probability", "other_probability", "amplification"}
-    assert plan.keys() - COMMON == own | {"format", "notices", "exposures"}
+    assert plan.keys() - COMMON == own | {"format", "notices", "exposures", "uniqueness"}
     assert (plan["subset_size"], plan["hold_probability"], plan["amplification"]) == (2, "1/2", "9/1")
     assert plan["other_probability"] == "3/38"
 
@@ -332,8 +332,10 @@ def test_plan_of_a_table_is_the_plan_of_its_counts(desk: Path) -> None:
     counted = Counter(patients()["disease"])
     file = counts_file(desk, {name or "": counted[name] for name in found["values"]})
     expected = succeed("plan", "--counts", file, *WAYS["small-domain"][:-1], "--json").json
-    assert [each["column"] for each in found.pop("exposures")] == ["sex", "age", "ward"]
-    assert expected.pop("exposures") == []
+    told = [each["told"] for each in found.pop("exposures")]
+    assert told == [["sex"], ["age"], ["ward"], ["sex", "age", "ward"]]
+    assert found.pop("uniqueness")["alone"] == 0
+    assert (expected.pop("exposures"), expected.pop("uniqueness")) == ([], None)
     told, alone = ([each["code"] for each in plan.pop("notices")] for plan in (found, expected))
     assert [code for code in told if code not in ("persons-unchecked", "domain-observed", "would-be-refused")] == alone
     assert found == expected

@@ -43,7 +43,7 @@ SHOWN = "ward\\x1b]0;owned\\x07\\u2066[red]"
 @pytest.fixture
 def hostile(desk: Path) -> Path:
     """A table whose values and column names steer a terminal, turn letters around and forge lines."""
-    table = people(disease=[CLEARING, TURNED, FORGED, "\x9b31masthma"])
+    table = people(disease=[each for each in (CLEARING, TURNED, FORGED, "\x9b31masthma") for _ in range(4)])
     table[COLUMN] = [("a\rb", "\x7f")[row % 2] for row in range(60)]
     return write_parquet(desk / "people.parquet", table)
 

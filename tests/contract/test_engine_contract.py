@@ -85,7 +85,7 @@ def every_type() -> pa.Table:
         weight=[50.5, 61.25, 72.0, 80.125],
         smoker=[True, False, False],
         admitted=days,
-        seen=[datetime.datetime(2024, 1, 1, 12, minute) for minute in range(7)],
+        seen=[datetime.datetime(2024, 1, 1, 12, minute) for minute in range(8)],
         disease=["flu", "HIV", "cold", "flu", "asthma", "cold", "flu"],
     )
 
@@ -177,7 +177,7 @@ def surveyed(
     """The first pass, and what the second one needs."""
     source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
     request = Request(given_input.table, given_input.schema, **way.request(mechanism))
-    request, found = publication.surveyed(request, source, engine, folder)
+    request, found = publication.surveyed(request, source, engine, folder, draws)
     chosen = choose(found.histogram, way.spec, draws, mechanism, options=request.options)
     counts = found.histogram.counts
     return source, found, Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
@@ -269,7 +269,9 @@ def test_same_key_gives_the_same_bytes_where_columns_are_protected_each_for_itse
     """Every record has a slot in each column, by how many records of its value there are before it."""
     make_small(monkeypatch)
     table = with_gaps()
-    request = Request(table, Schema.of(["disease", "sex"]), DecoyGroups(2), accept_marginal_prior=True)
+    request = Request(
+        table, Schema.of(["disease", "sex"]), DecoyGroups(2), accept_telling=("age",), accept_exposure=True
+    )
     for name, each in {"usual": USUAL, "other": engine}.items():
         publish(request, tmp_path / name, unsafe_test_key=known_key(0), engine=each)
     assert (tmp_path / "other" / DATA).read_bytes() == (tmp_path / "usual" / DATA).read_bytes()

@@ -16,8 +16,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.apply import domains, notices, profile
+from sfumato.apply import domains, profile, sample
 from sfumato.apply.slots import Slots
+from sfumato.audit.attackers import telling
 from sfumato.audit.laws import statistics
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
@@ -263,6 +264,6 @@ def test_a_false_alarm_of_verify_has_a_chance_of_one_in_a_million_at_most() -> N
 
 
 def test_the_sizes_in_the_limits_are_those_of_the_code() -> None:
-    assert (profile.MOST_PAIRS, profile.MOST_VALUES) == (262_144, 1_048_576)
-    assert (notices.SMALLEST_GROUP, domains.MANY_VALUES, profile.FEW_RECORDS - 2) == (20, 1000, 3)
+    assert (sample.MOST_RECORDS, profile.MOST_VALUES) == (200_000, 1_048_576)
+    assert (telling.SMALLEST_GROUP, domains.MANY_VALUES, profile.FEW_RECORDS - 2) == (20, 1000, 3)
     assert (small_domain.USUAL_MINIMUM, exact.FINEST_STEPS, exact.COARSEST_STEP) == (1000, 100, 10)

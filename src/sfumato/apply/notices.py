@@ -38,14 +38,14 @@ def notices(schema: Schema, dropped: int, persons: Persons | None) -> list[Notic
 
 def _chosen_rows(persons: Persons) -> list[Notice]:
     """That rows were chosen, and that another publication would choose others."""
-    if not persons.rows.chooses:
+    if not persons.chooses:
         return []
     sentence = (
         f"{persons.left_out:,} rows are left out, because their persons have others. Publishing again without the plan "
         "file shows other rows of the same persons, and two releases tell more than one; keep it (--plan-file), and "
         "verify the release with it."
     )
-    return [Notice("rows-chosen", sentence, persons.column, {"left_out": persons.left_out})]
+    return [Notice("rows-chosen", sentence, None, {"left_out": persons.left_out})]
 
 
 def frequent_notice(histogram: Histogram, bound: BreachBound, column: str) -> list[Notice]:

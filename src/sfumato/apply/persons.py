@@ -18,7 +18,7 @@ import pyarrow as pa
 from sfumato.apply.source import Source
 from sfumato.draws import Draws
 from sfumato.errors import SchemaError, SourceError
-from sfumato.request.persons import PersonRows, Persons, Which
+from sfumato.request.persons import PersonRows, Which
 from sfumato.shown.columns import dense
 
 if TYPE_CHECKING:
@@ -74,13 +74,13 @@ class Grouping:
     batch_rows: int = 1 << 17
     memory_budget: int = 256 << 20
 
-    def checked(self, rows: PersonRows, draws: Draws) -> tuple[Source, Persons]:
-        """The rows to publish, and how persons were checked; refused where persons have more rows than they may."""
+    def checked(self, rows: PersonRows, draws: Draws) -> tuple[Source, int]:
+        """The rows to publish, and how many are left out; refused where persons have more rows than they may."""
         if not rows.chooses:
             self.check(rows.most)
-            return self.source, Persons(self.person, rows)
+            return self.source, 0
         bits, kept, read = self.choose(rows, draws)
-        return SelectedSource(self.source, bits, kept), Persons(self.person, rows, read - kept)
+        return SelectedSource(self.source, bits, kept), read - kept
 
     def check(self, most: int) -> int:
         """Refuse a table in which persons have more rows than so many; returns how many persons there are."""

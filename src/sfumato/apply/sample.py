@@ -69,7 +69,7 @@ class Sampler:
 
     def result(self) -> pa.Table:
         """The records, in the order of their words."""
-        if not self.batches:
+        if not any(map(len, self.words)):
             return self.schema.empty_table()
         self._prune()
         return pa.Table.from_batches(self.batches)

@@ -67,7 +67,8 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
     check_types(source.schema, names)
     is_csv, persons = isinstance(source, CsvSource), None
     if schema.person is not None:
-        source, persons = engine.people(source, schema.person, folder).checked(schema.person_rows, draws)
+        source, left_out = engine.people(source, schema.person, folder).checked(schema.person_rows, draws)
+        persons = Persons.of(schema.person_rows, left_out, names)
     else:
         for name in schema.identifiers:
             check_identifier(name, engine.people(source, name, folder))

@@ -125,9 +125,8 @@ def _check_persons(written: Written) -> Check:
     persons, promised = written.persons, int(written.design.get("rows_per_person", 1))
     if persons is None:
         return Check(PERSONS, promised == 1, UNCHECKED)
-    if persons.rows.most > promised:
-        most = persons.rows.most
-        return Check(PERSONS, False, f"a person may have {most} rows, and the promise is for {promised}.")
+    if persons.most > promised:
+        return Check(PERSONS, False, f"a person may have {persons.most} rows, and the promise is for {promised}.")
     return Check(PERSONS, True, persons.sentence)
 
 

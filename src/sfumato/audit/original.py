@@ -24,6 +24,7 @@ from sfumato.errors import ReleaseFormatError, SfumatoError, SpecError
 from sfumato.estimate.release import Release
 from sfumato.plan.plan_file import PlanFile
 from sfumato.release.manifest import load_json, read_merged
+from sfumato.request.persons import Persons
 from sfumato.request.schema import Bins, NullPolicy, Role, Schema
 from sfumato.request.values import field_type, plain_type
 from sfumato.shown.columns import dense
@@ -59,18 +60,12 @@ def verify(
 def published_rows(
     written: Written, source: Source, private: Path, plan_file: str | Path | None
 ) -> tuple[Source, list[Check]]:
-    """The rows of the original that were published, with a check of the persons where that can be told."""
-    persons = written.persons
-    if persons is None:
+    """The rows of the original that were published, with a check of the persons where the plan file tells them."""
+    said = written.persons
+    if said is None:
         return source, []
-    named = [persons.column, *([persons.rows.one_row.column] if persons.rows.one_row else [])]
-    if lacking := next((name for name in named if name is not None and name not in source.schema.names), None):
-        raise ReleaseFormatError(f"the table is not the original of this release: it has no column {lacking!r}.")
-    rows = Grouping(source, persons.column, private)
-    if not persons.rows.chooses:
-        many, repeated, largest, missing = rows.count(persons.rows.most)
-        words = f"the original has {many:,} different {persons.column!r}, each on at most {largest:,} rows"
-        return source, [Check(PERSONS, not repeated and not missing, f"{words}; promised: {persons.rows.most}.")]
+    if plan_file is None and not said.chooses:
+        return source, []  # which column tells persons apart is not published, and was checked when it was
     if plan_file is None:
         raise SpecError(
             "which rows of each person were published is decided by the key of the release; give its plan file "
@@ -79,9 +74,13 @@ def published_rows(
     plan = PlanFile.read(Path(plan_file))
     if plan.fingerprint != source.fingerprint():
         raise ReleaseFormatError("the plan file belongs to another table than this one; name the one of the release.")
-    chosen, again = rows.checked(persons.rows, plan.draws)
-    words = f"{again.left_out:,} rows of the original are left out, because their persons have others"
-    return chosen, [Check(PERSONS, again.left_out == persons.left_out, f"{words}; the release says the same.")]
+    if plan.persons is None:
+        return source, [Check(PERSONS, False, "the plan file knows nothing of persons, and the release does.")]
+    column, rows = plan.persons
+    chosen, left_out = Grouping(source, column, private).checked(rows, plan.draws)
+    is_same = Persons.of(rows, left_out, written.public) == said
+    words = f"each {column!r} of the original was counted again, and {left_out:,} rows were left out"
+    return chosen, [Check(PERSONS, is_same, f"{words}, {'as' if is_same else 'not as'} the release says.")]
 
 
 def verify_original(folder: Path, law: Law, written: Written, source: Source, private: Path) -> Verification:

@@ -24,6 +24,7 @@ from sfumato.draws import VERSION, Draws
 from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError, reason
 from sfumato.mechanisms import REGISTRY, UNNAMED
 from sfumato.request.guarantee import Guarantee
+from sfumato.request.persons import PersonRows
 
 FORMAT = 3
 OTHERS = 0o077
@@ -61,6 +62,8 @@ class PlanFile:
     """The digest of the plan; files of older formats have none."""
     software: str = field(default_factory=lambda: version("sfumato"))
     draws_version: int = VERSION
+    persons: tuple[str, PersonRows] | None = None
+    """The column that tells persons apart, and how many rows each may have."""
 
     def to_json(self) -> dict[str, Any]:
         """What the file holds."""
@@ -76,6 +79,7 @@ class PlanFile:
             "plan": self.plan,
             "software": self.software,
             "draws": self.draws_version,
+            "persons": self.persons and {"column": self.persons[0], **self.persons[1].to_json()},
         }
 
     @classmethod
@@ -95,6 +99,7 @@ class PlanFile:
                 written.get("plan"),
                 str(written.get("software", "0.1")),
                 int(written.get("draws", 1)),
+                _persons(written.get("persons")),
             )
             if mode & OTHERS:
                 raise ReleaseFormatError(
@@ -239,6 +244,11 @@ def _locked(path: Path) -> tuple[int, bool]:
 def _is_blank(found: os.stat_result) -> bool:
     """Whether a file is one that a run has made and not yet written."""
     return stat.S_ISREG(found.st_mode) and not found.st_mode & OTHERS and found.st_size == 0
+
+
+def _persons(written: Mapping[str, Any] | None) -> tuple[str, PersonRows] | None:
+    """The persons of a plan file; older ones have none."""
+    return None if written is None else (str(written["column"]), PersonRows.from_json(written))
 
 
 # -------------------------------------------------------------------------------------------------- files of old forms

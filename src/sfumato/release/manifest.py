@@ -173,7 +173,7 @@ class Manifest:
     @property
     def counted(self) -> str:
         """What a count counts: people, or rows where a person may have several or nobody checked it."""
-        return "people" if self.persons is not None and self.persons.rows.most == 1 else "rows"
+        return "people" if self.persons is not None and self.persons.most == 1 else "rows"
 
     def field(self, name: str) -> Field:
         """The field of a column."""

@@ -6,7 +6,7 @@ shared out among as many rows as a person may have.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
@@ -90,6 +90,13 @@ class PersonRows:
         """For a plan file."""
         return {"most": self.most, "surplus": self.surplus.value, "one_row": self.one_row and str(self.one_row)}
 
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        """Read it back from a plan file."""
+        one_row = written["one_row"]
+        chosen = None if one_row is None else OneRow.parse(str(one_row))
+        return cls(int(written["most"]), Surplus(written["surplus"]), chosen)
+
 
 ONE_EACH = PersonRows()
 """Where nothing was said."""
@@ -97,23 +104,41 @@ ONE_EACH = PersonRows()
 
 @dataclass(frozen=True, slots=True)
 class Persons:
-    """How it was made sure that a person has no more rows than the promise counts: published."""
+    """How it was made sure that a person has no more rows than the promise counts: published.
 
-    column: str
-    rows: PersonRows
+    The column that tells persons apart is not named: it is not published.
+    """
+
+    most: int = 1
+    surplus: Surplus = Surplus.REFUSE
+    one_row: str | None = None
+    """Which row of each person is published, if it is one; with the column that decides if that is published too."""
     left_out: int = 0
     """How many rows were not published, because their persons have others."""
+
+    @classmethod
+    def of(cls, rows: PersonRows, left_out: int, published: Collection[str]) -> Self:
+        """What is said of persons in a release of some columns."""
+        chosen = rows.one_row
+        named = None if chosen is None else str(chosen) if chosen.column in published else chosen.which.value
+        return cls(rows.most, rows.surplus, named, left_out)
+
+    @property
+    def chooses(self) -> bool:
+        """Whether rows may have been left out."""
+        return self.one_row is not None or self.surplus is Surplus.DROP
 
     @property
     def sentence(self) -> str:
         """In plain words."""
-        most = "one row" if self.rows.most == 1 else f"at most {self.rows.most} rows"
-        told = f"persons are told apart by the column {self.column!r} of the table, which is not published"
-        if self.rows.one_row is not None:
-            chosen = self.rows.one_row
-            which = "a random one" if chosen.column is None else f"the {chosen.which} by {chosen.column!r}"
-            return f"One row of each person is published, {which}, and {self.left_out:,} others are not; {told}."
-        if self.rows.surplus is Surplus.DROP:
+        most = "one row" if self.most == 1 else f"at most {self.most} rows"
+        told = "a column that is not published tells persons apart"
+        if self.one_row is not None:
+            which, _, column = self.one_row.partition(":")
+            chosen = "a random one" if which == Which.RANDOM else f"the {which}"
+            chosen += f" by {column!r}" if column else ""
+            return f"One row of each person is published, {chosen}, and {self.left_out:,} others are not; {told}."
+        if self.surplus is Surplus.DROP:
             return (
                 f"Each person has {most} here; of persons with more, that many were chosen at random, and "
                 f"{self.left_out:,} rows are not published; {told}."
@@ -122,16 +147,16 @@ class Persons:
 
     def to_json(self) -> dict[str, Any]:
         """As a manifest has it."""
-        return {"column": self.column, **self.rows.to_json(), "left_out": self.left_out}
+        written = {"most": self.most, "surplus": self.surplus.value, "one_row": self.one_row}
+        return {**written, "left_out": self.left_out}
 
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Self:
         """Read it back from a manifest."""
-        one_row = written["one_row"]
-        rows = PersonRows(
-            int(written["most"]), Surplus(written["surplus"]), None if one_row is None else OneRow.parse(str(one_row))
-        )
-        return cls(str(written["column"]), rows, int(written["left_out"]))
+        one_row = None if written["one_row"] is None else str(written["one_row"])
+        if one_row is not None:
+            Which(one_row.partition(":")[0])
+        return cls(int(written["most"]), Surplus(written["surplus"]), one_row, int(written["left_out"]))
 
 
 UNCHECKED = (

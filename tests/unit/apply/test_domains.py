@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -19,9 +18,11 @@ from sfumato.apply.domains import (
     table_columns,
 )
 from sfumato.apply.notices import frequent_notice, notices
-from sfumato.apply.profile import Association, Profile, Profiler
+from sfumato.apply.profile import Profile, Profiler
+from sfumato.draws import Draws
 from sfumato.errors import SchemaError
 from sfumato.request.histogram import Histogram
+from sfumato.request.persons import OneRow, PersonRows, Persons, Surplus, Which
 from sfumato.request.schema import Bins, Schema
 from sfumato.request.spec import BreachBound
 from sfumato.shown.columns import CodedColumn, RawColumn
@@ -32,8 +33,8 @@ BOUND = BreachBound("1/10", "1/2")
 def profiled(**columns: Sequence[Any] | pa.Array) -> Profile:
     """The profile of a table whose last column is sensitive."""
     batch = pa.RecordBatch.from_pydict(columns)
-    profiler = Profiler(batch.schema, batch.schema.names[-1], batch.schema.names[-1:])
-    profiler.add(profiler.count(batch))
+    profiler = Profiler(batch.schema, batch.schema.names[-1], [], [], Draws.secret())
+    profiler.add(profiler.count(batch, batch, 0))
     return profiler.result()
 
 
@@ -243,8 +244,8 @@ def test_values_outside_the_domain_are_named_by_the_first_few(more: int, named: 
 HISTOGRAM = Histogram(("a", "b", "c", None), (70, 10, 11, 9))
 
 
-def said(schema: Schema, *associations: Association, dropped: int = 0) -> list[str]:
-    return [str(notice) for notice in notices(BOUND, schema, associations, dropped)]
+def said(schema: Schema, dropped: int = 0, persons: Persons | None = None) -> list[str]:
+    return [str(notice) for notice in notices(schema, dropped, persons)]
 
 
 def test_notice_of_an_observed_domain_is_spared_by_declaring_it() -> None:
@@ -282,50 +283,18 @@ def test_notice_of_unchecked_persons_is_spared_by_naming_them() -> None:
     assert not any("(--person COL)" in notice for notice in said(Schema.of("s", person="number")))
 
 
-def association(*pairs: list[int]) -> Association:
-    return Association("x", np.array(pairs))
-
-
 @pytest.mark.parametrize(
-    ("pairs", "is_told"),
-    [
-        # Of 200 records a blind guess is right for 100, and one from the column must be for more than 150, without
-        # counting the record itself in each of the two groups.
-        ([[76, 24], [24, 76]], False),
-        ([[77, 23], [24, 76]], True),
-        ([[100, 0], [0, 100]], True),
-        ([[50, 50], [50, 50]], False),
-    ],
+    "rows", [PersonRows(one_row=OneRow(Which.RANDOM)), PersonRows(3, Surplus.DROP)], ids=["one row", "surplus"]
 )
-def test_notice_of_a_telling_column_from_halfway_between_guessing_and_knowing(
-    pairs: list[list[int]], is_told: bool
-) -> None:
-    found = [notice for notice in said(Schema.of("s"), association(*pairs)) if "'x' nearly tells 's'" in notice]
-    assert len(found) == is_told
-    if is_told:
-        guessed = (pairs[0][0] - 1 + pairs[1][1] - 1) / 200
-        assert f"right for {guessed:.0%} of the records (blindly: 50%)" in found[0]
+def test_notice_of_rows_that_were_chosen_says_how_many_are_left_out_and_to_keep_the_plan_file(rows: PersonRows) -> None:
+    persons = Persons.of(rows, 1234, ())
+    (notice,) = (each for each in said(Schema.of("s", person="p"), persons=persons) if "1,234" in each)
+    assert notice.startswith("1,234 rows are left out")
+    assert "--plan-file" in notice
 
 
-def test_no_notice_of_a_column_in_which_every_record_is_alone() -> None:
-    assert not any("'x'" in notice for notice in said(Schema.of("s"), association(*np.eye(50, dtype=int).tolist())))
-
-
-@pytest.mark.parametrize(
-    ("group", "told"),
-    [([10, 11], 11), ([10, 10], 0), ([9, 10], 0), ([90, 10], 0)],
-    ids=["told", "half", "small group", "not told"],
-)
-def test_notice_of_a_rare_value_that_a_group_tells(group: list[int], told: int) -> None:
-    # The second value is rare in the table (at most a tenth), and common in one group of at least 20.
-    found = [notice for notice in said(Schema.of("s"), association([1000, 0], group)) if "tells the 's' of" in notice]
-    assert len(found) == bool(told)
-    assert all(f"tells the 's' of {told:,} records" in notice for notice in found)
-
-
-def test_notice_of_a_column_that_was_not_checked() -> None:
-    (notice,) = (each for each in said(Schema.of("s"), Association("x", None)) if "'x'" in each)
-    assert notice.startswith("whether 'x' tells 's' was not checked")
+def test_no_notice_of_chosen_rows_where_all_are_published() -> None:
+    assert not any("left out" in each for each in said(Schema.of("s", person="p"), persons=Persons(3)))
 
 
 def test_notice_of_records_left_out() -> None:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -15,8 +14,10 @@ from hypothesis import strategies as st
 
 from sfumato.apply import profile
 from sfumato.apply.profile import Profile, Profiler
+from sfumato.draws import Draws
 from strategies import batch_splits
 
+DRAWS = Draws.unsafe_test_key("5f" * 32)
 PUBLIC = {
     pa.string(): st.text("abé", max_size=2),
     pa.int16(): st.integers(-2, 2),
@@ -40,9 +41,10 @@ def profiled(table: pa.RecordBatch, cuts: Sequence[range]) -> Profile:
         name: getattr(column.type, "value_type", column.type)
         for name, column in zip(table.schema.names, table.columns, strict=True)
     }
-    profiler = Profiler(pa.schema(list(plain.items())), "sensitive", ["sensitive"])
+    profiler = Profiler(pa.schema(list(plain.items())), "sensitive", [], [], DRAWS)
     for cut in cuts:
-        profiler.add(profiler.count(table.slice(cut.start, len(cut))))
+        batch = table.slice(cut.start, len(cut))
+        profiler.add(profiler.count(batch, batch, cut.start))
     return profiler.result()
 
 
@@ -73,9 +75,8 @@ def test_counts_are_those_of_a_counter(data: st.DataObject, table: pa.RecordBatc
 def test_profile_does_not_depend_on_how_rows_were_cut(data: st.DataObject, table: pa.RecordBatch) -> None:
     whole = profiled(table, [range(table.num_rows)])
     cut = profiled(table, data.draw(batch_splits(table.num_rows)))
-    for one, other in zip(cut.associations, whole.associations, strict=True):
-        assert one.column == other.column
-        assert np.array_equal(one.pairs, other.pairs)
+    assert str(cut.records.to_pylist()) == str(whole.records.to_pylist())  # what is no number is not equal to itself
+    assert cut.alike == whole.alike
     for name in ("public", "sensitive"):
         found, expected = cut.columns[name], whole.columns[name]
         assert found.values.equals(expected.values)
@@ -90,29 +91,22 @@ def test_values_are_in_their_canonical_order(table: pa.RecordBatch) -> None:
 
 
 @given(st.data(), tables())
-def test_association_counts_how_often_values_meet(data: st.DataObject, table: pa.RecordBatch) -> None:
-    met = Counter(zip(values(table, "public"), values(table, "sensitive"), strict=True))
-    (found,) = profiled(table, data.draw(batch_splits(table.num_rows))).associations
-    assert found.column == "public"
-    # The order of the rows is that of first appearance; what they count does not depend on it.
-    assert found.pairs is not None
-    assert sorted(found.pairs[found.pairs > 0].tolist()) == sorted(met.values())
-    for axis, place in ((1, 0), (0, 1)):
-        margin: Counter[Any] = Counter()
-        for pair, count in met.items():
-            margin[pair[place]] += count
-        totals = found.pairs.sum(axis=axis)
-        assert sorted(totals[totals > 0].tolist()) == sorted(margin.values())
+def test_alike_are_those_with_the_same_public_value(data: st.DataObject, table: pa.RecordBatch) -> None:
+    found = profiled(table, data.draw(batch_splits(table.num_rows))).alike
+    counts = Counter(values(table, "public")).values()
+    expected = [sum(count for count in counts if count < few) / max(table.num_rows, 1) for few in (2, 5, 11)]
+    assert [found.alone, found.below_5, found.below_11] == pytest.approx(expected)
+    assert found.is_exact
 
 
 @given(st.data(), tables())
-def test_association_has_the_sensitive_values_in_the_order_of_their_profile(
-    data: st.DataObject, table: pa.RecordBatch
-) -> None:
-    found = profiled(table, data.draw(batch_splits(table.num_rows)))
-    column = found.columns["sensitive"]
-    assert found.associations[0].pairs is not None
-    assert found.associations[0].pairs.sum(axis=0).tolist() == [*column.counts.tolist(), column.missing]
+def test_all_records_are_kept_where_they_are_few(data: st.DataObject, table: pa.RecordBatch) -> None:
+    kept = profiled(table, data.draw(batch_splits(table.num_rows))).records.combine_chunks()
+    pairs = [
+        Counter(zip(*(map(str, values(each, name)) for name in ("public", "sensitive")), strict=True))
+        for each in (kept, table)
+    ]
+    assert pairs[0] == pairs[1]
 
 
 @given(tables())
@@ -144,13 +138,3 @@ def test_column_of_too_many_values_is_wide_and_still_counts_missing_ones(
     column = found.columns["public"]
     assert (column.is_wide, column.missing, len(column.values), column.alone) == (True, 1, 0, 0)
     assert counted(found, "sensitive") == Counter(x=50, y=50)
-    assert found.associations[0].pairs is None
-
-
-@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
-def test_pairs_beyond_the_limit_are_reported_as_not_checked(cuts: list[range], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profile, "MOST_PAIRS", 100)
-    found = profiled(numbers(100), cuts)
-    assert found.associations[0].pairs is None
-    assert len(found.columns["public"].values) == 99
-    assert np.all(found.columns["public"].counts == 1)

@@ -286,8 +286,8 @@ def test_design_does_not_depend_on_the_number_of_rows(tmp_path: Path) -> None:
 def test_manifest_holds_a_design_and_nothing_else(tmp_path: Path) -> None:
     said = block(people(), tmp_path / "release")
     assert sorted(said) == [
-        *("bins", "design", "domain_declared", "fit_to_publish", "format", "guarantee", "mechanism", "nulls"),
-        *("sensitive", "software", "types"),
+        *("accepted", "bins", "design", "domain_declared", "fit_to_publish", "format", "guarantee", "mechanism"),
+        *("nulls", "persons", "sensitive", "software", "types"),
     ]
     assert sorted(said["design"]) == ["domain", "posterior", "prior", "retention"]
 

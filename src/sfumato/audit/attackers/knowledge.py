@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import sparse
 
 from sfumato.arrays import Codes, Floats, Places
+
+if TYPE_CHECKING:
+    from scipy import sparse
 
 WEIGHTS = np.geomspace(0.1, 10_000, 26)
 """As how many further records the shares of the table may count."""
@@ -36,17 +39,24 @@ class Evidence:
     @classmethod
     def of(cls, codes: Codes, held: Codes, shares: Floats) -> Evidence:
         """Count how a column goes with the protected values."""
-        height = int(codes.max(initial=0)) + 1
-        pairs = (np.ones(len(codes)), (codes.astype(np.int64), held.astype(np.int64)))
-        counts = sparse.coo_array(pairs, shape=(height, len(shares))).tocsr()
-        counts.sum_duplicates()
+        counts = met_counts(codes, held, len(shares))
         met = _at(counts, codes, held)
-        sizes = np.bincount(codes, minlength=height).astype(np.float64).take(codes)
+        sizes = np.bincount(codes).astype(np.float64).take(codes)
         weight = _weight(met, sizes, shares.take(held))
         prior = weight * shares.take(held)
         says = counts.copy()
         says.data = np.log1p(counts.data / (weight * shares.take(counts.indices)))
         return cls(codes, says, np.log1p(met / prior) - np.log1p((met - 1) / prior))
+
+
+def met_counts(codes: Codes, held: Codes, size: int) -> sparse.csr_array:
+    """How often each value of a column (row) meets each of so many values."""
+    from scipy import sparse  # noqa: PLC0415 - takes long to load
+
+    pairs = (np.ones(len(codes)), (codes.astype(np.int64), held.astype(np.int64)))
+    counts = sparse.coo_array(pairs, shape=(int(codes.max(initial=0)) + 1, size)).tocsr()
+    counts.sum_duplicates()
+    return counts
 
 
 def _at(counts: sparse.csr_array, rows: Codes, columns: Codes) -> Floats:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy import sparse
 
 from sfumato.apply.sample import Sample
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import ONE_COLUMN, chunks
+from sfumato.audit.attackers.knowledge import met_counts
 from sfumato.errors import InfeasibleError
 from sfumato.plan.predict import Chosen
 from sfumato.request.guarantee import Guarantee
@@ -38,11 +38,10 @@ def breaches(chosen: Chosen, sample: Sample) -> list[Breach]:
     """Look at each public column, by the exact law of the plan; some groups at a time."""
     size, found = chosen.histogram.domain_size, []
     for column, codes in sample.columns.items():
-        pairs = (np.ones(len(codes), dtype=np.int64), (codes.astype(np.int64), sample.sensitive.astype(np.int64)))
-        table = sparse.coo_array(pairs, shape=(int(codes.max(initial=0)) + 1, size)).tocsr()
+        table = met_counts(codes, sample.sensitive, size)
         worst, breached = 0.0, 0.0
         for rows in chunks(table.shape[0], size):
-            groups = table[rows].toarray()
+            groups = table[rows].toarray().astype(np.int64)
             risk = chosen.mechanism.risk(chosen.plan, groups)
             if risk is not None:
                 worst, breached = max(worst, risk.worst), breached + risk.breached * float(groups.sum())

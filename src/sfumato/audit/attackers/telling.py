@@ -120,7 +120,8 @@ def check_telling(found: Sequence[Telling]) -> None:
     if not telling:
         return
     # Of columns that tell only together, the first is enough to go on with; of those that tell alone, each is.
-    named = [each.columns[0] for each in telling if len(each.columns) == 1] or telling[0].columns[:1]
+    alone = [each.columns[0] for each in telling if len(each.columns) == 1]
+    named = list(dict.fromkeys(alone)) or telling[0].columns[:1]
     drop, accept = (" ".join(f"{option} {shlex.quote(name)}" for name in named) for option in OPTIONS)
     raise InfeasibleError(
         f"{telling[0].words}, and no perturbation hides what other columns say: leave out what tells ({drop}), coarsen "
