@@ -69,6 +69,8 @@ class Request:
     """`any-prior`, `marginal-prior`, or None: what the named mechanism gives, and any-prior if none is named."""
     text: tuple[str, ...] = ()
     encoding: str = "utf-8"
+    missing: tuple[str, ...] = ()
+    """Texts that stand for a missing value, in every column."""
     options: Mapping[str, Any] = field(default_factory=lambda: NO_OPTIONS)
     """The options of a mechanism, by its name."""
     breach_limit: Fraction = BREACH_LIMIT
@@ -86,6 +88,7 @@ class Request:
                 f"name exactly one sensitive column; {len(self.schema.together)} were named. To protect several as "
                 "one, make them a compound (--compound a,b); to protect each for itself, ask for decoys (--group-size)."
             )
+        self.schema.check_missing(self.missing)
         if not 0 <= self.breach_limit <= 1:
             raise SpecError(f"the breach limit is {self.breach_limit}, and must be a share between 0 and 1.")
 
@@ -105,6 +108,7 @@ class Request:
             "nulls": self.schema.nulls.value,
             "text": sorted(self.text),
             "encoding": self.encoding,
+            **({"missing": sorted(self.missing)} if self.missing else {}),
             **({"compound": list(self.schema.compound)} if self.schema.compound else {}),
         }
         return Remembered(
@@ -143,7 +147,7 @@ class Outlook:
 def open_table(request: Request, folder: Path) -> Source:
     """Open the table of a request; a stream that can be read only once is spooled into the folder."""
     text = (*request.text, *request.schema.domains)  # whose types are not for the values of a CSV file to tell
-    return open_source(request.table, folder / "spool", text=text, encoding=request.encoding)
+    return open_source(request.table, folder / "spool", text=text, encoding=request.encoding, missing=request.missing)
 
 
 def surveyed(request: Request, source: Source, engine: Engine, folder: Path) -> tuple[Request, Survey]:
@@ -362,6 +366,7 @@ def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
         is_declared=request.schema.is_declared,
         bins={name: bins.edges for name, bins in request.schema.bins.items() if name in found.preparation.columns},
         merged=request.schema.merged,
+        missing=request.missing,
         nulls=request.schema.nulls.value,
         software=version("sfumato"),
         is_test=rewrite.draws.is_test,

@@ -21,7 +21,7 @@ from sfumato.audit.result import Check, Verification
 from sfumato.audit.written import Written
 from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.estimate.release import Release
-from sfumato.release.manifest import load_json, read_merged
+from sfumato.release.manifest import load_json, read_merged, read_missing
 from sfumato.request.schema import Bins, NullPolicy, Role, Schema
 from sfumato.request.values import field_type, plain_type
 from sfumato.shown.columns import dense
@@ -44,7 +44,8 @@ def verify(release: str | Path, original: Any = None, *, encoding: str = "utf-8"
     law, written = read(load_json(folder))
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private = Path(name)
-        source = open_source(original, private / "spool", text=text_columns(written), encoding=encoding)
+        text, missing = text_columns(written), read_missing(written.ours)
+        source = open_source(original, private / "spool", text=text, encoding=encoding, missing=missing)
         return Verification((*found.checks, *verify_original(folder, law, written, source, private).checks))
 
 

@@ -117,7 +117,7 @@ def plan(described: PlanTableOptions, promise: PromiseOptions, stops: NoticeOpti
         chosen = sfumato.choose(histogram, spec, draws, how, guarantee=guarantee, options=options, rivals=True)
         notices: Sequence[Notice] = plan_notices(chosen, spec, "value")
     else:
-        reading = (tuple(described.text), described.encoding)
+        reading = (tuple(described.text), described.encoding, tuple(described.missing))
         request = sfumato.Request(described.table, described.schema(), spec, how, guarantee, *reading, options)
         with render.progress_engine(err, quiet=printed.as_json) as engine:
             found = sfumato.plan_table(request, engine)
@@ -151,6 +151,7 @@ def publish(
         promise.guarantee,
         tuple(described.text),
         described.encoding,
+        tuple(described.missing),
         promise.options,
         exact(stops.breach_limit, "the breach limit"),
         stops.accept_marginal_prior,

@@ -150,6 +150,10 @@ class TableOptions(OptionGroup):
         typer.Option("--text", metavar="COL", help="Read a CSV column or a domain as text. Repeatable."),
     ] = field(default_factory=list)
     encoding: Encoding = "utf-8"
+    missing: Annotated[
+        list[str],
+        typer.Option("--missing", metavar="TEXT", help="A text that stands for a missing value: ?, NA. Repeatable."),
+    ] = field(default_factory=list)
 
     def schema(self) -> Schema:
         """The roles, domains and bins of the columns."""

@@ -68,6 +68,8 @@ class Manifest:
     """The column that says in which cell a record is, where there are cells."""
     merged: Mapping[str, Merged] = dataclasses.field(default_factory=dict)
     """Rare values that are published as one, by column."""
+    missing: tuple[str, ...] = ()
+    """Texts of the original that stand for a missing value."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -181,6 +183,7 @@ class Manifest:
                 "domain_declared": self.is_declared,
                 "bins": {name: list(edges) for name, edges in self.bins.items()},
                 "nulls": self.nulls,
+                **({"missing": list(self.missing)} if self.missing else {}),
                 **({"merged": {name: each.to_json() for name, each in self.merged.items()}} if self.merged else {}),
                 "fit_to_publish": not self.is_test,
             },
@@ -222,6 +225,14 @@ def read_merged(ours: Mapping[str, Any]) -> dict[str, Merged]:
         str(name): Merged(frozenset(values_from_json(each["values"], [kinds[name]])), each["label"])
         for name, each in ours.get("merged", {}).items()
     }
+
+
+def read_missing(ours: Mapping[str, Any]) -> tuple[str, ...]:
+    """The texts of the original that a manifest says stand for a missing value."""
+    texts = ours.get("missing", [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ReleaseFormatError("what stands for a missing value in the original is not a list of texts.")
+    return tuple(texts)
 
 
 def manifest_digest(written: Mapping[str, Any]) -> str:
@@ -315,6 +326,7 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         is_test=not ours["fit_to_publish"],
         cell_column=str(ours["cell_column"]) if "cell_column" in ours else None,
         merged=read_merged(ours),
+        missing=read_missing(ours),
     )
     tables = {resource["name"] for resource in written["resources"]}
     if any((Path(name).stem in tables) != (name in read.shown.FILES) for name in TABLES):
