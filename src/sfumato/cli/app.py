@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 import typer.main
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 import sfumato
 from sfumato.cli import render
+from sfumato.cli.commands import Command, RequestCommand
 from sfumato.cli.options import (
     Encoding,
     Json,
@@ -35,9 +36,9 @@ from sfumato.cli.options import (
     QueryOptions,
     ReleaseOptions,
     ReleasePath,
+    RequestPath,
     StopOptions,
     TableOptions,
-    TablePath,
     spread,
 )
 from sfumato.draws import Draws
@@ -134,7 +135,7 @@ def plan(described: PlanTableOptions, promise: PromiseOptions, stops: NoticeOpti
 
 
 def publish(
-    table: TablePath,
+    table: RequestPath,
     described: TableOptions,
     promise: PromiseOptions,
     stops: StopOptions,
@@ -302,17 +303,6 @@ def _fail(as_json: bool, kind: str, message: str, with_values: str | None = None
         _print_json({"error": {"kind": kind, "message": message, **more}})
 
 
-class _Command(TyperCommand):
-    """A command whose --help stands in the panel of its last option, and not in one of its own."""
-
-    def get_help_option(self, ctx: Any) -> TyperOption | None:
-        """The option that shows the help."""
-        found = super().get_help_option(ctx)
-        if found is not None:
-            found.rich_help_panel = getattr(self.params[-1], "rich_help_panel", None)
-        return found
-
-
 def build() -> TyperGroup:
     """The program, with the options of all mechanisms that are registered now."""
     app = typer.Typer(
@@ -323,7 +313,8 @@ def build() -> TyperGroup:
     )
     app.callback()(_options)
     for command in (demo, plan, publish, info, query, verify):
-        app.command(cls=_Command, epilog=EXAMPLES.get(command.__name__))(spread(command))
+        kind = RequestCommand if command in (plan, publish) else Command
+        app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))
 
 
