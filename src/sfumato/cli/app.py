@@ -39,6 +39,7 @@ from sfumato.cli.options import (
     RequestPath,
     StopOptions,
     TableOptions,
+    TablePath,
     spread,
 )
 from sfumato.draws import Draws
@@ -59,6 +60,7 @@ FORMAT = 1
 """Of all that is printed as JSON: a new number where a key changes its meaning or goes."""
 DEMO_ROWS = 50_000
 EXAMPLES = {
+    "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
     "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
     "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
 }
@@ -101,6 +103,32 @@ def demo(
             _print_json(render.demonstration_json(shown))
         else:
             render.show_demonstration(out, shown, kept=keep_in is not None)
+
+
+def init(
+    table: TablePath,
+    target: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="Where the request file goes: a name ending in .toml.")
+    ] = Path("request.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing request file.")] = False,
+    sensitive: Annotated[
+        list[str] | None, typer.Option("--sensitive", metavar="COL", help="The column to protect, if you know it.")
+    ] = None,
+    encoding: Encoding = "utf-8",
+    as_json: Json = False,
+) -> None:
+    """Write a request file to complete: what the columns may be for, and what you have to decide. It holds no value."""
+    from sfumato.apply.guesses import guess_table  # noqa: PLC0415 - takes long to load
+    from sfumato.cli.draft import check_place, draft, save  # noqa: PLC0415 - takes long to load
+
+    check_place(target, force=force)
+    guess = guess_table(table, encoding=encoding)
+    drafted = draft(guess, table, target, sensitive or (), encoding=encoding)
+    save(drafted.text, target, force=force)
+    if as_json:
+        _print_json({"path": str(target), **render.guess_json(guess), "open": list(drafted.open)})
+    else:
+        render.show_draft(out, str(target), drafted.open)
 
 
 def plan(described: PlanTableOptions, promise: PromiseOptions, stops: NoticeOptions, printed: PrintOptions) -> None:
@@ -312,7 +340,7 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    for command in (demo, plan, publish, info, query, verify):
+    for command in (demo, init, plan, publish, info, query, verify):
         kind = RequestCommand if command in (plan, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))

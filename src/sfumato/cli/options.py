@@ -39,7 +39,7 @@ OUTPUT = "Output"
 
 TABLES = "A CSV or Parquet file, a quoted glob, or a directory of Parquet files"
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}.")]
-RequestPath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}; or a request file (.toml).")]
+RequestPath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}; or a request file (.toml, see init).")]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="The directory or .zip of a release.")]
 Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
