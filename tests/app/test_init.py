@@ -306,6 +306,15 @@ def test_one_column_says_whose_row_it_is_or_none(names: list[str], words: str, d
         assert tomllib.loads(text)["columns"]["identifier"] == names
 
 
+def test_rows_of_nobody_and_codes_are_remarked(desk: Path) -> None:
+    table = {"person": ["a", "b", "c", ""] * 20, "diag": [*range(40), *range(40)]}
+    write_csv(desk / "people.csv", {**table, "disease": ["flu", "cold", "HIV", "gout"] * 20})
+    succeed("init", "people.csv")
+    text = (desk / "request.toml").read_text()
+    assert 'person = "person"  # some rows have none, which have to be completed or removed' in text
+    assert "[bins]" not in text.replace("ranges in [bins]", "")
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 def test_encoding_is_kept(encoding: str, desk: Path) -> None:
     write_csv_rows(desk / "people.csv", [["größe", "disease"], *[["ß", "flu"], ["ä", "cold"]] * 20], encoding=encoding)

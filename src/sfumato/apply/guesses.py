@@ -54,7 +54,25 @@ NAMING = re.compile(
 )
 """Names of columns that name a person outright."""
 CODES = frozenset(
-    {"id", "code", "zip", "zipcode", "postcode", "postal", "plz", "nbr", "nr", "no", "number", "key", "icd"}
+    {
+        *(
+            "id",
+            "nbr",
+            "nr",
+            "no",
+            "number",
+            "key",
+            "code",
+            "zip",
+            "zipcode",
+            "postcode",
+            "postal",
+            "plz",
+            "icd",
+            "diag",
+        ),
+        *("diagnosis", "type", "class", "category", "status"),
+    }
 )
 """Words in the names of numbers that are no quantities."""
 SENSITIVE = re.compile(
@@ -167,7 +185,8 @@ def _guess(name: str, kind: pa.DataType, rows: pa.Table, marks: Mapping[str, fro
         may_be_sensitive=bool(SENSITIVE.search(name.lower())),
     )
     if is_kept and len(profile.values) and PERSON.fullmatch(letters):
-        return replace(found, role=Role.PERSON, edges=())
+        lacking = ("some rows have none, which have to be completed or removed",) if profile.missing else ()
+        return replace(found.remarked(*lacking), role=Role.PERSON, edges=())
     if NAMING.fullmatch(letters):
         return replace(found.remarked("names people"), role=Role.IDENTIFIER, edges=())
     if is_kept and not found.repeats and not profile.missing and rows.num_rows > 1:

@@ -182,12 +182,17 @@ def remark(text: str, **words: str) -> list[str]:
     return [f"# {line}" for line in lines]
 
 
+def beside(line: str, column: ColumnGuess) -> str:
+    """A line about a column, with all that is remarked of it."""
+    return f"{line}  # {'; '.join(column.remarks)}" if column.remarks else line.rstrip()
+
+
 def listed(columns: Sequence[ColumnGuess], before: str, after: str) -> Iterator[str]:
     """A line for each column, with all that is remarked of it."""
     names = [f"{before}{quoted(each.name)}{after}" for each in columns]
     width = max((len(name) for name in names if len(name) <= WIDEST_NAME), default=0)
     for each, name in zip(columns, names, strict=True):
-        yield f"{name:{width}}  # {'; '.join(each.remarks)}" if each.remarks else name
+        yield beside(f"{name:{width}}", each)
 
 
 class _Writer:
@@ -231,7 +236,7 @@ class _Writer:
         if person is None:
             self.open.append("which column says whose row it is")
             return [*remark(ANY_PERSON), f"# person = {quoted(ANY_COLUMN)}"]
-        lines = [*remark(PERSON), f"person = {quoted(person.name)}"]
+        lines = [*remark(PERSON), beside(f"person = {quoted(person.name)}", person)]
         if not person.repeats:
             return lines
         self.open.append("what is done with several rows of a person")
