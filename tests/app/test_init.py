@@ -65,8 +65,8 @@ def test_roles_are_guessed(hospital: Path) -> None:
     assert written["table"] == {"path": str(hospital), "missing": ["?"]}
     assert written["columns"] == {
         "person": "patient_nbr",
-        "identifier": ["encounter_id", "last_name", "notes"],
-        "drop": ["weight", "income", "zip"],
+        "identifier": ["encounter_id", "notes"],
+        "drop": ["last_name", "weight", "income", "zip"],
     }
     assert not written["bins"]
     assert not written["promise"]
@@ -138,7 +138,7 @@ def test_known_sensitive_column_is_no_decision(hospital: Path) -> None:
     text = drafted(hospital, "--sensitive", "income")
     columns = tomllib.loads(text)["columns"]
     assert columns["sensitive"] == ["income"]
-    assert columns["drop"] == ["weight", "zip"]
+    assert columns["drop"] == ["last_name", "weight", "zip"]
     assert '# income = "values.txt"' in text
     assert text.count("# DECIDE: ") == 2
 
@@ -303,7 +303,7 @@ def test_one_column_says_whose_row_it_is_or_none(names: list[str], words: str, d
     assert words in text.splitlines()
     assert ("one_row" in text) == (not words.startswith("#"))
     if names == ["patient_id", "member no"]:
-        assert tomllib.loads(text)["columns"]["identifier"] == names
+        assert tomllib.loads(text)["columns"]["drop"] == names
 
 
 def test_rows_of_nobody_and_codes_are_remarked(desk: Path) -> None:
@@ -332,7 +332,7 @@ def test_guesses_are_told_to_machines(desk: Path) -> None:
         ("age", "public"),
         ("sex", "public"),
         ("disease", "public"),
-        ("name", "identifier"),
+        ("name", "dropped"),
         ("weight", "public"),
     ]
     assert found["open"][0] == "which column is sensitive"

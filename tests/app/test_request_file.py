@@ -35,7 +35,7 @@ def table(desk: Path) -> Path:
 @pytest.fixture
 def request_file(table: Path) -> Path:
     path = table.parent / "request.toml"
-    path.write_text(REQUEST.replace("[promise]", 'identifier = ["name"]\n\n[promise]'))
+    path.write_text(REQUEST.replace("[promise]", 'drop = ["name"]\n\n[promise]'))
     return path
 
 
@@ -48,7 +48,7 @@ def ours(release: Path) -> dict[str, Any]:
 def test_file_is_the_same_as_its_options(request_file: Path) -> None:
     key = ("--unsafe-test-key", TEST_KEY)
     succeed("publish", request_file, "--out", "filed", *key)
-    options = ["--sensitive", "disease", "--identifier", "name", "--prior", "1/10", "--posterior", "0.5"]
+    options = ["--sensitive", "disease", "--drop", "name", "--prior", "1/10", "--posterior", "0.5"]
     succeed("publish", "people.csv", "--out", "given", *options, *key)
     assert content(Path("filed")) == content(Path("given"))
 
@@ -151,7 +151,7 @@ def test_command_line_wins(request_file: Path) -> None:
 
 
 def test_columns_that_the_file_leaves_out_stay_out(request_file: Path) -> None:
-    succeed("publish", request_file, "--out", "release", "--identifier", "sex")
+    succeed("publish", request_file, "--out", "release", "--drop", "sex")
     assert [field["name"] for field in read_json(Path("release"))["resources"][0]["schema"]["fields"]] == [
         "age",
         "disease",
@@ -179,10 +179,10 @@ def settings(*arguments: str | Path) -> list[str]:
 
 
 def test_verbose_says_where_each_setting_comes_from(request_file: Path) -> None:
-    options = ["--prior", "1/5", "--identifier", "sex", "--nulls", "drop"]
+    options = ["--prior", "1/5", "--drop", "sex", "--nulls", "drop"]
     assert settings("plan", request_file.name, *options, "-v") == [
         "sensitive = disease, from request.toml",
-        "identifier = name sex, from request.toml and the command line",
+        "drop = name sex, from request.toml and the command line",
         "nulls = drop, from the command line",
         "table = people.csv, from request.toml",
         "prior = 1/5, from the command line, instead of 0.1 from request.toml",

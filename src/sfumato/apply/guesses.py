@@ -188,12 +188,17 @@ def _guess(name: str, kind: pa.DataType, rows: pa.Table, marks: Mapping[str, fro
         lacking = ("some rows have none, which have to be completed or removed",) if profile.missing else ()
         return replace(found.remarked(*lacking), role=Role.PERSON, edges=())
     if NAMING.fullmatch(letters):
-        return replace(found.remarked("names people"), role=Role.IDENTIFIER, edges=())
+        return _left_out(found, "names people")
     if is_kept and not found.repeats and not profile.missing and rows.num_rows > 1:
-        return replace(found.remarked("no value occurs twice"), role=Role.IDENTIFIER, edges=())
+        return _left_out(found, "no value occurs twice")
     if reasons := _reasons(profile, rows.num_rows, has_edges=bool(found.edges)):
         return replace(found.remarked(*reasons), role=Role.DROPPED)
     return found.remarked("many different values: better in ranges, see [bins] below") if found.edges else found
+
+
+def _left_out(guess: ColumnGuess, remark: str) -> ColumnGuess:
+    """A column that names somebody: an identifier, unless its values repeat, which would be told of persons."""
+    return replace(guess.remarked(remark), role=Role.DROPPED if guess.repeats else Role.IDENTIFIER, edges=())
 
 
 def _profile(name: str, column: pa.ChunkedArray) -> ColumnProfile:
@@ -239,7 +244,4 @@ def _one_person(guesses: Sequence[ColumnGuess]) -> tuple[ColumnGuess, ...]:
     """Where several columns may say whose row it is, all of them are left out, and none is named."""
     if sum(each.role is Role.PERSON for each in guesses) <= 1:
         return tuple(guesses)
-    return tuple(
-        replace(each.remarked("may say whose row it is"), role=Role.IDENTIFIER) if each.role is Role.PERSON else each
-        for each in guesses
-    )
+    return tuple(_left_out(each, "may say whose row it is") if each.role is Role.PERSON else each for each in guesses)
