@@ -31,7 +31,7 @@ from sfumato.apply.rewrite import Rewrite, decode
 from sfumato.apply.survey import survey
 from sfumato.arrays import Counts
 from sfumato.draws import Draws
-from sfumato.publication import open_table
+from sfumato.outlook import open_table
 
 DOMAIN_SIZES = (77, 2, 14, 6, 9, 10, 83, 50)
 ROW_GROUP = 1 << 20

@@ -13,7 +13,8 @@ import pyarrow as pa
 from sfumato.apply.local import LocalEngine
 from sfumato.estimate.release import Release
 from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, small_domain, subset, uniform
-from sfumato.publication import Request, publish
+from sfumato.outlook import Request
+from sfumato.publication import publish
 from sfumato.release.manifest import MANIFEST, README, WEIGHTS, manifest_digest
 from sfumato.request.digest import file_digest
 from sfumato.request.schema import Schema

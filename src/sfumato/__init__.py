@@ -38,9 +38,10 @@ if TYPE_CHECKING:
     from sfumato.estimate.count.queries import CountQuery, Range
     from sfumato.estimate.estimate import Estimate, Estimates, Interval
     from sfumato.estimate.release import Release
+    from sfumato.outlook import Outlook, Request, plan_table
     from sfumato.plan.choose import choose
     from sfumato.plan.predict import Chosen
-    from sfumato.publication import Outlook, Publication, Request, plan_table, publish
+    from sfumato.publication import Publication, publish
     from sfumato.request.histogram import Histogram
     from sfumato.request.notice import Notice, NoticeWarning
     from sfumato.request.schema import Bins, NullPolicy, Role, Schema
@@ -123,13 +124,13 @@ _HOMES = {
     "NoticeError": "sfumato.errors",
     "NoticeWarning": "sfumato.request.notice",
     "NullPolicy": "sfumato.request.schema",
-    "Outlook": "sfumato.publication",
+    "Outlook": "sfumato.outlook",
     "Publication": "sfumato.publication",
     "QueryError": "sfumato.errors",
     "Range": "sfumato.estimate.count.queries",
     "Release": "sfumato.estimate.release",
     "ReleaseFormatError": "sfumato.errors",
-    "Request": "sfumato.publication",
+    "Request": "sfumato.outlook",
     "Role": "sfumato.request.schema",
     "Schema": "sfumato.request.schema",
     "SchemaError": "sfumato.errors",
@@ -141,7 +142,7 @@ _HOMES = {
     "Tolerance": "sfumato.request.spec",
     "Verification": "sfumato.audit.result",
     "choose": "sfumato.plan.choose",
-    "plan_table": "sfumato.publication",
+    "plan_table": "sfumato.outlook",
     "publish": "sfumato.publication",
     "verify": "sfumato.audit.original",
 }

@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 import json
-import math
-import tempfile
 import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from sfumato.apply.alike import Uniqueness
-from sfumato.apply.domains import with_merged
 from sfumato.apply.engine import Engine
 from sfumato.apply.local import LocalEngine, no_work, open_parquet
-from sfumato.apply.notices import frequent_notice
 from sfumato.apply.rewrite import Rewrite
-from sfumato.apply.source import Source, open_source
-from sfumato.apply.survey import Survey, survey
+from sfumato.apply.source import Source
+from sfumato.apply.survey import Survey
 from sfumato.audit.attackers.attack import Attack
-from sfumato.audit.attackers.exposure import Target, attacks, targets, tellings
-from sfumato.audit.attackers.stops import breaches, check_breaches, check_lifted
-from sfumato.audit.attackers.telling import Telling, check_telling, told_groups
 from sfumato.audit.files import FIT, verify_folder
-from sfumato.audit.proof import check_cells, check_parts
 from sfumato.draws import Draws
 from sfumato.errors import (
-    InfeasibleError,
     InternalError,
-    SchemaError,
     SfumatoError,
     SourceError,
     SpecError,
@@ -43,103 +31,15 @@ from sfumato.errors import (
     reason,
 )
 from sfumato.estimate.release import Release
-from sfumato.mechanisms import REGISTRY
-from sfumato.plan.choose import AUTO, NO_OPTIONS, choose
-from sfumato.plan.plan_file import PlanFile, Remembered, claimed, usual_guarantee
-from sfumato.plan.predict import Chosen, even_error
+from sfumato.outlook import Request, check_publishable, notice_codes, open_table, outlook, surveyed
+from sfumato.plan.plan_file import PlanFile, claimed
 from sfumato.release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Manifest
 from sfumato.release.readme import release_readme
 from sfumato.release.staging import check_plan_file, check_target, is_at, move_into_place, remove_stale, workshop
 from sfumato.release.store import pack
-from sfumato.request.accepted import BREACH_LIMIT, Accepted
-from sfumato.request.digest import json_digest
-from sfumato.request.flags import options_json
-from sfumato.request.guarantee import Guarantee
-from sfumato.request.histogram import margins
-from sfumato.request.notice import CODES, Figure, Notice, NoticeWarning, check_codes, check_notices
-from sfumato.request.schema import Merged, Schema, no_column
-from sfumato.request.spec import BreachBound, PrivacySpec
-from sfumato.request.values import Value, display, field_type, parts, to_json
+from sfumato.request.notice import Notice, NoticeWarning, check_codes, check_notices
+from sfumato.request.values import field_type, parts
 from sfumato.shown.columns import Field, Sensitive
-
-
-@dataclass(frozen=True)
-class Request:
-    """What the holder asks for: a table with its roles, a bound, and how to meet it."""
-
-    table: Any
-    schema: Schema
-    spec: PrivacySpec
-    """For a person with as many rows as the schema allows."""
-    mechanism: str = AUTO
-    guarantee: str | None = None
-    """`any-prior`, `marginal-prior`, or None: what the named mechanism gives, and any-prior if none is named."""
-    text: tuple[str, ...] = ()
-    encoding: str = "utf-8"
-    options: Mapping[str, Any] = field(default_factory=lambda: NO_OPTIONS)
-    """The options of a mechanism, by its name."""
-    breach_limit: Fraction = BREACH_LIMIT
-    """The largest share of records that a public column may breach under a marginal prior."""
-    accept_marginal_prior: bool = False
-    """Go on whatever public columns breach."""
-    accept_telling: tuple[str, ...] = ()
-    """Go on with these public columns, whatever they tell."""
-    accept_exposure: bool = False
-    """Go on whatever public columns add to a release whose promise holds without them."""
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.schema, Schema):
-            raise SchemaError("say what the columns are for with a Schema, such as Schema.of('diagnosis').")
-        if not isinstance(self.spec, PrivacySpec):
-            raise SpecError("say what to protect with a BreachBound, such as BreachBound('1/10', '1/3').")
-        if self.schema.is_independent and not self.spec.TAKES_COLUMNS:
-            raise SchemaError(
-                f"name exactly one sensitive column; {len(self.schema.together)} were named. To protect several as "
-                "one, make them a compound (--compound a,b); to protect each for itself, ask for decoys (--group-size)."
-            )
-        object.__setattr__(self, "spec", self.spec.for_rows(self.schema.person_rows.most))
-        if not 0 <= self.breach_limit <= 1:
-            raise SpecError(f"the breach limit is {self.breach_limit}, and must be a share between 0 and 1.")
-
-    @property
-    def accepted(self) -> Accepted:
-        """What the holder goes on with in spite of a warning."""
-        return Accepted(self.accept_telling, self.accept_exposure, self.accept_marginal_prior)
-
-    @property
-    def family(self) -> list[str]:
-        """The mechanisms that may be taken: the named one, or all that meet the request."""
-        if self.mechanism != AUTO:
-            return [self.mechanism] if self.mechanism in REGISTRY else []
-        return [name for name, each in REGISTRY.items() if isinstance(self.spec, each.asked)]
-
-    def remembered(self) -> Remembered:
-        """What a plan file remembers of the request: enough to tell whether another one is the same."""
-        schema = {
-            "roles": {name: role.value for name, role in sorted(self.schema.roles.items())},
-            "domains": {name: [to_json(value) for value in values] for name, values in self.schema.domains.items()},
-            "bins": {name: list(bins.edges) for name, bins in self.schema.bins.items()},
-            "nulls": self.schema.nulls.value,
-            "text": sorted(self.text),
-            "encoding": self.encoding,
-            **({"compound": list(self.schema.compound)} if self.schema.compound else {}),
-            **({} if self.schema.person_rows.is_plain else {"person_rows": self.schema.person_rows.to_json()}),
-            **({"accept_telling": sorted(self.accept_telling)} if self.accept_telling else {}),
-            **({"accept_exposure": True} if self.accept_exposure else {}),
-        }
-        return Remembered(
-            {
-                "mechanism": self.mechanism,
-                "guarantee": None if self.guarantee == usual_guarantee(self.mechanism) else self.guarantee,
-                **self.spec.to_json(),
-                "schema": json_digest(schema),
-            },
-            {
-                name: options_json(self.options.get(name) or each.options())
-                for name, each in REGISTRY.items()
-                if name in self.options or name in self.family
-            },
-        )
 
 
 @dataclass(frozen=True)
@@ -150,165 +50,6 @@ class Publication:
     notices: tuple[Notice, ...]
     exposures: tuple[Attack, ...]
     uniqueness: Uniqueness
-
-
-@dataclass(frozen=True)
-class Outlook:
-    """What would be published, and what the holder should know before: secret."""
-
-    chosen: Chosen
-    exposures: tuple[Attack, ...]
-    """What somebody believes who knows public columns, without the release and with it."""
-    uniqueness: Uniqueness
-    notices: tuple[Notice, ...]
-    tellings: tuple[Telling, ...] = field(default=(), repr=False)
-    """How well what is protected is guessed from public columns."""
-
-
-def open_table(request: Request, folder: Path) -> Source:
-    """Open the table of a request; a stream that can be read only once is spooled into the folder."""
-    text = (*request.text, *request.schema.domains)  # whose types are not for the values of a CSV file to tell
-    source = open_source(request.table, folder / "spool", text=text, encoding=request.encoding)
-    if unknown := next((name for name in request.text if name not in source.schema.names), None):
-        raise SchemaError(no_column(unknown, source.schema.names))
-    return source
-
-
-def surveyed(request: Request, source: Source, engine: Engine, folder: Path, draws: Draws) -> tuple[Request, Survey]:
-    """Read the table once; and once more with rare values merged, if a mechanism was asked to and there are any."""
-    most = max((REGISTRY[name].most_combinations for name in request.family), default=0)
-    read = partial(
-        survey,
-        source=source,
-        engine=engine,
-        folder=folder,
-        draws=draws,
-        text=request.text,
-        most_combinations=most,
-    )
-    if stray := next((name for name in request.accept_telling if name not in source.schema.names), None):
-        raise SchemaError(no_column(stray, source.schema.names))
-    found = read(request.schema)
-    histogram, sensitive = found.histogram, found.sensitive
-    columns: dict[str, tuple[tuple[Value, ...], tuple[int, ...]]] = {
-        sensitive.name: (histogram.values, histogram.counts)
-    }
-    if sensitive.is_independent:
-        pairs = zip(sensitive.parts, margins(histogram.counts, sensitive.sizes), strict=True)
-        columns = {part.name: (part.domain, tuple(counts.tolist())) for part, counts in pairs}
-    merged: dict[str, Merged] = {}
-    for name in request.family:
-        mechanism, options = REGISTRY[name], request.options.get(name)
-        spec = mechanism.lent(request.spec)
-        if options is not None and spec is not None:
-            merged |= mechanism.coarsened(columns, spec, options)
-    if not merged:
-        return request, found
-    request = replace(request, schema=with_merged(request.schema, merged, found.columns))
-    again = read(request.schema)
-    said = [
-        Notice(
-            "rare-values-merged",
-            f"{len(each.values)} rare values of {name!r} are published as {display(each.label)!r}.",
-            name,
-            {"values": len(each.values)},
-        )
-        for name, each in merged.items()
-    ]
-    return request, replace(again, notices=(*again.notices, *said))
-
-
-def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
-    """What would be published, and what the holder should know; nothing stays behind."""
-    with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
-        folder, draws = Path(name), Draws.secret()
-        request, found = surveyed(request, open_table(request, folder), engine or LocalEngine(), folder, draws)
-        seen = outlook(request, found, draws, rivals=True)
-    try:
-        _check_publishable(request, found, seen)
-    except InfeasibleError as error:
-        return replace(seen, notices=(*seen.notices, Notice("would-be-refused", f"publishing would stop: {error}")))
-    return seen
-
-
-def outlook(
-    request: Request, found: Survey, draws: Draws, mechanism: str | None = None, *, rivals: bool = False
-) -> Outlook:
-    """Choose a plan, and look at what it leaves open; with a mechanism that was chosen before, if that is repeated."""
-    options = request.options
-    if mechanism is not None:  # options that were given for other mechanisms have had no effect
-        options = {name: each for name, each in options.items() if name == mechanism}
-    chosen = choose(
-        found.histogram,
-        request.spec,
-        draws,
-        mechanism or request.mechanism,
-        guarantee=request.guarantee,
-        options=options,
-        rivals=rivals,
-    )
-    aims = targets(found.sample, found.sensitive, request.spec.resolved(found.histogram))
-    told = tellings(found.sample, aims, request.accept_telling)
-    said = [*column_notices(request, found, aims, told), *plan_notices(chosen, request.spec, request.schema.sensitive)]
-    seen = attacks(chosen, found.sample, found.sensitive, aims)
-    return Outlook(chosen, seen, found.uniqueness, (*found.notices, *said), tuple(told))
-
-
-def column_notices(request: Request, found: Survey, aims: Sequence[Target], told: Sequence[Telling]) -> list[Notice]:
-    """What the holder should know of public columns that tell something, and do not stop the publication."""
-    said, sample, bound = [], found.sample, request.spec.bound
-    if not sample.is_whole:
-        sentence = (
-            f"what public columns tell was looked at for {sample.records:,} of {sample.total:,} records, drawn by key."
-        )
-        said.append(Notice("records-sampled", sentence, None, {"records": sample.records, "total": sample.total}))
-    for each in told:
-        if each.is_telling and each.columns[0] in request.accept_telling:
-            numbers: dict[str, Figure] = {"guessed": each.right, "blindly": each.blindly}
-            said.append(Notice("telling-column", f"{each.words}; this was accepted.", each.columns[0], numbers))
-    if bound is None:
-        return said
-    for target in aims:
-        for name, codes in sample.columns.items():
-            lifted = told_groups(codes, target.held, target.size, float(bound.prior), float(bound.posterior))
-            if lifted:
-                share = lifted / sample.records
-                sentence = (
-                    f"public column {name!r} tells the {target.name!r} of {share:.1%} of the records: among those with "
-                    f"the same {name!r}, a value that is rare in the table (at most {bound.prior}) has more than "
-                    f"{bound.posterior}; drop or coarsen the column."
-                )
-                said.append(Notice("telling-groups", sentence, name, {"records": lifted, "share": share}))
-    return said
-
-
-def plan_notices(chosen: Chosen, spec: PrivacySpec, column: str) -> list[Notice]:
-    """What the holder should know of the chosen plan; a mechanism does not know the name of the column."""
-    said = [Notice("mechanism-chosen", chosen.reason)] if chosen.reason and chosen.others else []
-    if spec.bound is not None and chosen.mechanism.guarantee is Guarantee.ANY_PRIOR:
-        said += frequent_notice(chosen.histogram, spec.bound, column)
-        said += [] if spec.rows == 1 else [_shared(chosen, spec.bound)]
-    return [*said, *(replace(remark, column=column) for remark in chosen.mechanism.remarks(chosen.plan))]
-
-
-def _shared(chosen: Chosen, bound: BreachBound) -> Notice:
-    """What it costs that the rows of a person share the bound."""
-    even = [
-        even_error(chosen.mechanism, each, chosen.mechanism.options(), Draws.secret(), chosen.histogram)
-        for each in (bound, bound.for_rows(1))
-    ]
-    factor = (even[0] or math.inf) / (even[1] or math.inf)
-    sentence = (
-        f"up to {bound.rows} rows of a person share the bound: a row multiplies odds by at most "
-        f"{float(bound.amplification):.3f} instead of {float(bound.whole):.3f}, and the error of a count is "
-        f"{factor:.1f} times that of one row a person."
-    )
-    return Notice("shared-bound", sentence, None, {"rows": bound.rows, "error_factor": factor})
-
-
-def notice_codes() -> tuple[str, ...]:
-    """The code of every notice that there can be, those of the mechanisms' remarks after the others."""
-    return tuple(dict.fromkeys((*CODES, *(code for each in REGISTRY.values() for code in each.remark_codes))))
 
 
 def _warn(notice: Notice) -> None:
@@ -353,7 +94,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             for notice in seen.notices:
                 on_notice(notice)
             check_notices(seen.notices, fail_on)
-            _check_publishable(request, found, seen)
+            check_publishable(request, found, seen)
             rewrite = Rewrite(
                 found.columns, found.sensitive, chosen.mechanism, chosen.plan, chosen.histogram.counts, draws
             )
@@ -397,20 +138,6 @@ def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
     if given is not None and given != repeated.draws:
         raise SpecError("the plan file holds another key than the test key; give one of the two.")
     return repeated.draws
-
-
-def _check_publishable(request: Request, found: Survey, seen: Outlook) -> None:
-    """Refuse what nobody could count in, and what would protect less than it seems to."""
-    chosen = seen.chosen
-    chosen.mechanism.check_countable(chosen.plan)
-    check_cells(chosen, request.spec)
-    if request.schema.compound and not chosen.mechanism.covers_predicates:
-        check_parts(chosen, request.spec, request.schema.compound)
-    check_telling([each for each in seen.tellings if each.columns[0] not in request.accept_telling])
-    if not request.accept_exposure:
-        check_lifted(seen.exposures, chosen.mechanism.guarantee)
-    if chosen.mechanism.guarantee is Guarantee.MARGINAL_PRIOR and not request.accept_marginal_prior:
-        check_breaches(breaches(chosen, found.sample), request.breach_limit)
 
 
 @contextmanager
@@ -460,6 +187,7 @@ def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
         merged=request.schema.merged,
         persons=found.persons,
         accepted=request.accepted,
+        missing=request.missing,
         nulls=request.schema.nulls.value,
         software=version("sfumato"),
         is_test=rewrite.draws.is_test,

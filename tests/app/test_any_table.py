@@ -16,7 +16,8 @@ from releases import known_key
 from selection import examples
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import fine_grain, small_domain, subset
-from sfumato.publication import Request, publish
+from sfumato.outlook import Request
+from sfumato.publication import publish
 from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound, BreachBoundPerValue, Tolerance
 from slow_counts import SlowRelease

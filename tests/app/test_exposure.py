@@ -19,7 +19,7 @@ from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, WAYS, patients, refus
 from selection import examples
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import small_domain
-from sfumato.publication import Request, plan_table
+from sfumato.outlook import Request, plan_table
 from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound, Tolerance
 

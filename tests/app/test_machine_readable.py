@@ -14,7 +14,7 @@ import sfumato
 from command_line import BOUND, complaint, content, people, publishing, run, succeed, write_csv
 from sfumato import BreachBound, Notice, NoticeError, NoticeWarning, Request, Schema, SfumatoError, SpecError, publish
 from sfumato.mechanisms import REGISTRY
-from sfumato.publication import notice_codes
+from sfumato.outlook import notice_codes
 from sfumato.request.notice import CODES
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"

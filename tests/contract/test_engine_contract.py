@@ -22,7 +22,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from releases import WAYS, known_key, people, published, published_by
-from sfumato import publication
+from sfumato import outlook
 from sfumato.apply import local
 from sfumato.apply.local import LocalEngine, positions_in_order
 from sfumato.apply.rewrite import Rewrite, decode
@@ -32,8 +32,9 @@ from sfumato.draws import Draws
 from sfumato.errors import SourceError
 from sfumato.mechanisms import REGISTRY, subset
 from sfumato.mechanisms.mechanism import Mechanism
+from sfumato.outlook import Request
 from sfumato.plan.choose import choose
-from sfumato.publication import Request, publish
+from sfumato.publication import publish
 from sfumato.request.schema import Schema
 from sfumato.request.spec import DecoyGroups
 from sfumato.shown import DATA, Naming
@@ -177,7 +178,7 @@ def surveyed(
     """The first pass, and what the second one needs."""
     source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
     request = Request(given_input.table, given_input.schema, **way.request(mechanism))
-    request, found = publication.surveyed(request, source, engine, folder, draws)
+    request, found = outlook.surveyed(request, source, engine, folder, draws)
     chosen = choose(found.histogram, way.spec, draws, mechanism, options=request.options)
     counts = found.histogram.counts
     return source, found, Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)

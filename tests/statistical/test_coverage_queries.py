@@ -28,7 +28,8 @@ from selection import examples
 from sfumato.estimate.estimate import Estimate
 from sfumato.estimate.release import Release
 from sfumato.mechanisms import buckets, decoys, fine_grain, small_domain, subset, uniform
-from sfumato.publication import Request, publish
+from sfumato.outlook import Request
+from sfumato.publication import publish
 from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound, DecoyGroups, LinearCap, Tolerance
 from statistical.covering import assert_covers, assert_covers_too_rarely

@@ -26,7 +26,8 @@ from sfumato.draws import Draws
 from sfumato.mechanisms import REGISTRY, decoys
 from sfumato.mechanisms.decoys.leaks import Creation
 from sfumato.mechanisms.decoys.options import Options
-from sfumato.publication import Request, publish, surveyed
+from sfumato.outlook import Request, surveyed
+from sfumato.publication import publish
 from sfumato.request.histogram import Histogram
 from sfumato.request.schema import Schema
 from sfumato.request.spec import DecoyGroups

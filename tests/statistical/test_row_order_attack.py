@@ -18,7 +18,8 @@ import pytest
 from scipy import stats
 
 from releases import known_key
-from sfumato.publication import Request, publish
+from sfumato.outlook import Request
+from sfumato.publication import publish
 from sfumato.request.schema import Schema
 from sfumato.request.spec import Diversity, LinearCap, PrivacySpec
 from statistical.support import ALPHA

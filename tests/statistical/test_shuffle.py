@@ -19,8 +19,8 @@ from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.source import MemorySource
 from sfumato.draws import Draws
 from sfumato.mechanisms import uniform
+from sfumato.outlook import Request, surveyed
 from sfumato.plan.choose import choose
-from sfumato.publication import Request, surveyed
 from sfumato.request.histogram import Histogram
 from sfumato.request.schema import Schema
 from sfumato.shown import DATA

@@ -1,8 +1,9 @@
 """CSV files: everything is read as text first, and a column becomes a number or a date only if nothing is lost.
 
 A column is a column of integers if every value is written the way an integer prints (so `007` stays text), of numbers
-if every value reads as one, of dates if every value is an ISO date. Empty fields are missing values. A column with a
-declared domain is read as text: its type is that of the domain, whatever values occur.
+if every value reads as one, of dates if every value is an ISO date. Empty fields are missing values, and so are the
+texts that the holder names as such, before anything is read as a number. A column with a declared domain is read as
+text: its type is that of the domain, whatever values occur.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import csv
 import itertools
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -42,9 +43,13 @@ class CsvSource:
     delimiter: str
     encoding: str
     rows: int | None = None
+    missing: tuple[str, ...] = ()
+    """Texts that stand for a missing value, beside the empty one."""
 
     @classmethod
-    def open(cls, paths: Sequence[Path], *, text: Sequence[str] = (), encoding: str = "utf-8") -> CsvSource:
+    def open(
+        cls, paths: Sequence[Path], *, text: Sequence[str] = (), encoding: str = "utf-8", missing: Sequence[str] = ()
+    ) -> CsvSource:
         """Read the files once to find the types of their columns."""
         try:
             "".encode(encoding)
@@ -56,7 +61,8 @@ class CsvSource:
                 raise SourceError(f"{path.name!r} has another header than {paths[0].name!r}; they must agree.")
         if repeated := sorted({name for name in header if header.count(name) > 1}):
             raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
-        untyped = cls(tuple(paths), pa.schema([(name, pa.string()) for name in header]), delimiter, encoding)
+        texts = pa.schema([(name, pa.string()) for name in header])
+        untyped = cls(tuple(paths), texts, delimiter, encoding, missing=tuple(missing))
         guesses = {name: _Guess() for name in header if name not in text}
         rows = 0
         for batch in untyped.batches(header, 0):
@@ -65,7 +71,7 @@ class CsvSource:
                 guess.add(batch.column(name).dictionary)
         types = {name: guess.type for name, guess in guesses.items()}
         schema = pa.schema([(name, types.get(name, pa.string())) for name in header])
-        return cls(tuple(paths), schema, delimiter, encoding, rows)
+        return replace(untyped, schema=schema, rows=rows)
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Stream the files in blocks; `batch_rows` of 0 keeps the blocks as they come."""
@@ -89,7 +95,7 @@ class CsvSource:
                     column_types={name: TEXT for name in self.schema.names},
                     include_columns=list(columns),
                     strings_can_be_null=True,
-                    null_values=[""],
+                    null_values=["", *self.missing],
                     auto_dict_encode=False,
                 ),
             ) as reader:

@@ -169,19 +169,24 @@ def _is_whole_microseconds(values: pa.Array) -> bool:
     return not np.any(nanoseconds % 1000)
 
 
-def _check_alone(column: ColumnProfile, rows: int, schema: Schema) -> None:
-    if not schema.confirmed.isdisjoint({column.name, *(schema.compound if column.name == schema.sensitive else ())}):
-        return
+def loneliness(column: ColumnProfile, rows: int) -> str | None:
+    """Why the values of a column point at persons; None where they do not."""
     if column.is_wide:
-        why = f"has more than {MOST_VALUES:,} different values"
-    elif 2 * column.alone > (filled := rows - column.missing):
-        why = f"is nearly unique ({column.alone:,} of the {filled:,} records that have a value are alone with it)"
-    elif len(column.values) > MANY_VALUES and 2 * column.nearly_alone > filled:
-        why = (
+        return f"has more than {MOST_VALUES:,} different values"
+    if 2 * column.alone > (filled := rows - column.missing):
+        return f"is nearly unique ({column.alone:,} of the {filled:,} records that have a value are alone with it)"
+    if len(column.values) > MANY_VALUES and 2 * column.nearly_alone > filled:
+        return (
             f"is nearly unique ({column.nearly_alone:,} of the {filled:,} records that have a value share it with at "
             f"most {FEW_RECORDS - 2} others)"
         )
-    else:
+    return None
+
+
+def _check_alone(column: ColumnProfile, rows: int, schema: Schema) -> None:
+    if not schema.confirmed.isdisjoint({column.name, *(schema.compound if column.name == schema.sensitive else ())}):
+        return
+    if (why := loneliness(column, rows)) is None:
         return
     if column.name in (schema.sensitive, *schema.sensitive_columns):
         named = column.name if column.name in schema.sensitive_columns else schema.sensitive_columns[0]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.apply.csv import CsvSource
@@ -199,15 +200,57 @@ class _HashSink:
         self.closed = True
 
 
-def open_source(table: Any, spool: Path, *, text: Sequence[str] = (), encoding: str = "utf-8") -> Source:
+@dataclass(frozen=True)
+class MarkedSource:
+    """A table in which some texts stand for a missing value, in every column of texts."""
+
+    table: Source
+    missing: tuple[str, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, with plain types."""
+        return self.table.schema
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, where it is known without reading them."""
+        return self.table.rows
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows in order, as batches of some of the columns."""
+        for batch in self.table.batches(columns, batch_rows):
+            yield pa.RecordBatch.from_arrays(list(map(self._unmarked, batch.columns)), names=batch.schema.names)
+
+    def fingerprint(self) -> str:
+        """The digest of the table itself."""
+        return self.table.fingerprint()
+
+    def _unmarked(self, column: pa.Array) -> pa.Array:
+        if not pa.types.is_string(plain_type(column.type)):
+            return column
+        if pa.types.is_dictionary(column.type):
+            return pa.DictionaryArray.from_arrays(column.indices, self._unmarked(column.dictionary))
+        texts = column.cast(pa.string())
+        return pc.if_else(pc.is_in(texts, pa.array(self.missing)), pa.scalar(None, pa.string()), texts)
+
+
+def open_source(
+    table: Any, spool: Path, *, text: Sequence[str] = (), encoding: str = "utf-8", missing: Sequence[str] = ()
+) -> Source:
     """Open a path, a glob, a directory, a pandas frame, an Arrow table or an Arrow stream.
 
     A stream that can be read only once is written to `spool` for the second pass, a private file without a name.
     """
+    source = _opened(table, spool, text, encoding, missing)
+    return MarkedSource(source, tuple(missing)) if missing and not isinstance(source, CsvSource) else source
+
+
+def _opened(table: Any, spool: Path, text: Sequence[str], encoding: str, missing: Sequence[str]) -> Source:
     if isinstance(table, str | Path):
         files = _files(str(table))
         if files[0].suffix.lower() in (".csv", ".tsv", ".txt"):
-            return CsvSource.open(files, text=text, encoding=encoding)
+            return CsvSource.open(files, text=text, encoding=encoding, missing=missing)
         if files[0].suffix.lower() in (".parquet", ".pq"):
             return ParquetSource.open(files)
         raise SourceError(f"{files[0].name!r} is neither Parquet (.parquet) nor CSV (.csv); convert it to one of them.")

@@ -23,7 +23,7 @@ from sfumato.audit.written import Written
 from sfumato.errors import ReleaseFormatError, SfumatoError, SpecError
 from sfumato.estimate.release import Release
 from sfumato.plan.plan_file import PlanFile
-from sfumato.release.manifest import load_json, read_merged
+from sfumato.release.manifest import load_json, read_merged, read_missing
 from sfumato.request.persons import Persons
 from sfumato.request.schema import Bins, NullPolicy, Role, Schema
 from sfumato.request.values import field_type, plain_type
@@ -52,7 +52,8 @@ def verify(
     law, written = read(load_json(folder))
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private = Path(name)
-        source = open_source(original, private / "spool", text=text_columns(written), encoding=encoding)
+        text, missing = text_columns(written), read_missing(written.ours)
+        source = open_source(original, private / "spool", text=text, encoding=encoding, missing=missing)
         source, counted = published_rows(written, source, private, plan_file)
         return Verification((*found.checks, *counted, *verify_original(folder, law, written, source, private).checks))
 

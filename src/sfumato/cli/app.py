@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 import typer.main
-from typer.core import TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 import sfumato
 from sfumato.cli import render
+from sfumato.cli.commands import Command, RequestCommand
 from sfumato.cli.options import (
     Encoding,
     Json,
@@ -35,6 +36,7 @@ from sfumato.cli.options import (
     QueryOptions,
     ReleaseOptions,
     ReleasePath,
+    RequestPath,
     StopOptions,
     TableOptions,
     TablePath,
@@ -59,6 +61,7 @@ FORMAT = 1
 """Of all that is printed as JSON: a new number where a key changes its meaning or goes."""
 DEMO_ROWS = 50_000
 EXAMPLES = {
+    "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
     "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
     "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
 }
@@ -103,6 +106,32 @@ def demo(
             render.show_demonstration(out, shown, kept=keep_in is not None)
 
 
+def init(
+    table: TablePath,
+    target: Annotated[
+        Path, typer.Option("--out", metavar="FILE", help="Where the request file goes: a name ending in .toml.")
+    ] = Path("request.toml"),
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing request file.")] = False,
+    sensitive: Annotated[
+        list[str] | None, typer.Option("--sensitive", metavar="COL", help="The column to protect, if you know it.")
+    ] = None,
+    encoding: Encoding = "utf-8",
+    as_json: Json = False,
+) -> None:
+    """Write a request file to complete: what the columns may be for, and what you have to decide. It holds no value."""
+    from sfumato.apply.guesses import guess_table  # noqa: PLC0415 - takes long to load
+    from sfumato.cli.draft import check_place, draft, save  # noqa: PLC0415 - takes long to load
+
+    check_place(target, force=force)
+    guess = guess_table(table, encoding=encoding)
+    drafted = draft(guess, table, target, sensitive or (), encoding=encoding)
+    save(drafted.text, target, force=force)
+    if as_json:
+        _print_json({"path": str(target), **render.guess_json(guess), "open": list(drafted.open)})
+    else:
+        render.show_draft(out, str(target), drafted.open)
+
+
 def plan(
     described: PlanTableOptions,
     promise: PromiseOptions,
@@ -111,7 +140,7 @@ def plan(
     printed: PrintOptions,
 ) -> None:
     """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
-    from sfumato.publication import notice_codes, plan_notices  # noqa: PLC0415 - takes long to load
+    from sfumato.outlook import notice_codes, plan_notices  # noqa: PLC0415 - takes long to load
 
     check_codes(stops.codes, notice_codes())
     spec, options = promise.spec, promise.options
@@ -153,6 +182,7 @@ def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops
         promise.guarantee,
         tuple(described.text),
         described.encoding,
+        tuple(described.missing),
         promise.options,
         exact(stops.breach_limit, "the breach limit"),
         stops.accept_marginal_prior,
@@ -162,7 +192,7 @@ def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops
 
 
 def publish(
-    table: TablePath,
+    table: RequestPath,
     described: TableOptions,
     promise: PromiseOptions,
     stops: StopOptions,
@@ -322,17 +352,6 @@ def _fail(as_json: bool, kind: str, message: str, with_values: str | None = None
         _print_json({"error": {"kind": kind, "message": message, **more}})
 
 
-class _Command(TyperCommand):
-    """A command whose --help stands in the panel of its last option, and not in one of its own."""
-
-    def get_help_option(self, ctx: Any) -> TyperOption | None:
-        """The option that shows the help."""
-        found = super().get_help_option(ctx)
-        if found is not None:
-            found.rich_help_panel = getattr(self.params[-1], "rich_help_panel", None)
-        return found
-
-
 def build() -> TyperGroup:
     """The program, with the options of all mechanisms that are registered now."""
     app = typer.Typer(
@@ -342,8 +361,9 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    for command in (demo, plan, publish, info, query, verify):
-        app.command(cls=_Command, epilog=EXAMPLES.get(command.__name__))(spread(command))
+    for command in (demo, init, plan, publish, info, query, verify):
+        kind = RequestCommand if command in (plan, publish) else Command
+        app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))
 
 

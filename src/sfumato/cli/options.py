@@ -38,9 +38,9 @@ THE_TABLE = "The table"
 PROMISE = "What to promise"
 OUTPUT = "Output"
 
-TablePath = Annotated[
-    str, typer.Argument(metavar="TABLE", help="A CSV or Parquet file, a quoted glob, or a directory of Parquet files.")
-]
+TABLES = "A CSV or Parquet file, a quoted glob, or a directory of Parquet files"
+TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}.")]
+RequestPath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}; or a request file (.toml, see init).")]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="The directory or .zip of a release.")]
 Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
@@ -170,6 +170,10 @@ class TableOptions(OptionGroup):
         typer.Option("--text", metavar="COL", help="Read a CSV column or a domain as text. Repeatable."),
     ] = field(default_factory=list)
     encoding: Encoding = "utf-8"
+    missing: Annotated[
+        list[str],
+        typer.Option("--missing", metavar="TEXT", help="A text that stands for a missing value: ?, NA. Repeatable."),
+    ] = field(default_factory=list)
 
     def schema(self) -> Schema:
         """The roles, domains and bins of the columns."""
@@ -202,7 +206,7 @@ class PlanTableOptions(TableOptions):
     """The table of a plan, for which its counts are enough."""
 
     table: Annotated[
-        str | None, typer.Argument(metavar="[TABLE]", help="A table, as for publish; or use --counts.")
+        str | None, typer.Argument(metavar="[TABLE]", help="A table or request file, as for publish; or use --counts.")
     ] = None
     counts: Annotated[
         Path | None, typer.Option("--counts", metavar="CSV", help="Plan from a CSV of value,count instead of a table.")
@@ -382,6 +386,9 @@ class PrintOptions(OptionGroup):
     PANEL: ClassVar = OUTPUT
 
     as_json: Json = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Say on standard error where each setting comes from.")
+    ] = False
 
 
 # ----------------------------------------------------------------------------------------------------------- questions

@@ -23,6 +23,7 @@ from sfumato.request.values import display, labels, to_json
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from sfumato import Answer, Attack, Chosen, LocalEngine, Notice, Publication, Release, Verification
     from sfumato.apply.alike import Uniqueness
+    from sfumato.apply.guesses import TableGuess
     from sfumato.cli.demo import Demonstration
 
 MOST_CELLS = 12
@@ -252,6 +253,25 @@ def verification_json(verification: Verification) -> dict[str, Any]:
     """The checks for machines."""
     checks = [{"name": check.name, "passed": check.passed, "detail": check.detail} for check in verification.checks]
     return {"passed": verification.passed, "checks": checks}
+
+
+def show_draft(console: Console, path: str, decisions: Sequence[str]) -> None:
+    """What is left to do with a request file."""
+    console.print(
+        f"written to {plain(path)}; open it in an editor, check it, and decide:", soft_wrap=True, highlight=False
+    )
+    for number, decision in enumerate(decisions, 1):
+        console.print(f"  {number}. {decision}", highlight=False)
+    console.print(f"then run: sfumato plan {plain(path)}", soft_wrap=True, highlight=False)
+
+
+def guess_json(guess: TableGuess) -> dict[str, Any]:
+    """What was guessed of a table, for machines."""
+    columns = [
+        {"name": each.name, "role": each.role.value, "remarks": list(each.remarks), "bins": list(each.edges)}
+        for each in guess.columns
+    ]
+    return {"columns": columns, "missing": list(guess.missing), "doubtful": list(guess.doubtful)}
 
 
 def info_json(release: Release) -> dict[str, Any]:

@@ -74,6 +74,8 @@ class Manifest:
     """How it was made sure that a person has no more rows than the promise counts; None where nothing says so."""
     accepted: Accepted = NOTHING_ACCEPTED
     """What the publisher went on with in spite of a warning."""
+    missing: tuple[str, ...] = ()
+    """Texts of the original that stand for a missing value."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -199,6 +201,7 @@ class Manifest:
                 "nulls": self.nulls,
                 "persons": None if self.persons is None else self.persons.to_json(),
                 "accepted": self.accepted.to_json(),
+                **({"missing": list(self.missing)} if self.missing else {}),
                 **({"merged": {name: each.to_json() for name, each in self.merged.items()}} if self.merged else {}),
                 "fit_to_publish": not self.is_test,
             },
@@ -240,6 +243,14 @@ def read_merged(ours: Mapping[str, Any]) -> dict[str, Merged]:
         str(name): Merged(frozenset(values_from_json(each["values"], [kinds[name]])), each["label"])
         for name, each in ours.get("merged", {}).items()
     }
+
+
+def read_missing(ours: Mapping[str, Any]) -> tuple[str, ...]:
+    """The texts of the original that a manifest says stand for a missing value."""
+    texts = ours.get("missing", [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ReleaseFormatError("what stands for a missing value in the original is not a list of texts.")
+    return tuple(texts)
 
 
 def manifest_digest(written: Mapping[str, Any]) -> str:
@@ -335,6 +346,7 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         merged=read_merged(ours),
         persons=None if ours.get("persons") is None else Persons.from_json(ours["persons"]),
         accepted=Accepted.from_json(ours["accepted"]) if "accepted" in ours else NOTHING_ACCEPTED,
+        missing=read_missing(ours),
     )
     tables = {resource["name"] for resource in written["resources"]}
     if any((Path(name).stem in tables) != (name in read.shown.FILES) for name in TABLES):

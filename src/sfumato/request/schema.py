@@ -15,7 +15,7 @@ from typing import Any
 from sfumato.errors import SchemaError
 from sfumato.request.persons import ONE_EACH, OneRow, PersonRows, Surplus
 from sfumato.request.small_files import lines
-from sfumato.request.values import Value, to_json
+from sfumato.request.values import Value, display, to_json
 
 COMPOUND_MARK = " + "
 """Between the names of the columns that make a compound."""
@@ -272,6 +272,18 @@ class Schema:
             )
         if not any(self.role(name) is Role.PUBLIC for name in columns):
             raise SchemaError("no public column is left to publish beside the sensitive one.")
+
+    def check_missing(self, texts: Sequence[str]) -> None:
+        """Refuse a text that stands for a missing value and is a value of a declared domain: it cannot be both."""
+        if isinstance(texts, str):
+            raise SchemaError(f"give a list of the texts that stand for a missing value, such as [{texts!r}].")
+        for name, values in self.domains.items():
+            named = {display(value) for value in values if value is not None}
+            if both := next((text for text in texts if text in named), None):
+                raise SchemaError(
+                    f"{both!r} is said to stand for a missing value, and the domain of {name!r} has it as a value; "
+                    "take it out of one of the two."
+                )
 
 
 def no_column(name: str, columns: Iterable[str], said: str = "the table has no column") -> str:

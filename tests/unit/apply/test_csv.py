@@ -110,6 +110,16 @@ def test_quoted_empty_field_is_missing(desk: Path) -> None:
     assert columns(opened(desk, 'x,y\n"",a\n,b\n'))["x"] == [None, None]
 
 
+def test_mark_is_missing_quoted_or_not_before_types_are_found(desk: Path) -> None:
+    source = opened(desk, 'x,y,z\n1,?,"?"\n"?",a?,2024-02-29\n', missing=["?"])
+    assert source.schema.types == [pa.int64(), pa.string(), pa.date32()]
+    assert columns(source) == {"x": [1, None], "y": [None, "a?"], "z": [None, datetime.date(2024, 2, 29)]}
+
+
+def test_mark_is_read_in_the_encoding_of_the_file(desk: Path) -> None:
+    assert columns(opened(desk, "x,y\n1,ä\nfällt,ö\n", encoding="latin-1", missing=["fällt"]))["x"] == [1, None]
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_separator_is_found_in_the_header(delimiter: str, desk: Path) -> None:
     source = opened(desk, f"x{delimiter}y\n1{delimiter}a\n")

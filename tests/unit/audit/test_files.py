@@ -32,7 +32,8 @@ from sfumato.audit.original import verify
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.mechanisms import REGISTRY, uniform
-from sfumato.publication import Request, publish
+from sfumato.outlook import Request
+from sfumato.publication import publish
 from sfumato.release.manifest import WEIGHTS
 from sfumato.release.store import pack
 from sfumato.request.histogram import Histogram

@@ -30,7 +30,8 @@ from sfumato.errors import QueryError
 from sfumato.estimate.count.queries import CountQuery
 from sfumato.estimate.release import Release
 from sfumato.mechanisms import decoys
-from sfumato.publication import Request, publish
+from sfumato.outlook import Request
+from sfumato.publication import publish
 from sfumato.request.schema import Schema
 from sfumato.request.spec import DecoyGroups
 

@@ -309,6 +309,7 @@ BASE: dict[str, Any] = {"schema": Schema.of("disease"), "spec": BreachBound("1/1
         {"guarantee": "marginal-prior"},
         {"text": ("age",)},
         {"encoding": "latin-1"},
+        {"missing": ("?",)},
     ],
     ids=lambda other: next(iter(other)),
 )

@@ -22,7 +22,8 @@ import pytest
 from releases import known_key
 from sfumato.audit.original import verify
 from sfumato.mechanisms import subset
-from sfumato.publication import Publication, Request, publish
+from sfumato.outlook import Request
+from sfumato.publication import Publication, publish
 from sfumato.release.manifest import MANIFEST
 from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound

@@ -55,6 +55,7 @@ def manifests(draw: st.DrawFn) -> Manifest:
         nulls=draw(st.sampled_from(NullPolicy)).value,
         software=draw(st.sampled_from(["0.1.0", "1.0.dev3"])),
         is_test=draw(st.booleans()),
+        missing=tuple(draw(st.lists(st.sampled_from(["?", "NA", ""]), unique=True))),
     )
 
 
@@ -226,6 +227,8 @@ def test_number_where_none_belongs_is_refused(
         (lambda ours: ours.update(types=["string"] * 2), r"^the sensitive columns .* types do not fit together\.$"),
         (lambda ours: ours.update(cell_column="age"), r"^the release lacks a column that its design speaks of\.$"),
         (lambda ours: ours.pop("bins"), r"does not describe a release as it should \(KeyError\)"),
+        (lambda ours: ours.update(missing="NA"), r"^what stands for a missing value in the original is not a list"),
+        (lambda ours: ours.update(missing=[None]), r"^what stands for a missing value in the original is not a list"),
     ],
     ids=[
         *(
@@ -238,6 +241,7 @@ def test_number_where_none_belongs_is_refused(
             "endless number",
         ),
         *("prior above posterior", "unknown column", "no column", "two types", "cells of no cells", "no bins"),
+        *("a text for a list", "no text"),
     ],
 )
 def test_manifest_that_makes_no_sense_is_refused(

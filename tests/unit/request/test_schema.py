@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sfumato.errors import SchemaError
-from sfumato.publication import Request
+from sfumato.outlook import Request
 from sfumato.request.schema import Bins, NullPolicy, Role, Schema, no_column, read_domain
 from sfumato.request.spec import BreachBound, DecoyGroups
 

@@ -25,7 +25,8 @@ from selection import examples
 from sfumato.apply.local import open_parquet
 from sfumato.audit.files import FIT
 from sfumato.audit.original import verify
-from sfumato.publication import Request, publish
+from sfumato.outlook import Request
+from sfumato.publication import publish
 from sfumato.request.schema import Schema
 from sfumato.request.spec import Diversity
 from sfumato.shown.buckets import ASSIGNED, HELD

@@ -23,7 +23,8 @@ from sfumato.audit.files import verify_folder
 from sfumato.audit.original import verify
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import REGISTRY, fine_grain, small_domain, subset
-from sfumato.publication import Request, publish
+from sfumato.outlook import Request
+from sfumato.publication import publish
 from sfumato.release.manifest import WEIGHTS
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.schema import Schema

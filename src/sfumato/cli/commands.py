@@ -1,0 +1,92 @@
+"""What a command is: its help in panels, and where its settings come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperOption
+
+from sfumato.cli.request_file import BY_COLUMN, SUFFIX, TABLE, RequestFile
+from sfumato.errors import SpecError
+from sfumato.printable import printable
+
+LEAVING_OUT = ("identifier", "drop")
+"""Columns that a file leaves out stay out, whichever others the command line names."""
+
+
+class Command(TyperCommand):
+    """A command whose --help stands in the panel of its last option, and not in one of its own."""
+
+    def get_help_option(self, ctx: Any) -> TyperOption | None:
+        """The option that shows the help."""
+        found = super().get_help_option(ctx)
+        if found is not None:
+            found.rich_help_panel = getattr(self.params[-1], "rich_help_panel", None)
+        return found
+
+
+class RequestCommand(Command):
+    """A command that takes a request file in the place of a table; options on the command line win over the file's."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        """Take from the file what the command line does not say."""
+        named = self.make_parser(ctx).parse_args(args=list(args))[0].get(TABLE)
+        if not isinstance(named, str) or not named.lower().endswith(SUFFIX):
+            rest = super().parse_args(ctx, args)
+            self._tell(ctx, {}, "")
+            return rest
+        file = RequestFile.read(Path(named))
+        ctx.default_map = {name: value for name, value in file.given.items() if name != TABLE}
+        rest = super().parse_args(ctx, args)
+        ctx.params[TABLE] = table = file.table
+        if table is None and ctx.params.get("counts") is None:
+            raise SpecError(f"the request file {named!r} names no table; write path = '...' in its section [table].")
+        for name in (*LEAVING_OUT, *BY_COLUMN.values()):
+            if is_given(ctx, name) and name in file.given:
+                ctx.params[name] = _together(name, file.given[name], ctx.params[name])
+        self._tell(ctx, file.given, named)
+        return rest
+
+    def _tell(self, ctx: Any, filed: Mapping[str, Any], file: str) -> None:
+        if ctx.params.get("verbose"):
+            for line in origins(ctx, filed, file):
+                typer.echo(printable(f"setting: {line}"), err=True)
+
+
+def is_given(ctx: Any, name: str) -> bool:
+    """Whether an option was given on the command line."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _together(name: str, filed: Sequence[str], given: Sequence[str]) -> list[str]:
+    """What the file and the command line say of columns; of the same column the command line's word counts."""
+    if name in LEAVING_OUT:
+        return list(dict.fromkeys((*filed, *given)))
+    again = {each.partition("=")[0] for each in given}
+    return [*(each for each in filed if each.partition("=")[0] not in again), *given]
+
+
+def origins(ctx: Any, filed: Mapping[str, Any], file: str) -> Iterator[str]:
+    """Each setting that is not a default, and where it comes from."""
+    for option in (each for each in ctx.command.params if each.name in ctx.params and each.name != "verbose"):
+        name = option.name
+        value = f"{option.opts[0].removeprefix('--').replace('-', '_')} = {_shown(ctx.params[name])}"
+        if name in filed and (name == TABLE or not is_given(ctx, name)):
+            yield f"{value}, from {file}"
+        elif not is_given(ctx, name):
+            continue
+        elif name not in filed:
+            yield f"{value}, from the command line"
+        elif name in (*LEAVING_OUT, *BY_COLUMN.values()):
+            yield f"{value}, from {file} and the command line"
+        else:
+            yield f"{value}, from the command line, instead of {_shown(filed[name])} from {file}"
+    yield "everything else as it is by default"
+
+
+def _shown(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

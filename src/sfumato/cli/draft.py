@@ -1,0 +1,266 @@
+"""A request file to begin with: what was guessed of a table, and what is left for its holder to decide.
+
+The file may be shown to others. It holds the names of columns and what `guesses` says of them, which is no value and no
+count of the table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sfumato.apply.guesses import ColumnGuess, TableGuess
+from sfumato.cli.request_file import SUFFIX
+from sfumato.errors import SchemaError, TargetError, reason
+from sfumato.printable import UNPRINTABLE, printable
+from sfumato.release.renames import rename_new
+from sfumato.release.staging import workshop
+from sfumato.request.schema import Role
+
+WIDTH = 118
+WIDEST_NAME = 60
+"""Remarks stand in one column beside names up to this wide."""
+MOST_LIKELY = 5
+"""So many columns are named that may be sensitive."""
+ANY_COLUMN = "COLUMN"
+"""Stands for the name of a column that is not known."""
+
+# ------------------------------------------------------------------------------------------------------------- the text
+
+ABOUT = """
+How {table} is to be published. sfumato init wrote this from a first look at the table: all of it is guessed, so check
+it. It names columns, and holds no value and no count of the table.
+"""
+READING = """
+Lines that begin with "#" do nothing. What only you can decide is marked DECIDE: read what it says, take the "# " away
+from a line below it, and put in what is right for your table.
+"""
+OPTIONS = """
+Every option of `sfumato publish --help` can stand here: without its --, and with _ for -. Paths are relative to this
+file. The same option on the command line wins.
+"""
+MISSING = "These texts stand for a missing value, in every column:"
+DOUBTFUL = """
+Found as well: {found}. If they mean that a value is missing, and are no values of their own, use this line{instead}:
+"""
+SENSITIVE = """
+DECIDE: which column holds what nobody shall learn about a person, such as a diagnosis or an income? Its values are
+published protected.{likely} If it stands in a list below, take it out there.
+"""
+ANY_PERSON = """
+DECIDE: which column says whose row it is (a patient number)? The promise is made to persons with one row; with this
+line it is checked that nobody has two. The column itself is left out of the release. If it stands in a list below, take
+it out there.
+"""
+PERSON = "Says whose row it is. It is left out of the release."
+SEVERAL_ROWS = """
+DECIDE: persons have several rows, and every further row tells more about the same person. Publish one row of each: the
+first or the last by a column such as a date, or one at random. Or publish up to so many rows of each, under a promise
+for all of them together that costs accuracy, and leave out the surplus. Choose one of the four:
+"""
+IDENTIFIER = "Names a person or a case. Left out of the release."
+DROPPED = """
+Left out too, because somebody could be recognised by it, or because it says little. To publish one all the same, take
+it out of this list; one that is nearly unique then needs ranges in [bins], or the option keep, which confirms it.
+"""
+PUBLIC = """
+All other columns are published as they are, for everybody to see. Could somebody be recognised by one of them, or by
+several together? Then add it to drop, or publish it in ranges.
+"""
+BINS = """
+Ranges in which numbers and dates are published: [0, 20, 40] makes two, from 0 to below 20 and from 20 to 40; inf is
+without end. Wider ranges make it harder to recognise somebody. These are round numbers, not values of the table: change
+them to what your readers need.
+"""
+DOMAINS = """
+Recommended: all values that the sensitive column may have, in a file with one value a line. Take them from a code book
+and not from the table: without this, the release tells which values occur in it.
+"""
+PROMISE = """
+DECIDE: how much may anybody learn about a person? With the two numbers below: who gave a statement about a person's
+sensitive value a chance of at most 1/10 before, gives it at most 1/3 after seeing the release. A smaller posterior
+protects more and makes counts less accurate; sfumato plan shows by how much.
+"""
+PLAN_FILE = """
+A private file that keeps the key of the release. Publishing the same table again with it repeats the same release; a
+second, different one would weaken the protection. Keep it where nobody else can read it.
+"""
+THEN = "then look at what would be published, and how accurate counts would be (this writes nothing), and publish:"
+
+
+# ------------------------------------------------------------------------------------------------------------- the file
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A request file to be completed."""
+
+    text: str
+    open: tuple[str, ...]
+    """What is left to decide, in words."""
+
+
+def draft(
+    guess: TableGuess, table: str, target: Path, sensitive: Sequence[str] = (), *, encoding: str = "utf-8"
+) -> Draft:
+    """The request file of a table, in which some columns may be known to be sensitive."""
+    names = [each.name for each in guess.columns]
+    if unknown := next((name for name in sensitive if name not in names), None):
+        raise SchemaError(f"the table has no column {unknown!r}; it has {', '.join(map(repr, names))}.")
+    writer = _Writer(guess, tuple(sensitive))
+    read_as = [f"encoding = {quoted(encoding)}"] if encoding != "utf-8" else []
+    parts = [
+        [*remark(ABOUT, table=quoted(Path(table).name)), "#", *remark(READING), *remark(OPTIONS)],
+        ["[table]", f"path = {quoted(said_path(table, target))}", *read_as, *writer.missing()],
+        ["[columns]", *writer.sensitive_column()],
+        writer.person(),
+        writer.left_out(),
+        [*remark(PUBLIC), *listed(writer.of(Role.PUBLIC), "#   ", "")],
+        writer.bins(),
+        ["[domains]", *remark(DOMAINS), f'# {key(writer.example)} = "values.txt"'],
+        ["[promise]", *remark(PROMISE), '# prior = "1/10"', '# posterior = "1/3"'],
+        ["[output]", *remark(PLAN_FILE), '# plan_file = "private.plan"'],
+    ]
+    decisions = (*writer.open, "how much anybody may learn (prior and posterior)")
+    name = printable(shlex.quote(target.name))
+    steps = [f"#   {number}. {decision}" for number, decision in enumerate(decisions, 1)]
+    commands = [f"#   sfumato plan {name}", f"#   sfumato publish {name} --out release"]
+    parts.append(["# What to do next: decide", *steps, *remark(THEN), *commands])
+    return Draft("\n\n".join("\n".join(part) for part in parts if part) + "\n", decisions)
+
+
+def check_place(target: Path, *, force: bool) -> None:
+    """Refuse a place for a request file where one would not be known as such, or replace something."""
+    if target.suffix.lower() != SUFFIX:
+        raise TargetError(
+            f"a request file is known by its ending: name one that ends in {SUFFIX}, not {str(target)!r}."
+        )
+    if os.path.lexists(target) and not force:
+        raise TargetError(f"{str(target)!r} exists; choose another name with --out, or replace it with --force.")
+
+
+def save(text: str, target: Path, *, force: bool) -> None:
+    """Write a request file, whole or not at all; what is there stays unless it is to be replaced."""
+    try:
+        with workshop(target) as folder:
+            written = folder / target.name
+            written.write_text(text, encoding="utf-8")
+            (os.replace if force else rename_new)(written, target)
+    except OSError as error:
+        raise TargetError(f"the request file {str(target)!r} cannot be written: {reason(error)}.") from error
+
+
+# -------------------------------------------------------------------------------------------------- how things are said
+
+
+def quoted(text: str) -> str:
+    """A text as TOML writes it; nothing in it ends its line or steers a terminal."""
+    written = json.dumps(text, ensure_ascii=False)
+    return UNPRINTABLE.sub(lambda found: f"\\U{ord(found[0]):08X}", written)
+
+
+def key(name: str) -> str:
+    """The name of a column as a key."""
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else quoted(name)
+
+
+def said_path(table: str, target: Path) -> str:
+    """The path of a table as its request file says it: from where the file is, and without a name and password."""
+    bare = re.sub(r"(?<=://)[^/]*@", "", table)
+    return bare if "://" in bare or os.path.isabs(bare) else os.path.relpath(bare, target.parent)
+
+
+def remark(text: str, **words: str) -> list[str]:
+    """A paragraph of comment."""
+    lines = textwrap.wrap(text.strip().format(**words), WIDTH, break_on_hyphens=False, break_long_words=False)
+    return [f"# {line}" for line in lines]
+
+
+def beside(line: str, column: ColumnGuess) -> str:
+    """A line about a column, with all that is remarked of it."""
+    return f"{line}  # {'; '.join(column.remarks)}" if column.remarks else line.rstrip()
+
+
+def listed(columns: Sequence[ColumnGuess], before: str, after: str) -> Iterator[str]:
+    """A line for each column, with all that is remarked of it."""
+    names = [f"{before}{quoted(each.name)}{after}" for each in columns]
+    width = max((len(name) for name in names if len(name) <= WIDEST_NAME), default=0)
+    for each, name in zip(columns, names, strict=True):
+        yield beside(f"{name:{width}}", each)
+
+
+class _Writer:
+    """Writes what follows from the guesses, and gathers what is left to decide."""
+
+    def __init__(self, guess: TableGuess, sensitive: tuple[str, ...]) -> None:
+        self.guess = guess
+        self.sensitive = sensitive
+        self.open: list[str] = []
+        self.columns = [each for each in guess.columns if each.name not in sensitive]
+        likely = [each for each in self.of(Role.PUBLIC, Role.DROPPED) if each.may_be_sensitive]
+        self.likely = [each.name for each in sorted(likely, key=lambda each: each.role is Role.DROPPED)][:MOST_LIKELY]
+        self.example = next(iter((*sensitive, *self.likely)), ANY_COLUMN)
+
+    def of(self, *roles: Role) -> list[ColumnGuess]:
+        """The columns that may have one of some roles, beside those that are known to be sensitive."""
+        return [each for each in self.columns if each.role in roles]
+
+    def missing(self) -> list[str]:
+        """What stands for a missing value."""
+        sure, doubtful = ([quoted(text) for text in each] for each in (self.guess.missing, self.guess.doubtful))
+        lines = ["", *remark(MISSING), f"missing = [{', '.join(sure)}]"] if sure else []
+        if doubtful:
+            instead = " instead of the one above" if sure else ""
+            lines += ["", *remark(DOUBTFUL, found=", ".join(doubtful), instead=instead)]
+            lines.append(f"# missing = [{', '.join([*sure, *doubtful])}]")
+        return lines
+
+    def sensitive_column(self) -> list[str]:
+        """What is protected."""
+        if self.sensitive:
+            named = [each for each in self.guess.columns if each.name in self.sensitive]
+            return ["# Protected:", "sensitive = [", *listed(named, "    ", ","), "]"]
+        self.open.append("which column is sensitive")
+        likely = f" By its name, it may be {' or '.join(map(quoted, self.likely))}." if self.likely else ""
+        return [*remark(SENSITIVE, likely=likely), f"# sensitive = {quoted(self.example)}"]
+
+    def person(self) -> list[str]:
+        """Whose row it is, and what is done with several rows of a person."""
+        person = next(iter(self.of(Role.PERSON)), None)
+        if person is None:
+            self.open.append("which column says whose row it is")
+            return [*remark(ANY_PERSON), f"# person = {quoted(ANY_COLUMN)}"]
+        lines = [*remark(PERSON), beside(f"person = {quoted(person.name)}", person)]
+        if not person.repeats:
+            return lines
+        self.open.append("what is done with several rows of a person")
+        ordered = [each for each in self.of(Role.IDENTIFIER, Role.DROPPED, Role.PUBLIC) if each.is_ordered]
+        # A time if there is one; else a number that counts cases, before one that measures something.
+        first = min(ordered, key=lambda each: (not each.is_time, each.role is not Role.IDENTIFIER), default=None)
+        order = first.name if first else ANY_COLUMN
+        return [
+            *(*lines, "", *remark(SEVERAL_ROWS)),
+            f"# one_row = {quoted(f'first:{order}')}",
+            f"# one_row = {quoted(f'last:{order}')}",
+            '# one_row = "random"',
+            *("# rows_per_person = 2  # and the next line", '# surplus = "drop"'),
+        ]
+
+    def left_out(self) -> list[str]:
+        """Columns that are not published."""
+        lines: list[str] = []
+        for name, words, role in (("identifier", IDENTIFIER, Role.IDENTIFIER), ("drop", DROPPED, Role.DROPPED)):
+            if found := self.of(role):
+                lines += [*([""] if lines else []), *remark(words), f"{name} = [", *listed(found, "    ", ","), "]"]
+        return lines
+
+    def bins(self) -> list[str]:
+        """Ranges for numbers and dates."""
+        found = [f"# {key(each.name)} = [{', '.join(each.edges)}]" for each in self.guess.columns if each.edges]
+        return ["[bins]", *remark(BINS), *found] if found else []

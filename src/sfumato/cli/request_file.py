@@ -1,0 +1,198 @@
+"""A request file: the options of `plan` and `publish`, kept in TOML beside the table.
+
+    [table]
+    path = "patients.csv"
+
+    [columns]
+    sensitive = "diagnosis"
+
+    [bins]
+    age = [0, 20, 40, 60, inf]
+
+    [promise]
+    prior = 0.1
+    posterior = "1/3"
+
+A key is the name of an option, with `_` for `-`. Sections are for people: a key may stand in any of them but `bins` and
+`domains`, which have a line for each column. Numbers are taken as they are written, so that 0.1 is one tenth. Paths are
+relative to the file.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import difflib
+import glob
+import io
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_origin
+
+from sfumato.cli.options import (
+    NoticeOptions,
+    OptionGroup,
+    PlanTableOptions,
+    PromiseOptions,
+    ReleaseOptions,
+    StopOptions,
+)
+from sfumato.errors import SpecError, reason
+
+SUFFIX = ".toml"
+GROUPS: tuple[type[OptionGroup], ...] = (PlanTableOptions, PromiseOptions, StopOptions, ReleaseOptions, NoticeOptions)
+"""The options that a file may have: all but those that say how the outcome is told."""
+SECTIONS = ("table", "columns", "promise", "output")
+BY_COLUMN = {"bins": "bins", "domains": "domain"}
+"""Sections with a line for each column, and the options that they are."""
+PATH = "path"
+"""The key of the table itself, which is no option."""
+TABLE = "table"
+"""The parameter that it is for."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """What a key of a request file takes, by the parameter of its option."""
+
+    parameter: str
+    kind: type
+    is_list: bool = False
+    is_joined: bool = False
+    """Whether several are one text with commas."""
+
+
+def known_keys() -> dict[str, Key]:
+    """Every key that a request file may have, from the options of the commands."""
+    found = {PATH: Key(TABLE, Path)}
+    for parameter in (each for group in GROUPS for each in group.parameters() if each.name != TABLE):
+        declared, shown = get_args(parameter.annotation)
+        is_list = get_origin(declared) is list
+        kind = next(each for each in get_args(declared) or (declared,) if each is not NoneType)
+        # The first name is where a default would be if there were no annotation.
+        name = next(each for each in (shown.default, *shown.param_decls) if str(each).startswith("--"))
+        is_joined = "," in (shown.metavar or "")
+        found[name.removeprefix("--").replace("-", "_")] = Key(parameter.name, kind, is_list, is_joined)
+    return found
+
+
+@dataclass(frozen=True)
+class RequestFile:
+    """What a request file says, as the command line would be given it."""
+
+    path: Path
+    given: Mapping[str, Any] = field(default_factory=dict)
+    """By the parameters of the options."""
+
+    @classmethod
+    def read(cls, path: Path) -> RequestFile:
+        """Read a file, and refuse in one sentence what no option takes."""
+        try:
+            with path.open("rb") as file:
+                written = tomllib.load(file, parse_float=str)
+        except OSError as error:
+            raise SpecError(f"the request file {str(path)!r} cannot be read: {reason(error)}.") from error
+        except UnicodeDecodeError as error:
+            raise SpecError(f"the request file {str(path)!r} is not UTF-8 text; save it as UTF-8.") from error
+        except (ValueError, RecursionError) as error:
+            said = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a value is too long or too deep"
+            raise SpecError(f"the request file {str(path)!r} is not TOML: {said[:1].lower()}{said[1:]}.") from error
+        reader = _Reader(path, known_keys())
+        for name, value in written.items():
+            reader.take(name, value)
+        return cls(path, reader.given)
+
+    @property
+    def table(self) -> str | None:
+        """The table that is named, which is there."""
+        named: str | None = self.given.get(TABLE)
+        if named is not None and not Path(named).exists() and not glob.glob(named):
+            raise SpecError(
+                f"the request file {str(self.path)!r} names a table that is not there, {named!r}; a path in it is "
+                "relative to the file."
+            )
+        return named
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Takes what a file says key by key."""
+
+    path: Path
+    keys: Mapping[str, Key]
+    given: dict[str, Any] = field(default_factory=dict)
+
+    def take(self, name: str, value: Any) -> None:
+        """A section, or a key that stands before all sections."""
+        if not isinstance(value, dict):
+            self.take_key(name, value)
+        elif name in BY_COLUMN:
+            parameter = BY_COLUMN[name]
+            self.given[parameter] = [
+                f"{column}={self.edges(column, each) if parameter == 'bins' else self.file(column, each)}"
+                for column, each in value.items()
+            ]
+        elif name in SECTIONS:
+            for key, each in value.items():
+                self.take_key(key, each)
+        else:
+            raise self.unknown(f"section [{name}]", name, (*SECTIONS, *BY_COLUMN))
+
+    def take_key(self, name: str, value: Any) -> None:
+        """One option."""
+        section = next((section for section, option in BY_COLUMN.items() if name in (section, option)), None)
+        if section is not None:
+            raise self.wrong(name, f"a section [{section}] with a line for each column")
+        if name not in self.keys:
+            raise self.unknown(f"key {name!r}", name, self.keys)
+        key = self.keys[name]
+        if key.parameter in self.given:
+            raise SpecError(f"{name!r} stands twice in {str(self.path)!r}; write it once.")
+        if key.is_list:
+            each = value if isinstance(value, list) else [value]
+            self.given[key.parameter] = [self.one(name, item, key) for item in each]
+        elif key.is_joined and isinstance(value, list):
+            joined = io.StringIO()
+            csv.writer(joined, lineterminator="").writerow([self.one(name, item, key) for item in value])
+            self.given[key.parameter] = joined.getvalue()
+        else:
+            self.given[key.parameter] = self.one(name, value, key)
+
+    def one(self, name: str, value: Any, key: Key) -> Any:
+        """One value, of the type that the option takes."""
+        if key.kind is bool or key.kind is int:
+            if type(value) is not key.kind:
+                raise self.wrong(name, "true or false" if key.kind is bool else "a whole number")
+            return value
+        if key.kind is Path:
+            return self.file(name, value)
+        if isinstance(value, str) or type(value) is int:
+            return str(value)  # a number too: what it is exactly is for its option to say
+        raise self.wrong(name, "a list of texts" if key.is_list else "a text in quotes, or a number")
+
+    def file(self, name: str, value: Any) -> str:
+        """A path, from where the command runs."""
+        if not isinstance(value, str):
+            raise self.wrong(name, "the name of a file, in quotes")
+        return str(self.path.parent / value)
+
+    def edges(self, column: str, value: Any) -> str:
+        """The edges of bins as an option has them."""
+        if isinstance(value, str):
+            return value
+        edges = value if isinstance(value, list) else [None]
+        if not all(isinstance(edge, str | int | datetime.date) and not isinstance(edge, bool) for edge in edges):
+            raise self.wrong(column, "a list of numbers or dates, such as [0, 20, 40]")
+        return ",".join(map(str, edges))
+
+    def wrong(self, name: str, wanted: str) -> SpecError:
+        """What is said of a value of another type."""
+        return SpecError(f"{name!r} in {str(self.path)!r} should be {wanted}.")
+
+    def unknown(self, what: str, name: str, known: Iterable[str]) -> SpecError:
+        """What is said of a name that nothing has."""
+        (nearest,) = difflib.get_close_matches(name, list(known), 1, 0)
+        return SpecError(f"the {what} in {str(self.path)!r} is unknown; the nearest that is known is {nearest!r}.")

@@ -1,0 +1,298 @@
+"""Request files: the options of plan and publish in TOML, told where they come from, and refused in a sentence."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command_line import TEST_KEY, content, fail, people, run, succeed, write_csv
+from releases import read_json
+from sfumato.cli.app import build
+from sfumato.cli.request_file import BY_COLUMN, PATH, SECTIONS, known_keys
+
+REQUEST = """
+[table]
+path = "people.csv"
+
+[columns]
+sensitive = "disease"
+
+[promise]
+prior = 0.1
+posterior = "1/2"
+"""
+
+
+@pytest.fixture
+def table(desk: Path) -> Path:
+    return write_csv(desk / "people.csv", people(90, name=[f"Ann {place}" for place in range(90)]))
+
+
+@pytest.fixture
+def request_file(table: Path) -> Path:
+    path = table.parent / "request.toml"
+    path.write_text(REQUEST.replace("[promise]", 'drop = ["name"]\n\n[promise]'))
+    return path
+
+
+def ours(release: Path) -> dict[str, Any]:
+    """What the manifest of a release says about how it was made."""
+    found: dict[str, Any] = read_json(release)["sfumato"]
+    return found
+
+
+def test_file_is_the_same_as_its_options(request_file: Path) -> None:
+    key = ("--unsafe-test-key", TEST_KEY)
+    succeed("publish", request_file, "--out", "filed", *key)
+    options = ["--sensitive", "disease", "--drop", "name", "--prior", "1/10", "--posterior", "0.5"]
+    succeed("publish", "people.csv", "--out", "given", *options, *key)
+    assert content(Path("filed")) == content(Path("given"))
+
+
+def test_float_is_taken_as_it_is_written(request_file: Path) -> None:
+    succeed("publish", request_file, "--out", "release", "--mechanism", "uniform")
+    assert ours(Path("release"))["design"]["prior"] == "1/10"
+
+
+def test_plan_takes_a_file(request_file: Path) -> None:
+    assert succeed("plan", request_file, "--json").json["total"] == 90
+
+
+def test_everything_can_stand_in_the_file(table: Path) -> None:
+    (table.parent / "here").mkdir()
+    (table.parent / "here" / "diseases.txt").write_text("flu\nHIV\ncold\nasthma\ngout\n")
+    path = table.parent / "here" / "all.toml"
+    path.write_text(
+        """
+        mechanism = "uniform"  # before all sections
+
+        [table]
+        path = "../people.csv"
+        encoding = "utf-8"
+        missing = ["?", "NA"]
+        text = "sex"
+
+        [columns]
+        sensitive = ["disease"]
+        drop = "name"
+        keep = ["age"]
+        nulls = "error"
+        fail_on = ["telling-column", "telling-groups"]
+
+        [bins]
+        age = [0, 35.5, inf]
+
+        [domains]
+        disease = "diseases.txt"
+
+        [promise]
+        prior = "1/10"
+        posterior = 0.50
+        breach_limit = 1
+        accept_marginal_prior = false
+
+        [output]
+        out = "release"
+        plan_file = "private.plan"
+        force = true
+        """
+    )
+    succeed("publish", path)
+    release = table.parent / "here" / "release"
+    assert ours(release)["bins"] == {"age": ["0", "35.5", "inf"]}
+    assert ours(release)["missing"] == ["?", "NA"]
+    assert ours(release)["nulls"] == "error"
+    assert ours(release)["design"]["domain"] == ["flu", "HIV", "cold", "asthma", "gout"]
+    assert ours(release)["domain_declared"]
+    assert (table.parent / "here" / "private.plan").exists()
+
+
+def test_dates_are_edges_and_several_columns_are_one_text(desk: Path) -> None:
+    dates = {"day": ["2023-05-01", "2024-03-09"], "a, b": ["x", "y", "z"]}
+    write_csv(desk / "people.csv", people(**dates))
+    path = desk / "request.toml"
+    bins = "[bins]\nday = [2023-01-01, 2024-01-01, 2025-01-01]\nage = '0,50,100'\n"
+    path.write_text(REQUEST.replace('sensitive = "disease"', 'compound = ["disease", "a, b"]') + bins)
+    succeed("publish", path, "--out", "release")
+    assert ours(desk / "release")["sensitive"] == ["disease", "a, b"]
+    assert ours(desk / "release")["bins"] == {
+        "day": ["2023-01-01", "2024-01-01", "2025-01-01"],
+        "age": ["0", "50", "100"],
+    }
+
+
+def test_counts_can_be_planned_from_a_file(desk: Path) -> None:
+    (desk / "counts.csv").write_text("value,count\nflu,60\ncold,40\nHIV,5\n")
+    (desk / "request.toml").write_text('[table]\ncounts = "counts.csv"\n[promise]\nprior = "1/10"\nposterior = "1/2"\n')
+    assert succeed("plan", "request.toml", "--json").json["total"] == 105
+
+
+def test_every_option_is_a_key_but_those_of_telling() -> None:
+    told = {"json", "verbose", "help"}
+    for name in ("plan", "publish"):
+        for option in build().commands[name].params:
+            (long,) = [each for each in option.opts if each.startswith("--")] or [None]
+            key = (long or "--path").removeprefix("--").replace("-", "_")
+            assert key in known_keys() or key in told, key
+            if key in known_keys():
+                assert known_keys()[key].parameter == option.name
+
+
+# ------------------------------------------------------------------------------------------------------------ who wins
+
+
+def test_command_line_wins(request_file: Path) -> None:
+    succeed("publish", request_file, "--out", "release", "--prior", "1/5", "--mechanism", "uniform")
+    assert ours(Path("release"))["design"]["prior"] == "1/5"
+
+
+def test_columns_that_the_file_leaves_out_stay_out(request_file: Path) -> None:
+    succeed("publish", request_file, "--out", "release", "--drop", "sex")
+    assert [field["name"] for field in read_json(Path("release"))["resources"][0]["schema"]["fields"]] == [
+        "age",
+        "disease",
+    ]
+
+
+def test_ranges_of_other_columns_stay(table: Path) -> None:
+    path = table.parent / "request.toml"
+    write_csv(table, people(height=[150, 160, 170]))
+    path.write_text(f"{REQUEST}\n[bins]\nage = [0, 50, 100]\nheight = [100, 200]\n")
+    succeed("publish", path, "--out", "release", "--bins", "age=0,40,100")
+    assert ours(Path("release"))["bins"] == {"height": ["100", "200"], "age": ["0", "40", "100"]}
+
+
+def test_other_lists_are_replaced(request_file: Path) -> None:
+    request_file.write_text(request_file.read_text().replace("[columns]", 'missing = ["30"]\n[columns]'))
+    succeed("publish", request_file, "--out", "release", "--missing", "F", "--text", "age")
+    assert ours(Path("release"))["missing"] == ["F"]
+
+
+def settings(*arguments: str | Path) -> list[str]:
+    return [
+        line.removeprefix("setting: ") for line in succeed(*arguments).err.splitlines() if line.startswith("setting: ")
+    ]
+
+
+def test_verbose_says_where_each_setting_comes_from(request_file: Path) -> None:
+    options = ["--prior", "1/5", "--drop", "sex", "--nulls", "drop"]
+    assert settings("plan", request_file.name, *options, "-v") == [
+        "sensitive = disease, from request.toml",
+        "drop = name sex, from request.toml and the command line",
+        "nulls = drop, from the command line",
+        "table = people.csv, from request.toml",
+        "prior = 1/5, from the command line, instead of 0.1 from request.toml",
+        "posterior = 1/2, from request.toml",
+        "everything else as it is by default",
+    ]
+    assert settings("plan", request_file.name, *options) == []
+
+
+def test_verbose_tells_of_a_plain_table_too(table: Path) -> None:
+    options = ["--sensitive", "disease", "--drop", "name", "--prior", "1/5", "--posterior", "1/2"]
+    told = settings("publish", "people.csv", "--out", "release", *options, "--verbose", "--json")
+    assert told[0] == "table = people.csv, from the command line"
+    assert "out = release, from the command line" in told
+
+
+def test_setting_does_not_steer_a_terminal(request_file: Path) -> None:
+    request_file.write_text(request_file.read_text().replace('["name"]', '["name"]\nmissing = "\\u001b[2J"'))
+    assert "missing = \\x1b[2J, from request.toml" in settings("plan", request_file.name, "-v")
+
+
+# ------------------------------------------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize("command", [["plan"], ["publish", "--out", "release"]], ids=["plan", "publish"])
+@pytest.mark.parametrize(
+    ("written", "sentence"),
+    [
+        ("[table\n", "the request file 'request.toml' is not TOML: expected ']' at the end of a table declaration (at "
+                     "line 1, column 7)."),
+        ("a = 1\na = 2\n",
+         "the request file 'request.toml' is not TOML: cannot overwrite a value (at line 2, column 6)."),
+        ("a = " + "[" * 9999, "the request file 'request.toml' is not TOML: a value is too long or too deep."),
+        ("a = " + "9" * 9999, "the request file 'request.toml' is not TOML: a value is too long or too deep."),
+        ("[columns]\nsensitve = 'disease'\n",
+         "the key 'sensitve' in 'request.toml' is unknown; the nearest that is known is 'sensitive'."),
+        ("[output]\nplan-file = 'p'\n",
+         "the key 'plan-file' in 'request.toml' is unknown; the nearest that is known is 'plan_file'."),
+        ("[colums]\n", "the section [colums] in 'request.toml' is unknown; the nearest that is known is 'columns'."),
+        ("json = true\n", "the key 'json' in 'request.toml' is unknown; the nearest that is known is 'person'."),
+        ("[columns]\nsensitive = true\n", "'sensitive' in 'request.toml' should be a list of texts."),
+        ("[columns]\nsensitive = [['disease']]\n", "'sensitive' in 'request.toml' should be a list of texts."),
+        ("[columns]\ndrop = {name = 1}\n", "'drop' in 'request.toml' should be a list of texts."),
+        ("[promise]\nprior = [1, 10]\n", "'prior' in 'request.toml' should be a text in quotes, or a number."),
+        ("[promise]\nprior = 2024-01-01\n", "'prior' in 'request.toml' should be a text in quotes, or a number."),
+        ("[promise]\ngroup_size = 3.5\n", "'group_size' in 'request.toml' should be a whole number."),
+        ("[promise]\ngroup_size = true\n", "'group_size' in 'request.toml' should be a whole number."),
+        ("[output]\nforce = 'yes'\n", "'force' in 'request.toml' should be true or false."),
+        ("[output]\nout = 3\n", "'out' in 'request.toml' should be the name of a file, in quotes."),
+        ("[bins]\nage = 20\n", "'age' in 'request.toml' should be a list of numbers or dates, such as [0, 20, 40]."),
+        ("[bins]\nage = [0, true]\n",
+         "'age' in 'request.toml' should be a list of numbers or dates, such as [0, 20, 40]."),
+        ("[domains]\ndisease = ['flu']\n", "'disease' in 'request.toml' should be the name of a file, in quotes."),
+        ("[columns]\nbins = ['age=0,20']\n",
+         "'bins' in 'request.toml' should be a section [bins] with a line for each column."),
+        ("domain = 'disease=codes.csv'\n",
+         "'domain' in 'request.toml' should be a section [domains] with a line for each column."),
+        ("drop = 'sex'\n[columns]\ndrop = 'age'\n", "'drop' stands twice in 'request.toml'; write it once."),
+        ("[columns]\nsensitive = 'disease'\n",
+         "the request file 'request.toml' names no table; write path = '...' in its section [table]."),
+        ("[table]\npath = 'nobody.csv'\n",
+         "the request file 'request.toml' names a table that is not there, 'nobody.csv'; a path in it is relative to "
+         "the file."),
+    ],
+    ids=lambda value: value.strip()[:24] if "\n" in value or len(value) > 999 else "",
+)  # fmt: skip
+def test_file_that_makes_no_sense_is_refused(command: list[str], written: str, sentence: str, desk: Path) -> None:
+    (desk / "request.toml").write_text(written)
+    assert fail(desk, *command[:1], "request.toml", *command[1:]) == sentence
+
+
+def test_file_that_is_not_there_is_refused(desk: Path) -> None:
+    assert fail(desk, "plan", "nobody.toml") == (
+        "the request file 'nobody.toml' cannot be read: No such file or directory."
+    )
+
+
+def test_file_that_is_no_text_is_refused(desk: Path) -> None:
+    (desk / "request.toml").write_bytes(b"path = '\xff\xfe'\n")
+    assert fail(desk, "plan", "request.toml") == "the request file 'request.toml' is not UTF-8 text; save it as UTF-8."
+
+
+def test_value_that_no_option_takes_is_refused_as_on_the_command_line(request_file: Path) -> None:
+    request_file.write_text(request_file.read_text().replace("[promise]", 'nulls = "perhaps"\n[promise]'))
+    assert "'perhaps' is not one of" in fail(request_file.parent, "plan", request_file)
+
+
+def test_relative_table_is_looked_for_beside_the_file(table: Path) -> None:
+    (table.parent / "requests").mkdir()
+    (table.parent / "requests" / "request.toml").write_text(REQUEST)
+    assert "'requests/people.csv'; a path in it is relative to the file." in fail(
+        table.parent, "plan", "requests/request.toml"
+    )
+
+
+@pytest.mark.parametrize("arguments", [["info"], ["verify"], ["query"]], ids=" ".join)
+def test_other_commands_take_no_file(arguments: list[str], request_file: Path) -> None:
+    asked = ["SELECT COUNT(*) FROM release"] if arguments == ["query"] else []
+    assert run(*arguments, request_file, *asked).code == 2
+
+
+def test_refusal_is_told_to_machines(desk: Path) -> None:
+    outcome = run("plan", "nobody.toml", "--json")
+    assert json.loads(outcome.out)["error"]["kind"] == "spec"
+
+
+def test_nearest_key_is_the_one_that_was_meant() -> None:
+    """Of each key, what is left without one letter is nearest to it, or to another key that it nearly is."""
+    known = list(known_keys())
+    for key in known:
+        (nearest,) = difflib.get_close_matches(key[1:], known, 1, 0)
+        assert nearest == key or len(key) <= 6
+    assert not {*SECTIONS, *BY_COLUMN} & {*known_keys()} - {PATH, "bins"}
