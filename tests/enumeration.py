@@ -103,6 +103,19 @@ def shown_by(replaced: Replaced, size: int) -> list[Shown]:
     return values if replaced.cells is None else list(zip(replaced.cells.tolist(), values, strict=True))
 
 
+def replaced_by(shown: Sequence[Shown], size: int, *, is_dealt: bool = False) -> Replaced:
+    """The batch whose records show these things, all of one kind: what `shown_by` reads again."""
+    if isinstance(shown[0], frozenset):
+        bits = np.array(
+            [[place in members for place in range(size)] for members in cast("list[frozenset[int]]", shown)]
+        )
+        return Replaced(np.packbits(bits, axis=1), None)
+    if isinstance(shown[0], tuple):
+        cells, values = np.array(shown).T
+        return Replaced(values, cells)
+    return Replaced(None, np.array(shown)) if is_dealt else Replaced(np.array(shown), None)
+
+
 # ------------------------------------------------------------------------------------------------- all outcomes at once
 
 

@@ -24,8 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from enumeration import Law, Shown, shown_by, transition_law
+from enumeration import Law, Shown, replaced_by, shown_by, transition_law
 from releases import people, published_by
 from sfumato.apply.slots import Slots
 from sfumato.arrays import Words
@@ -682,7 +684,7 @@ def _risk(case: Case, groups: Sequence[Sequence[int]]) -> tuple[Fraction, Fracti
     return worst, breached / sum(map(sum, groups))
 
 
-@_having("risk", "decoys")
+@_having("risk")
 def test_the_risk_is_that_of_bayes_rule_over_the_law(case: Case) -> None:
     together = _groups(case)
     for groups in (together, *(group[np.newaxis] for group in together)):
@@ -697,17 +699,138 @@ def test_the_risk_of_the_table_itself_is_no_breach(case: Case) -> None:
     assert case.mechanism.risk(case.plan, np.array([case.counts])).breached == 0
 
 
-@_having(
-    "risk", *(name for name in CASES if REGISTRY[name].guarantee not in {Guarantee.ANY_PRIOR, Guarantee.SINGLE_VALUES})
-)
-def test_no_group_breaches_a_promise_for_every_prior(case: Case) -> None:
-    assert case.mechanism.risk(case.plan, _groups(case)).breached == 0
+@every_mechanism
+def test_the_risk_is_told_where_the_promise_is_for_the_marginal_prior(name: str) -> None:
+    """Where it is for every prior there is none to tell, and where it is for the release alone nobody asks."""
+    plan, groups = CASES[name][0].plan, np.array([CASES[name][0].counts])
+    is_told = REGISTRY[name].risk(plan, groups) is not None
+    assert is_told == (REGISTRY[name].guarantee is Guarantee.MARGINAL_PRIOR)
 
 
 def test_a_group_can_breach_a_promise_for_the_marginal_prior() -> None:
-    """The twin of the test before: where there are several cells, not every prior is covered."""
+    """Where there are several cells, not every prior is covered."""
     case = CASES["small-domain"][0]
     assert case.mechanism.risk(case.plan, _groups(case)).breached > 0
+
+
+# ------------------------------------------------------------------------------------ how likely is what a record shows
+
+
+def _likelihoods(case: Case) -> tuple[list[Shown], np.ndarray]:
+    """Everything that a record can show, and how likely each (row) would be from each value (column)."""
+    shown = list(dict.fromkeys(each for row in case.law for each in row))
+    (found,) = case.mechanism.likelihoods(case.plan, replaced_by(shown, case.size, is_dealt=case.is_dealt))
+    return shown, found
+
+
+@every_case
+def test_likelihoods_have_a_row_for_each_record_and_a_column_for_each_value(case: Case) -> None:
+    shown, found = _likelihoods(case)
+    assert found.shape == (len(shown), case.size)
+    assert (found >= 0).all()
+    assert (found.sum(axis=1) > 0).all()
+
+
+@_each(*(name for name in CASES if name != "decoys"))
+def test_likelihoods_are_those_of_the_law_up_to_a_factor_of_the_record(case: Case) -> None:
+    shown, found = _likelihoods(case)
+    expected = np.array([[float(row.get(each, 0)) for row in case.law] for each in shown])
+    scale = expected.max(axis=1, keepdims=True) / found.max(axis=1, keepdims=True)
+    assert found * scale == pytest.approx(expected, abs=1e-12)
+    assert ((found == 0) == (expected == 0)).all()
+
+
+@decoy_case
+def test_likelihoods_of_decoys_are_those_of_the_law_on_average_over_the_other_records(case: Case) -> None:
+    """Where groups are no larger than asked for; in a larger one a value is shown more rarely by who holds it."""
+    shown, found = _likelihoods(case)
+    enlarged = {place for members, _ in case.runs if len(members) > case.spec.group_size for place in members}
+    for likely, place in zip(found.tolist(), shown, strict=True):
+        others = [
+            (count, row) for each, (count, row) in enumerate(zip(case.counts, case.law, strict=True)) if each != place
+        ]
+        leaked = sum(count * row.get(place, Fraction(0)) for count, row in others) / sum(count for count, _ in others)
+        own = case.law[place][place]
+        assert likely[place] == pytest.approx(1 / case.spec.group_size)
+        assert len({each for number, each in enumerate(likely) if number != place}) == 1
+        if place not in enlarged:
+            assert likely[place] == pytest.approx(float(own))
+            assert likely[place - 1] == pytest.approx(float(leaked))
+        else:
+            assert likely[place] > own
+            assert likely[place - 1] < leaked
+
+
+def _weights(case: Case) -> st.SearchStrategy[list[int]]:
+    """Any belief before the release as parts of a whole: even, on few values, and nearly certain."""
+    part = st.integers(0, 4) | st.integers(0, 1000) | st.sampled_from([10**6, 10**12])
+    return st.lists(part, min_size=case.size, max_size=case.size).filter(any)
+
+
+def _after(before: np.ndarray, likely: np.ndarray) -> np.ndarray:
+    """Bayes' rule: what is believed of each value (column) after each thing that can be shown (row)."""
+    joint = before * likely
+    return joint / np.maximum(joint.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+
+
+@any_prior_case
+@given(data=st.data())
+def test_no_statement_within_the_prior_passes_the_posterior_whatever_was_believed_before(
+    case: Case, data: st.DataObject
+) -> None:
+    weights = data.draw(_weights(case))
+    statement = data.draw(st.sets(st.integers(0, case.size - 1), min_size=1))
+    if sum(weights[place] for place in statement) > case.spec.prior * sum(weights):
+        return
+    after = _after(np.array(weights) / sum(weights), _likelihoods(case)[1])
+    assert after[:, list(statement)].sum(axis=1).max() <= float(case.spec.posterior) * (1 + 1e-9)
+
+
+@any_prior_case
+def test_some_prior_vector_reaches_the_posterior(case: Case) -> None:
+    """The twin: likelihoods that are ten per cent further apart would be noticed."""
+    _, likely = _likelihoods(case)
+    prior, reached = float(case.spec.prior), {}
+    for power in (1.0, 1.1):
+        beliefs = []
+        for one, other in permutations(range(case.size), 2):
+            before = np.zeros(case.size)
+            before[[one, other]] = prior, 1 - prior
+            beliefs.append(_after(before, likely**power)[:, one].max())
+        reached[power] = max(beliefs)
+    assert reached[1.0] == pytest.approx(float(case.spec.posterior))
+    assert reached[1.1] > float(case.spec.posterior) * (1 + 1e-3)
+
+
+@_each(*(name for name in CASES if REGISTRY[name].guarantee is Guarantee.SINGLE_VALUES))
+@given(data=st.data())
+def test_no_value_within_its_prior_passes_its_posterior_whatever_was_believed_before(
+    case: Case, data: st.DataObject
+) -> None:
+    weights = data.draw(_weights(case))
+    after = _after(np.array(weights) / sum(weights), _likelihoods(case)[1])
+    for place, bound in enumerate(case.bounds):
+        if bound is not None and weights[place] <= bound.prior * sum(weights):
+            assert after[:, place].max() <= float(bound.posterior) * (1 + 1e-9)
+
+
+@_each(*(name for name in CASES if REGISTRY[name].guarantee in {Guarantee.MARGINAL_PRIOR, Guarantee.BUCKET_ONLY}))
+def test_who_knows_the_counts_of_the_table_believes_nothing_beyond_its_bound(case: Case) -> None:
+    after = _after(np.array(case.counts) / sum(case.counts), _likelihoods(case)[1])
+    for place, bound in enumerate(case.bounds):
+        if bound is not None:
+            assert after[:, place].max() <= float(bound.posterior) * (1 + 1e-9)
+
+
+@decoy_case
+def test_who_knows_the_counts_of_the_table_believes_no_published_value_beyond_one_over_the_group_size(
+    case: Case,
+) -> None:
+    shown, likely = _likelihoods(case)
+    after = _after(np.array(case.counts) / sum(case.counts), likely)
+    assert [after[row, place] for row, place in enumerate(shown)] == pytest.approx(
+        [1 / case.spec.group_size] * len(shown)
+    )
 
 
 # ----------------------------------------------------------------------------------------------------------- the decoys
@@ -747,23 +870,6 @@ def test_what_is_shown_tells_as_much_of_a_value_as_the_other_way_round(case: Cas
     for one, other in combinations(range(case.size), 2):
         there = case.counts[one] * case.law[one].get(other, 0)
         assert there == case.counts[other] * case.law[other].get(one, 0)
-
-
-@decoy_case
-def test_the_risk_of_decoys_is_that_of_bayes_rule_with_the_mean_leak(case: Case) -> None:
-    size, total = case.spec.group_size, sum(case.counts)
-    leaks = [Fraction(count * (size - 1), size * (total - count)) for count in case.counts]
-    groups = _groups(case).tolist()
-    worst, breached = Fraction(0), Fraction(0)
-    for group in groups:
-        for count, leaked in zip(group, leaks, strict=True):
-            own, others = Fraction(count, size), (sum(group) - count) * leaked
-            if count and 2 * count <= sum(group):
-                worst = max(worst, own / (own + others))
-                breached += own + others if own > others else 0
-    risk = case.mechanism.risk(case.plan, np.array(groups))
-    expected = (float(worst), float(breached / sum(map(sum, groups))))
-    assert (risk.worst, risk.breached) == pytest.approx(expected, abs=1e-12)
 
 
 @decoy_case

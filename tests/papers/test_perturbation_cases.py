@@ -16,7 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from enumeration import replaced_by
 from selection import examples
+from sfumato.arrays import Floats
 from sfumato.audit.laws.cells import CellLaw, cell_posteriors, fallen, reached
 from sfumato.audit.laws.subset import SetLaw
 from sfumato.draws import Draws
@@ -538,52 +540,70 @@ def test_exposure_is_what_brute_force_finds(instance: Instance) -> None:
     assert found.breached == pytest.approx(float(breached), abs=1e-12)
 
 
+@settings(max_examples=examples(100))
+@given(_instances())
+def test_likelihoods_of_cells_are_what_brute_force_finds(instance: Instance) -> None:
+    """Times the records of a group: how many of each value show each entry."""
+    operator = Operator(instance.cells, len(instance.priors))
+    shares = np.array([float(each) for cell in instance.shares for each in cell])
+    found = operator.likelihoods(shares, operator.places, operator.cells)
+    for group in instance.groups:
+        seen = [weights for cell in range(len(instance.cells)) for weights in _seen(instance, group, cell)]
+        expected = [[float(weights.get(place, 0)) for place in range(len(group))] for weights in seen]
+        assert found * group == pytest.approx(np.array(expected), abs=1e-12)
+
+
+def _worst(likely: Floats, group: Sequence[int], priors: Sequence[Fraction]) -> Floats:
+    """How far each value can come to be believed in a group, by Bayes' rule; 0 if it is not within its prior there."""
+    joint = likely * np.array(group)
+    beliefs = joint / np.maximum(joint.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+    is_covered = [count <= prior * sum(group) for count, prior in zip(group, priors, strict=True)]
+    return np.asarray(beliefs.max(axis=0) * is_covered)
+
+
 @settings(max_examples=examples(200))
 @given(
-    st.lists(
-        st.lists(st.integers(0, 9) | st.integers(30, 60), min_size=5, max_size=5).filter(any), min_size=1, max_size=3
-    ),
+    st.lists(st.integers(0, 9) | st.integers(30, 60), min_size=5, max_size=5).filter(any),
     st.sampled_from(["11/10", "3/2", "2", "4", "20"]).map(Fraction),
     st.sampled_from(["1/3", "1/6", "1/20"]).map(Fraction),
 )
-def test_exposure_of_sets_is_what_brute_force_finds(groups: list[list[int]], odds: Fraction, prior: Fraction) -> None:
+def test_beliefs_by_sets_are_what_brute_force_finds(group: list[int], odds: Fraction, prior: Fraction) -> None:
     """Every set of the size that is published, by Bayes' rule, for every value whose share is within the prior."""
     bound = BreachBound(prior, prior * odds / (prior * odds + 1 - prior))
     assert bound.amplification == odds
     plan = subset.plan(Histogram.of(range(5), [1] * 5), bound, subset.Options(), DRAWS)
-    worst = Fraction(0)
-    for group in groups:
-        for members in combinations(range(5), plan.subset_size):
-            weights = [count * (odds if value in members else 1) for value, count in enumerate(group)]
-            covered = [value for value in range(5) if group[value] <= prior * sum(group)]
-            worst = max([worst, *(Fraction(weights[value]) / sum(weights) for value in covered)])
-    risk = subset.risk(plan, np.array(groups))
-    assert risk.worst == pytest.approx(float(worst), abs=1e-12)
-    assert worst <= bound.posterior
-    assert risk.breached == 0
+    worst, sets = [Fraction(0)] * 5, [frozenset(each) for each in combinations(range(5), plan.subset_size)]
+    for members in sets:
+        weights = [count * (odds if value in members else 1) for value, count in enumerate(group)]
+        for value in (value for value in range(5) if group[value] <= prior * sum(group)):
+            worst[value] = max(worst[value], Fraction(weights[value]) / sum(weights))
+    (likely,) = subset.likelihoods(plan, replaced_by(sets, 5))
+    assert _worst(likely, group, [prior] * 5) == pytest.approx([float(each) for each in worst], abs=1e-12)
+    assert max(worst) <= bound.posterior
 
 
 @given(
-    st.lists(st.lists(st.integers(0, 9), min_size=4, max_size=4).filter(any), min_size=1, max_size=4),
+    st.lists(st.integers(0, 9), min_size=4, max_size=4).filter(any),
     st.sampled_from([("1/3", "1/2"), ("1/4", "2/3"), ("1/10", "3/20")]),
 )
-def test_uniform_perturbation_is_never_breached_by_a_public_column(
-    groups: list[list[int]], pair: tuple[str, str]
-) -> None:
-    plan = uniform.plan(Histogram.of(range(4), [1] * 4), BreachBound(*pair), uniform.NoOptions(), DRAWS)
-    risk = uniform.risk(plan, np.array(groups))
-    assert risk.breached == 0
-    assert risk.worst <= float(Fraction(pair[1])) * (1 + exposure.ROUNDING)
+def test_uniform_perturbation_is_never_breached_by_a_public_column(group: list[int], pair: tuple[str, str]) -> None:
+    bound = BreachBound(*pair)
+    plan = uniform.plan(Histogram.of(range(4), [1] * 4), bound, uniform.NoOptions(), DRAWS)
+    (likely,) = uniform.likelihoods(plan, replaced_by(range(4), 4))
+    assert _worst(likely, group, [bound.prior] * 4).max() <= float(bound.posterior) * (1 + exposure.ROUNDING)
 
 
 @given(
-    st.lists(st.lists(st.integers(0, 9), min_size=4, max_size=4).filter(any), min_size=1, max_size=4),
+    st.lists(st.integers(0, 9), min_size=4, max_size=4).filter(any),
     st.sampled_from(list(fine_grain.Direction)),
 )
 def test_fine_grain_perturbation_is_never_breached_by_a_public_column(
-    groups: list[list[int]], direction: fine_grain.Direction
+    group: list[int], direction: fine_grain.Direction
 ) -> None:
     bounds = {0: BreachBound("1/10", "1/7"), 1: BreachBound("1/5", "1/2"), 2: BreachBound("1/3", "9/10")}
     options = fine_grain.Options(direction)
     plan = fine_grain.plan(Histogram.of(range(4), [4, 3, 2, 1]), BreachBoundPerValue(bounds), options, DRAWS)
-    assert fine_grain.risk(plan, np.array(groups)).breached == 0
+    (likely,) = fine_grain.likelihoods(plan, replaced_by(range(4), 4))
+    worst = _worst(likely, group, [*(bound.prior for bound in bounds.values()), Fraction(0)])
+    for value, bound in bounds.items():
+        assert worst[value] <= float(bound.posterior) * (1 + exposure.ROUNDING)

@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from enumeration import every_outcome, shown_by
+from enumeration import Shown, every_outcome, replaced_by, shown_by
 from sfumato.draws import Draws
 from sfumato.shown import Replaced
 
@@ -63,3 +63,12 @@ def test_what_is_shown_is_a_value_a_cell_with_a_value_or_a_set() -> None:
 def test_a_set_with_a_bit_beyond_the_domain_is_noticed() -> None:
     with pytest.raises(AssertionError, match="a bit is set that stands for no value"):
         shown_by(Replaced(np.array([[0b00000001]], dtype=np.uint8)), 7)
+
+
+@pytest.mark.parametrize("shown", [[3, 0], [(1, 4), (0, 0)], [frozenset({0, 7, 9}), frozenset({8})]], ids=str)
+def test_batch_that_shows_some_things_is_read_again(shown: list[Shown]) -> None:
+    assert shown_by(replaced_by(shown, 10), 10) == shown
+
+
+def test_batch_that_shows_buckets_is_read_again() -> None:
+    assert shown_by(replaced_by([2, 5], 10, is_dealt=True), 10) == [2, 5]

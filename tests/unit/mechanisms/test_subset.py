@@ -20,6 +20,7 @@ from sfumato.mechanisms import subset
 from sfumato.mechanisms.subset import Form, Options
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
+from sfumato.shown import Replaced
 from sfumato.shown.sets import Sets
 from sfumato.shown.tally import Tally
 from single import Single, counted
@@ -379,9 +380,8 @@ def test_promise_states_the_numbers_of_the_design() -> None:
         assert number in promise
 
 
-@given(st.lists(st.lists(st.integers(0, 50), min_size=6, max_size=6).filter(any), min_size=1, max_size=3))
-def test_no_public_column_breaches_the_bound(groups: list[list[int]]) -> None:
-    plan = _plan(6, BreachBound("1/4", "2/5"))
-    risk = subset.risk(plan, np.array(groups))
-    assert risk.breached == 0
-    assert risk.worst <= 0.4 * (1 + 1e-9)
+def test_likelihoods_are_of_the_values_of_a_set_and_not_of_the_bits_behind_them() -> None:
+    """Two bytes for nine values: the seven bits that stand for none have no column."""
+    plan = _plan(9, BreachBound("1/3", "1/2"))
+    (likely,) = subset.likelihoods(plan, Replaced(np.array([[0b10000000, 0b10000000]], dtype=np.uint8)))
+    assert likely.tolist() == [[2.0, *[1.0] * 7, 2.0]]

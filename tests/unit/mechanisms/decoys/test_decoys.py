@@ -21,6 +21,7 @@ from sfumato.mechanisms.decoys.leaks import Creation
 from sfumato.mechanisms.decoys.options import Options, Rare
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import DecoyGroups
+from sfumato.shown import Replaced
 from statistical.support import keyed_draws
 
 DISEASES, DRUGS = ("cold", "flu", "gout", "HIV"), ("pill", "salve", "tea")
@@ -135,17 +136,15 @@ def test_a_design_with_too_many_combinations_is_refused() -> None:
         decoys.read_design({"domains": [values, values], "group_size": 2, "groups": "mixed"}, ["string", "string"])
 
 
-def test_the_risk_of_several_columns_is_that_of_the_worst() -> None:
+def test_likelihoods_of_several_columns_are_those_of_each_for_itself() -> None:
     plan = two_columns()
-    groups = np.stack([TABLE.ravel(), np.array([0, 0, 5, 0, 0, 0, 0, 0, 0, 0, 0, 6])])
-    found = decoys.risk(plan, groups)
-    tables = groups.reshape(2, 4, 3)
-    alone = []
+    together = decoys.likelihoods(plan, Replaced(np.arange(12)))
+    assert [each.shape for each in together] == [(12, 4), (12, 3)]
     for number, column in enumerate(plan.columns):
         single = decoys.plan(Histogram.of(column.values, column.counts), DecoyGroups(2), Options(), keyed_draws(number))
-        alone.append(decoys.risk(single, tables.sum(axis=2 - number)))
-    assert found.worst == max(each.worst for each in alone)
-    assert found.breached == max(each.breached for each in alone)
+        shown = np.arange(12) // 3 if number == 0 else np.arange(12) % 3
+        (alone,) = decoys.likelihoods(single, Replaced(shown))
+        assert together[number].tolist() == alone.tolist()
 
 
 def test_variances_of_combinations_are_not_predicted() -> None:
