@@ -18,6 +18,9 @@ from sfumato.shown.columns import local_codes
 MOST_VALUES = 1 << 20
 """A column of more values than this is not counted value by value."""
 
+UNNUMBERED = 1 << 40
+"""From here on values are numbered that are not counted: beyond all that are."""
+
 FEW_RECORDS = 5
 """A value of fewer records than this is nearly an identifier."""
 
@@ -83,6 +86,7 @@ class Profiler:
     def __init__(self, schema: pa.Schema, sensitive: str, parts: Sequence[str], binned: Sequence[str], draws: Draws):
         """Count all columns; what is sensitive may be made of parts, and some public columns have bins."""
         self.rows = 0
+        self.unnumbered = UNNUMBERED
         self.sensitive = sensitive
         self.counters = {name: _Counter(name, schema.field(name).type) for name in schema.names}
         self.public = [name for name in schema.names if name not in (sensitive, *parts)]
@@ -114,7 +118,8 @@ class Profiler:
             each = counted.columns[name]
             places = counter.add(each)
             if places is None:  # of too many values: those of another batch are taken for other ones
-                places = self.rows + np.arange(len(each.counts))
+                places = self.unnumbered + np.arange(len(each.counts))
+                self.unnumbered += len(each.counts)
             if name in self.salts:
                 words[name] = each.codes, hashed(places, self.salts[name])
         self.after.add(combined_hashes(list(words.values()), rows))

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sfumato.arrays import Codes, Words
 from sfumato.draws import Draws
+from sfumato.request.values import plain_type
 from sfumato.shown.columns import RawColumn, Sensitive, TableColumn, local_codes
 
 MOST_RECORDS = 200_000
@@ -43,10 +44,10 @@ class Sample:
 class Sampler:
     """Collects the records with the smallest words."""
 
-    def __init__(self, draws: Draws, schema: pa.Schema, most: int = MOST_RECORDS) -> None:
+    def __init__(self, draws: Draws, schema: pa.Schema, most: int | None = None) -> None:
         self.stream = draws.stream(PURPOSE)
         self.schema = schema
-        self.most = most
+        self.most = MOST_RECORDS if most is None else most
         self.below: np.uint64 | None = None
         """Records with words from here on are not among the smallest."""
         self.batches: list[pa.RecordBatch] = []
@@ -55,6 +56,7 @@ class Sampler:
     def take(self, batch: pa.RecordBatch, first_row: int) -> tuple[pa.RecordBatch, Words]:
         """The records of a batch that may be among the smallest: touches nothing, so that batches go side by side."""
         words, below = self.stream.words(first_row, batch.num_rows), self.below
+        batch = pa.RecordBatch.from_arrays([_takeable(column) for column in batch.columns], batch.schema.names)
         if below is None:
             return batch, words
         chosen = np.flatnonzero(words < below)
@@ -82,6 +84,14 @@ class Sampler:
             self.below = words[chosen[-1]]
         self.batches = table.take(pa.array(chosen)).combine_chunks().to_batches()
         self.words = [words[chosen]]
+
+
+def _takeable(column: pa.Array) -> pa.Array:
+    """Arrow takes no rows of a column of views, which is what polars hands over."""
+    plain = plain_type(column.type)
+    if pa.types.is_dictionary(column.type):
+        return column.cast(pa.dictionary(column.type.index_type, plain, column.type.ordered))
+    return column.cast(plain)
 
 
 def coded(records: pa.Table, columns: Sequence[TableColumn], sensitive: Sensitive, total: int) -> Sample:
