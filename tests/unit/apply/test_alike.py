@@ -1,0 +1,196 @@
+"""How many records share all their public columns: exact while combinations are few, estimated from a sketch beyond."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.apply import alike, profile
+from sfumato.apply.alike import Alike, Combinations, alone_without, combined_hashes, hashed, raw_words
+from sfumato.apply.profile import Profiler
+from sfumato.arrays import Words
+from sfumato.draws import Draws
+from strategies import batch_splits
+
+SALT = np.uint64(12345)
+OTHER_SALT = np.uint64(54321)
+
+
+def shares(sizes: Sequence[int], records: int) -> list[float]:
+    """The shares of the records in groups of at most 1, 4 and 10, from the sizes of all groups."""
+    return [sum(size for size in sizes if size <= few) / records for few in (1, 4, 10)]
+
+
+def found_shares(found: Alike) -> list[float]:
+    return [found.alone, found.below_5, found.below_11]
+
+
+# ----------------------------------------------------------------------------------------------------------- the sketch
+
+
+def collected(hashes: Words, cuts: Sequence[range]) -> Combinations:
+    combinations = Combinations()
+    for cut in cuts:
+        combinations.add(hashes[cut.start : cut.stop])
+    return combinations
+
+
+@given(st.data(), st.lists(st.integers(0, 30), min_size=1, max_size=120))
+def test_few_combinations_are_counted_exactly_however_rows_were_cut(data: st.DataObject, held: list[int]) -> None:
+    hashes = hashed(np.array(held), SALT)
+    found = collected(hashes, data.draw(batch_splits(len(held)))).result(len(held))
+    assert found_shares(found) == pytest.approx(shares(list(Counter(held).values()), len(held)))
+    assert found.is_exact
+
+
+def test_nobody_is_alike_in_no_records() -> None:
+    assert Combinations().result(0) == Alike(0.0, 0.0, 0.0)
+
+
+@given(st.data(), st.lists(st.integers(0, 60), min_size=1, max_size=200))
+def test_sketch_does_not_depend_on_how_rows_were_cut(data: st.DataObject, held: list[int]) -> None:
+    hashes = hashed(np.array(held), SALT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alike, "MOST_COMBINATIONS", 16)
+        whole = collected(hashes, [range(len(held))]).result(len(held))
+        assert collected(hashes, data.draw(batch_splits(len(held)))).result(len(held)) == whole
+    assert whole.is_exact == (len(set(held)) <= 16)
+
+
+@given(st.data(), st.lists(st.integers(0, 60), min_size=1, max_size=200))
+def test_combinations_of_a_full_sketch_have_all_their_records(data: st.DataObject, held: list[int]) -> None:
+    """Those with the smallest hashes are kept, and none of their records is lost on the way."""
+    hashes = hashed(np.array(held), SALT)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alike, "MOST_COMBINATIONS", 16)
+        sketch = collected(hashes, data.draw(batch_splits(len(held))))
+        sketch.result(len(held))
+    expected = sorted(Counter(hashes.tolist()).items())[:16]
+    assert list(zip(sketch.words.tolist(), sketch.counts.tolist(), strict=True)) == expected
+
+
+def test_estimate_never_says_more_than_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alike, "MOST_COMBINATIONS", 8)
+    for salt in range(50):
+        sketch = Combinations()
+        sketch.add(hashed(np.arange(100), np.uint64(salt)))
+        assert 0 < sketch.result(100).alone <= 1
+
+
+# ----------------------------------------------------------------------------------------------------------- the hashes
+
+MOMENT = datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC)
+COLUMNS: Mapping[str, pa.Array] = {
+    "integers": pa.array([3, -1, None, 0, 3, 2**62], pa.int64()),
+    "small integers": pa.array([3, -1, None, 0, 3, 100], pa.int8()),
+    "large integers": pa.array([2**64 - 1, 2**63, None, 0, 2**64 - 1, 1], pa.uint64()),
+    "numbers": pa.array([0.5, -2.0, None, 0.0, 0.5, 1e300]),
+    "short numbers": pa.array([0.5, -2.0, None, 0.0, 0.5, 8.0], pa.float32()),
+    "decimals": pa.array([Decimal("1.50"), Decimal("-2"), None, Decimal(0), Decimal("1.50"), Decimal("9.99")]),
+    "dates": pa.array([datetime.date(2020, 1, day) if day else None for day in (1, 2, 0, 4, 1, 6)]),
+    "long dates": pa.array([datetime.date(2020, 1, day) if day else None for day in (1, 2, 0, 4, 1, 6)], pa.date64()),
+    "times": pa.array([MOMENT + datetime.timedelta(hours=hours) if hours else None for hours in (1, 2, 0, 4, 1, 6)]),
+    "truths": pa.array([True, False, None, False, True, None]),
+    "only missing": pa.array([None] * 6, pa.float64()),
+}
+
+
+def row_words(column: pa.Array, salt: np.uint64 = SALT) -> list[int]:
+    codes, words = raw_words(column, salt)
+    return [int(word) for word in words.take(codes)]
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_words_are_equal_where_values_are_and_nowhere_else(name: str) -> None:
+    column = COLUMNS[name]
+    words, values = row_words(column), column.to_pylist()
+    assert [[one == other for other in words] for one in words] == [
+        [one == other for other in values] for one in values
+    ]
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_words_of_values_do_not_depend_on_batches(name: str) -> None:
+    column = COLUMNS[name]
+    whole = row_words(column)
+    for cut in range(len(column) + 1):
+        assert [*row_words(column.slice(0, cut)), *row_words(column.slice(cut))] == whole
+    assert row_words(column.take(pa.array([5, 4, 3, 2, 1, 0]))) == whole[::-1]
+    assert row_words(column.dictionary_encode()) == whole
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_words_of_two_columns_are_not_those_of_one(name: str) -> None:
+    """So that a swap of two columns is another combination."""
+    assert set(row_words(COLUMNS[name])).isdisjoint(row_words(COLUMNS[name], OTHER_SALT))
+
+
+def test_zero_has_one_sign_and_what_is_no_number_is_missing() -> None:
+    plus, minus, missing, nothing = row_words(pa.array([0.0, -0.0, None, float("nan")]))
+    assert plus == minus != missing == nothing
+
+
+def test_missing_value_is_no_number() -> None:
+    """Not even among all small numbers, whatever the key."""
+    for salt in map(np.uint64, range(50)):
+        numbers = row_words(pa.array([*range(-100, 100), None]), salt)
+        assert len(set(numbers)) == 201
+
+
+def test_combinations_are_told_apart_by_all_their_columns() -> None:
+    codes = [np.repeat(np.arange(20), 20), np.tile(np.arange(20), 20)]
+    salts = (SALT, OTHER_SALT)
+    pairs = [(each, hashed(np.arange(20), salt)) for each, salt in zip(codes, salts, strict=True)]
+    assert len(np.unique(combined_hashes(pairs, 400))) == 400
+    assert len(np.unique(combined_hashes(pairs[:1], 400))) == 20
+    assert combined_hashes([], 3).tolist() == [0, 0, 0]
+
+
+# ------------------------------------------------------------------------------------------- columns with many values
+
+
+@pytest.mark.parametrize("cuts", [[60, 3, 37], [3, 60, 37], [100], [1] * 100], ids=str)
+def test_values_that_are_not_numbered_any_more_make_nobody_alike(
+    cuts: Sequence[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large batch, and a small one after it: everybody has a value of their own."""
+    monkeypatch.setattr(profile, "MOST_VALUES", 20)
+    table = pa.RecordBatch.from_pydict({"wide": list(range(100)), "held": ["x", "y"] * 50})
+    profiler, first = Profiler(table.schema, "held", [], [], Draws.unsafe_test_key("5f" * 32)), 0
+    for cut in cuts:
+        batch = table.slice(first, cut)
+        profiler.add(profiler.count(batch, batch, first))
+        first += cut
+    assert profiler.result().alike == Alike(1.0, 1.0, 1.0)
+
+
+# -------------------------------------------------------------------------------------------------- without one column
+
+
+def brute_alone(rows: Sequence[tuple[int, ...]]) -> float:
+    return sum(count for count in Counter(rows).values() if count == 1) / len(rows)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=1, max_size=60))
+def test_who_would_be_alone_without_a_column_is_counted(rows: list[tuple[int, ...]]) -> None:
+    columns = {name: np.array(codes) for name, codes in zip("abc", zip(*rows, strict=True), strict=True)}
+    expected = {name: brute_alone([row[:at] + row[at + 1 :] for row in rows]) for at, name in enumerate("abc")}
+    found = alone_without(columns, len(rows), 3)
+    assert found == pytest.approx(expected)
+    assert list(found.values()) == sorted(found.values())
+    assert list(alone_without(columns, len(rows), 2).items()) == list(found.items())[:2]
+
+
+def test_without_the_only_column_nobody_is_alone() -> None:
+    columns: dict[str, Any] = {"a": np.arange(5, dtype=np.uint8)}
+    assert alone_without(columns, 5, 3) == {"a": 0.0}
+    assert alone_without({}, 5, 3) == {}
