@@ -1,0 +1,148 @@
+"""Attackers are right as often as they believe to be, and learn nothing from what has nothing to do with the value."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.apply.sample import Sample
+from sfumato.arrays import Codes, Floats
+from sfumato.audit.attackers.attack import wilson
+from sfumato.audit.attackers.exposure import ONE_COLUMN, Target, attack, shown
+from sfumato.audit.attackers.knowledge import Knowledge
+from sfumato.mechanisms import REGISTRY
+from sfumato.plan.choose import choose
+from sfumato.request.histogram import Histogram
+from sfumato.request.spec import BreachBound
+from sfumato.shown.columns import CodedColumn, Sensitive
+from statistical.support import LARGEST_SCORE, assert_mean, assert_other_mean, keyed_draws
+
+pytestmark = pytest.mark.statistical
+
+RECORDS = 20_000
+SHARES = np.array([0.4, 0.3, 0.2, 0.1])
+SIZE = len(SHARES)
+
+
+def _held(seed: int) -> Codes:
+    return np.random.default_rng(seed).choice(SIZE, RECORDS, p=SHARES)
+
+
+def _telling(held: Codes, how_much: float, seed: int) -> Codes:
+    """A column that has the value of so many of the records, and of the others any."""
+    chance = np.random.default_rng(seed)
+    return np.where(chance.random(RECORDS) < how_much, held, chance.integers(0, SIZE, RECORDS))
+
+
+# ------------------------------------------------------------------------------------------------- what tells nothing
+
+
+def _right(column: Codes, held: Codes) -> float:
+    sample, target = Sample({"x": column}, held, RECORDS), Target("y", held, np.ones(SIZE))
+    return attack(ONE_COLUMN, ("x",), sample, target, lambda rows: None).without.right
+
+
+@pytest.mark.parametrize("values", [1, 2, 30, 1000, 10_000])
+def test_column_that_has_nothing_to_do_with_the_value_is_no_better_than_a_blind_guess(values: int) -> None:
+    """Beyond the interval of the right guesses, but for a chance below 1e-9."""
+    held = _held(1)
+    blind = float(np.bincount(held).max()) / RECORDS
+    right = _right(np.random.default_rng(2).integers(0, values, RECORDS), held)
+    assert wilson(right, RECORDS, LARGEST_SCORE)[0] <= blind
+
+
+@pytest.mark.parametrize("how_much", [0.5, 0.9])
+def test_column_that_has_something_to_do_with_it_is_better(how_much: float) -> None:
+    """The twin."""
+    held = _held(1)
+    right = _right(_telling(held, how_much, 3), held)
+    assert wilson(right, RECORDS, LARGEST_SCORE)[0] > float(np.bincount(held).max()) / RECORDS
+
+
+# ---------------------------------------------------------------------------------------------------------- calibration
+
+TOLERANCE = 0.02
+"""How far the share that is right may be from what is believed on average, beside the error of a few records."""
+LEAST_RECORDS = 300
+
+
+def _miscalibration(beliefs: Floats, held: Codes) -> float:
+    """The largest distance between what is believed and what is right, beyond the error of the records it is seen on.
+
+    Each record and each value gives a belief; those of each tenth are looked at together.
+    """
+    believed, is_right = beliefs.ravel(), (held[:, None] == np.arange(SIZE)).ravel()
+    worst = 0.0
+    for tenth in range(10):
+        here = (believed >= tenth / 10) & (believed < (tenth + 1) / 10 + (tenth == 9))
+        if here.sum() >= LEAST_RECORDS:
+            share, mean = float(is_right[here].mean()), float(believed[here].mean())
+            error = np.sqrt(mean * (1 - mean) / (here.sum() / SIZE))  # the beliefs of one record go together
+            worst = max(worst, abs(share - mean) - LARGEST_SCORE * float(error))
+    return worst
+
+
+def _columns(kind: str, held: Codes) -> list[Codes]:
+    one = _telling(held, 0.5, 4)
+    if kind == "one column":
+        return [one]
+    if kind == "the same five times":
+        return [one] * 5
+    if kind == "nearly the same five times":
+        chance = np.random.default_rng(5)
+        return [np.where(chance.random(RECORDS) < 0.9, one, chance.integers(0, SIZE, RECORDS)) for _ in range(5)]
+    return [_telling(held, 0.3, 10 + number) for number in range(5)]
+
+
+KINDS = ["one column", "the same five times", "nearly the same five times", "five that go their own ways"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_beliefs_are_right_as_often_as_they_are_believed(kind: str) -> None:
+    """Fails with a probability below 1e-8 if beliefs are off by no more than the tolerance."""
+    held = _held(6)
+    beliefs = Knowledge.of(_columns(kind, held), held, SIZE).beliefs(np.arange(RECORDS))
+    assert _miscalibration(beliefs, held) <= TOLERANCE
+
+
+@pytest.mark.parametrize("kind", ["the same five times", "nearly the same five times"])
+def test_columns_that_repeat_each_other_would_be_believed_too_much_without_a_temper(kind: str) -> None:
+    """The twin."""
+    held = _held(6)
+    learned = Knowledge.of(_columns(kind, held), held, SIZE)
+    assert learned.temper < 0.5
+    whole = Knowledge(learned.shares, learned.held, learned.evidence, temper=1.0)
+    assert _miscalibration(whole.beliefs(np.arange(RECORDS)), held) > 2 * TOLERANCE
+
+
+# ----------------------------------------------------------------------------------------------------- with the release
+
+
+@pytest.mark.parametrize("posterior", ["1/2", "3/4", "9/10"])
+def test_right_guesses_by_uniform_are_those_of_the_closed_form(posterior: str) -> None:
+    """Sum over y of max over x of f(x) P(y|x), where everybody is alone; ten per cent off would be noticed."""
+    held = _held(7)
+    counts = np.bincount(held, minlength=SIZE)
+    values = [f"value {number}" for number in range(SIZE)]
+    chosen = choose(Histogram.of(values, counts.tolist()), BreachBound("1/5", posterior), keyed_draws(1), "uniform")
+    sensitive = Sensitive.of_column(CodedColumn("y", pa.array(values), False))
+    seen = shown(chosen, sensitive, held, keyed_draws(2))
+
+    def likely(rows: Codes) -> Floats:
+        (found,) = REGISTRY["uniform"].likelihoods(chosen.plan, type(seen)(np.asarray(seen.values)[rows]))
+        return found
+
+    target = Target("y", held, np.ones(SIZE))
+    found = attack(ONE_COLUMN, ("x",), Sample({"x": np.arange(RECORDS)}, held, RECORDS), target, likely)
+    retention = Fraction(chosen.plan.retention)
+    law = np.array([[float((1 - retention) / SIZE + retention * (x == y)) for y in range(SIZE)] for x in range(SIZE)])
+    expected = float((counts[:, None] / RECORDS * law).max(axis=0).sum())
+    assert found.with_release is not None
+    guessed = np.arange(RECORDS) < round(found.with_release.right * RECORDS)
+    deviation = float(np.sqrt(expected * (1 - expected)))
+    assert_mean(guessed.tolist(), expected, deviation)
+    for factor in (0.9, 1.1):
+        assert_other_mean(guessed.tolist(), min(expected * factor, 1.0), deviation)
