@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -321,6 +322,13 @@ def show_info(console: Console, release: Release) -> None:
 def _ranges(edges: tuple[str, ...]) -> str:
     labels = Bins(edges).labels
     return ", ".join(labels) if len(labels) <= MOST_CELLS else f"{labels[0]}, {labels[1]}, ... {labels[-1]}"
+
+
+def show_practice(console: Console, path: str, rows: int) -> None:
+    """What to do with a table to practise on."""
+    where = shlex.quote(path)
+    console.print(f"{rows:,} invented hospital stays were written to {plain(path)}.", soft_wrap=True, highlight=False)
+    console.print(f"then run: sfumato init {plain(where)}", soft_wrap=True, highlight=False)
 
 
 def show_demonstration(console: Console, shown: Demonstration, kept: bool) -> None:

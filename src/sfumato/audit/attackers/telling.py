@@ -14,11 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.arrays import Codes
 from sfumato.audit.attackers.attack import wilson
 from sfumato.errors import InfeasibleError
 from sfumato.request.values import listed
+from sfumato.shown.columns import local_codes
 
 OPTIONS = ("--drop", "--accept-telling")
 SURELY = 3.0
@@ -103,6 +105,14 @@ def guesses(columns: Mapping[str, Codes], held: Codes, size: int, about: str, *,
 
     with ThreadPoolExecutor() as pool:  # sorting takes the time, and needs no lock
         return list(pool.map(guess, itertools.combinations(wide, together)))
+
+
+def telling_columns(rows: pa.Table, columns: Sequence[str], about: str) -> list[str]:
+    """The columns of a table that tell another one of it."""
+    coded = {name: local_codes(rows.column(name).combine_chunks())[0] for name in (*columns, about)}
+    held = coded.pop(about)
+    found = guesses(coded, held, int(held.max(initial=0)) + 1, about, together=1)
+    return [each.columns[0] for each in found if each.is_telling]
 
 
 def told_groups(codes: Codes, held: Codes, size: int, prior: float, posterior: float) -> int:
