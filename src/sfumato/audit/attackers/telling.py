@@ -27,6 +27,8 @@ SURELY = 3.0
 """By so many standard errors a guess must be better than a blind one."""
 MOST_TOGETHER = 2
 """So many columns are tried together one by one; all of them by what is learned of each."""
+MOST_CELLS = 1 << 21
+"""Up to so many pairs of groups and values have a table of their counts; beyond, they are sorted."""
 SMALLEST_GROUP = 20
 """In smaller groups a value is above any share by chance too often to be worth a notice."""
 
@@ -72,10 +74,8 @@ def best_guess(groups: Keys, held: Codes, size: int) -> float:
     Of several equally frequent ones one is guessed; who is alone is guessed blindly. By counts: with n1 records of the
     most frequent value of a group and n2 of the next, those n1 are guessed right if n1 - 1 > n2, and nobody else.
     """
-    keys = np.sort(groups * size + held)
-    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    counts = np.diff(starts, append=len(keys))
-    group, value = np.divmod(keys[starts], size)
+    keys, counts = counted(groups * size + held)
+    group, value = np.divmod(keys, size)
     firsts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
     largest = np.maximum.reduceat(counts, firsts)
     lines = np.diff(firsts, append=len(group))
@@ -90,6 +90,17 @@ def best_guess(groups: Keys, held: Codes, size: int) -> float:
     right = largest * ((largest - 1 > following) + ((largest - 1 == following) & ~is_alone) / equals)
     lonely = int((value[firsts[is_alone]] == np.bincount(held).argmax()).sum())
     return (float(right.sum()) + lonely) / len(held)
+
+
+def counted(keys: Keys) -> tuple[Keys, Keys]:
+    """The different numbers in rising order, and how often each occurs; few possible ones have a table."""
+    if int(keys.max(initial=0)) < MOST_CELLS:
+        table = np.bincount(keys)
+        found = np.flatnonzero(table)
+        return found, table[found]
+    keys = np.sort(keys)
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    return keys[starts], np.diff(starts, append=len(keys))
 
 
 def guesses(columns: Mapping[str, Codes], held: Codes, size: int, about: str, *, together: int) -> list[Telling]:
@@ -117,7 +128,7 @@ def telling_columns(rows: pa.Table, columns: Sequence[str], about: str) -> list[
 
 def told_groups(codes: Codes, held: Codes, size: int, prior: float, posterior: float) -> int:
     """The records whose value is within the prior in the table, and above the posterior in their group."""
-    keys, counts = np.unique(codes.astype(np.int64) * size + held, return_counts=True)
+    keys, counts = counted(codes.astype(np.int64) * size + held)
     group, value = np.divmod(keys, size)
     sizes = np.bincount(codes).take(group)
     is_rare = np.bincount(held, minlength=size).take(value) <= len(held) * prior
