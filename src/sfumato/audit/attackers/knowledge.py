@@ -47,7 +47,9 @@ class Evidence:
         sizes = np.bincount(codes).astype(np.float64).take(codes)
         weight = _weight(met, sizes, shares.take(held))
         prior = weight * shares.take(held)
-        own = np.log1p(met / prior) - np.log1p((met - 1) / prior)
+        # Without the record, its value is rarer in the table too: else its own value would seem a little less likely.
+        others = np.maximum(prior - weight / len(held), prior / len(held))
+        own = np.log1p(met / prior) - np.log1p((met - 1) / others)
         if isinstance(counts, np.ndarray):
             return cls(codes, np.log1p(counts / (weight * shares)), own)
         counts.data = np.log1p(counts.data / (weight * shares.take(counts.indices)))
