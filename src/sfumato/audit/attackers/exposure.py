@@ -24,8 +24,8 @@ from sfumato.request.values import Value
 from sfumato.shown import Replaced
 from sfumato.shown.columns import Sensitive
 
-MOST_BELIEFS = 1 << 19
-"""Records times values of an attack; of more records those are taken that come first by chance."""
+MOST_BELIEFS, LEAST_RECORDS = 1 << 19, 3000
+"""Records times values of an attack; of more records those are taken that come first by chance, and at least so many."""
 CHUNK_BELIEFS = 1 << 18
 SMALLEST = np.finfo(np.float64).tiny
 ONE_COLUMN, ALL_COLUMNS = "one column", "all columns"
@@ -49,7 +49,7 @@ class Target:
     @property
     def looked_at(self) -> int:
         """How many records are looked at."""
-        return min(len(self.held), max(1, MOST_BELIEFS // self.size))
+        return min(len(self.held), max(LEAST_RECORDS, MOST_BELIEFS // self.size))
 
     @cached_property
     def shares(self) -> Floats:

@@ -7,6 +7,7 @@ guess closes half of the distance between the best blind guess and certainty; so
 from __future__ import annotations
 
 import itertools
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +28,8 @@ SURELY = 3.0
 """By so many standard errors a guess must be better than a blind one."""
 MOST_TOGETHER = 2
 """So many columns are tried together one by one; all of them by what is learned of each."""
+MOST_WORK, LEAST_RECORDS = 1 << 27, 20_000
+"""Ways to take columns together times records that are looked at for each; and the fewest records."""
 MOST_CELLS = 1 << 21
 """Up to so many pairs of groups and values have a table of their counts; beyond, they are sorted."""
 SMALLEST_GROUP = 20
@@ -105,8 +108,11 @@ def counted(keys: Keys) -> tuple[Keys, Keys]:
 
 def guesses(columns: Mapping[str, Codes], held: Codes, size: int, about: str, *, together: int) -> list[Telling]:
     """How well the protected column is guessed from each column, or from each so many together."""
-    blindly = blind_guess(held)
-    wide = {name: codes.astype(np.int64) for name, codes in columns.items()}
+    blindly, records = blind_guess(held), len(held)
+    if (ways := math.comb(len(columns), together)) > 1:  # of very many, records that come first by chance are enough
+        records = min(records, max(LEAST_RECORDS, MOST_WORK // ways))
+    held = held[:records]
+    wide = {name: codes[:records].astype(np.int64) for name, codes in columns.items()}
 
     def guess(names: tuple[str, ...]) -> Telling:
         groups = wide[names[0]]
