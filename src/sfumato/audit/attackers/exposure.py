@@ -25,7 +25,7 @@ from sfumato.shown import Replaced
 from sfumato.shown.columns import Sensitive
 
 MOST_BELIEFS, LEAST_RECORDS = 1 << 19, 3000
-"""Records times values of an attack; of more records those are taken that come first by chance, and at least so many."""
+"""Records times values of an attack, and the fewest records: of more, those are taken that come first by chance."""
 CHUNK_BELIEFS = 1 << 18
 SMALLEST = np.finfo(np.float64).tiny
 ONE_COLUMN, ALL_COLUMNS = "one column", "all columns"
