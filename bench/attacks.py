@@ -19,7 +19,7 @@ from decoys import Codes, histogram_of, released, slots_of
 from sfumato.draws import Draws
 from sfumato.evaluate.learning import learned
 from sfumato.mechanisms import anatomy, decoys
-from sfumato.request.spec import Diversity
+from sfumato.request.group_spec import Diversity
 from sfumato.shown.tally import Holdings
 
 RARE = 0.01

@@ -31,8 +31,8 @@ from sfumato.mechanisms.buckets.optimal import Optimum, optimal
 from sfumato.mechanisms.buckets.problem import Problem, pose
 from sfumato.mechanisms.buckets.top_down import top_down
 from sfumato.mechanisms.buckets.two_sizes import two_sizes
+from sfumato.request.group_spec import ShareCap
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import ShareCap
 
 Result = TypeVar("Result")
 

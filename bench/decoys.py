@@ -26,8 +26,8 @@ from sfumato.draws import Draws
 from sfumato.estimate.estimate import Estimate
 from sfumato.evaluate import laplace, redrawn
 from sfumato.mechanisms import anatomy, decoys
+from sfumato.request.group_spec import DecoyGroups, Diversity
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import DecoyGroups, Diversity
 from sfumato.shown.tally import Holdings, Tally
 
 LEAST, MOST = 0.005, 0.05

@@ -80,8 +80,8 @@ def run_in_order(source: Path, target: Path) -> None:
     """The two passes without the shuffle: what the rows cost if they could stay in order. No product does this."""
     request, engine = request_for(source), LocalEngine()
     table = open_table(request, target.parent)
-    found = survey(request.schema, request.spec, source=table, engine=engine, folder=target.parent)
     draws = Draws.secret()
+    found = survey(request.schema, source=table, engine=engine, folder=target.parent, draws=draws)
     chosen = choose(found.histogram, request.spec, draws, request.mechanism)
     counts = found.histogram.counts
     rewrite = Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)

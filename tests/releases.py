@@ -17,8 +17,9 @@ from sfumato.outlook import Request
 from sfumato.publication import publish
 from sfumato.release.manifest import MANIFEST, README, WEIGHTS, manifest_digest
 from sfumato.request.digest import file_digest
+from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap
 from sfumato.request.schema import Schema
-from sfumato.request.spec import BreachBound, DecoyGroups, Diversity, LinearCap, PrivacySpec, Tolerance
+from sfumato.request.spec import BreachBound, PrivacySpec, Tolerance
 from sfumato.shown import DATA
 
 SENSITIVE = "disease"

@@ -42,18 +42,11 @@ if TYPE_CHECKING:
     from sfumato.plan.choose import choose
     from sfumato.plan.predict import Chosen
     from sfumato.publication import Publication, publish
+    from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap, ShareCap
     from sfumato.request.histogram import Histogram
     from sfumato.request.notice import Notice, NoticeWarning
     from sfumato.request.schema import Bins, NullPolicy, Role, Schema
-    from sfumato.request.spec import (
-        BreachBound,
-        BreachBoundPerValue,
-        DecoyGroups,
-        Diversity,
-        LinearCap,
-        ShareCap,
-        Tolerance,
-    )
+    from sfumato.request.spec import BreachBound, BreachBoundPerValue, Tolerance
 
 __all__ = [
     "Answer",
@@ -109,15 +102,15 @@ _HOMES = {
     "BreachBoundPerValue": "sfumato.request.spec",
     "Chosen": "sfumato.plan.predict",
     "CountQuery": "sfumato.estimate.count.queries",
-    "DecoyGroups": "sfumato.request.spec",
-    "Diversity": "sfumato.request.spec",
+    "DecoyGroups": "sfumato.request.group_spec",
+    "Diversity": "sfumato.request.group_spec",
     "Estimate": "sfumato.estimate.estimate",
     "Estimates": "sfumato.estimate.estimate",
     "Histogram": "sfumato.request.histogram",
     "InfeasibleError": "sfumato.errors",
     "InternalError": "sfumato.errors",
     "Interval": "sfumato.estimate.estimate",
-    "LinearCap": "sfumato.request.spec",
+    "LinearCap": "sfumato.request.group_spec",
     "LocalEngine": "sfumato.apply.local",
     "MissingExtraError": "sfumato.errors",
     "Notice": "sfumato.request.notice",
@@ -135,7 +128,7 @@ _HOMES = {
     "Schema": "sfumato.request.schema",
     "SchemaError": "sfumato.errors",
     "SfumatoError": "sfumato.errors",
-    "ShareCap": "sfumato.request.spec",
+    "ShareCap": "sfumato.request.group_spec",
     "SourceError": "sfumato.errors",
     "SpecError": "sfumato.errors",
     "TargetError": "sfumato.errors",

@@ -224,7 +224,7 @@ def outlook(
         rivals=rivals,
     )
     aims = targets(found.sample, found.sensitive, request.spec.resolved(found.histogram))
-    told = tellings(found.sample, aims, request.accept_telling)
+    told = tellings(aims, request.accept_telling)
     said = [*column_notices(request, found, aims, told), *plan_notices(chosen, request.spec, request.schema.sensitive)]
     seen = attacks(chosen, found.sample, found.sensitive, aims)
     return Outlook(chosen, seen, found.uniqueness, (*found.notices, *said), tuple(told))

@@ -35,8 +35,8 @@ from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.outlook import Request
 from sfumato.plan.choose import choose
 from sfumato.publication import publish
+from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.schema import Schema
-from sfumato.request.spec import DecoyGroups
 from sfumato.shown import DATA, Naming
 from sfumato.shown.buckets import Buckets
 

@@ -24,8 +24,9 @@ from sfumato import InfeasibleError
 from sfumato.draws import Draws, TablePermutation
 from sfumato.mechanisms import REGISTRY, decoys, fine_grain, small_domain, subset, uniform
 from sfumato.mechanisms.coins.operators import Coins
+from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, BreachBoundPerValue, DecoyGroups
+from sfumato.request.spec import BreachBound, BreachBoundPerValue
 
 DRAWS = Draws.unsafe_test_key("e7" * 32)
 

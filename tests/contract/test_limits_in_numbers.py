@@ -25,8 +25,9 @@ from sfumato.errors import InfeasibleError
 from sfumato.evaluate.learning import Beliefs, learned
 from sfumato.mechanisms import REGISTRY, decoys, fine_grain, small_domain
 from sfumato.request import exact
+from sfumato.request.group_spec import DecoyGroups, Diversity
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, BreachBoundPerValue, DecoyGroups, Diversity, PrivacySpec, Tolerance
+from sfumato.request.spec import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato.shown.tally import Holdings
 
 Codes = npt.NDArray[np.int64]

@@ -49,9 +49,10 @@ from sfumato.mechanisms import (
 )
 from sfumato.mechanisms.mechanism import AnyMechanism, Mechanism
 from sfumato.plan.choose import choose
+from sfumato.request.group_spec import DecoyGroups, Diversity, ShareCap
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, BreachBoundPerValue, DecoyGroups, Diversity, ShareCap
+from sfumato.request.spec import BreachBound, BreachBoundPerValue
 from sfumato.shown.buckets import Buckets
 from sfumato.shown.sets import Sets
 from sfumato.shown.tally import Holdings, Tally

@@ -13,7 +13,8 @@ from sfumato.mechanisms import uniform
 from sfumato.mechanisms.coins.methods import ONE_CELL
 from sfumato.mechanisms.mechanism import Mechanism, NoOptions
 from sfumato.request.guarantee import Guarantee
-from sfumato.request.spec import BreachBound, Diversity
+from sfumato.request.group_spec import Diversity
+from sfumato.request.spec import BreachBound
 
 Mechanism(
     name="other",

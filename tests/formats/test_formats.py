@@ -21,7 +21,8 @@ from sfumato.audit.files import FIT, verify_folder
 from sfumato.audit.laws import law_of
 from sfumato.mechanisms import REGISTRY, decoys, fine_grain, small_domain
 from sfumato.release.manifest import MANIFEST
-from sfumato.request.spec import DecoyGroups, LinearCap, PrivacySpec, Tolerance
+from sfumato.request.group_spec import DecoyGroups, LinearCap
+from sfumato.request.spec import PrivacySpec, Tolerance
 
 HERE = Path(__file__).parent
 KEY = "5f" * 32

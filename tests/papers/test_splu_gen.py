@@ -24,8 +24,8 @@ from sfumato.mechanisms.decoys.groups import Groups, transition
 from sfumato.mechanisms.decoys.iteration import iterated
 from sfumato.mechanisms.decoys.joint import Joint
 from sfumato.mechanisms.decoys.leaks import Creation, EvenLaw, capped_counts, group_law
+from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import DecoyGroups
 from sfumato.shown.tally import Tally
 from single import Single
 from statistical.support import keyed_draws

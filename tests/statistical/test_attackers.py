@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.apply.sample import Sample
 from sfumato.arrays import Codes, Floats
 from sfumato.audit.attackers.attack import wilson
 from sfumato.audit.attackers.exposure import ONE_COLUMN, Target, attack, shown
@@ -37,12 +36,15 @@ def _telling(held: Codes, how_much: float, seed: int) -> Codes:
     return np.where(chance.random(RECORDS) < how_much, held, chance.integers(0, SIZE, RECORDS))
 
 
+def _target(held: Codes, *columns: Codes) -> Target:
+    return Target("y", held, np.ones(SIZE), dict(zip("xabcd", columns, strict=False)))
+
+
 # ------------------------------------------------------------------------------------------------- what tells nothing
 
 
 def _right(column: Codes, held: Codes) -> float:
-    sample, target = Sample({"x": column}, held, RECORDS), Target("y", held, np.ones(SIZE))
-    return attack(ONE_COLUMN, ("x",), sample, target, lambda rows: None).without.right
+    return attack(ONE_COLUMN, ("x",), _target(held, column), lambda rows: None).without.right
 
 
 @pytest.mark.parametrize("values", [1, 2, 30, 1000, 10_000])
@@ -104,7 +106,8 @@ KINDS = ["one column", "the same five times", "nearly the same five times", "fiv
 def test_beliefs_are_right_as_often_as_they_are_believed(kind: str) -> None:
     """Fails with a probability below 1e-8 if beliefs are off by no more than the tolerance."""
     held = _held(6)
-    beliefs = Knowledge.of(_columns(kind, held), held, SIZE).beliefs(np.arange(RECORDS))
+    columns = _columns(kind, held)
+    beliefs = _target(held, *columns).known("xabcd"[: len(columns)]).beliefs(np.arange(RECORDS))
     assert _miscalibration(beliefs, held) <= TOLERANCE
 
 
@@ -112,7 +115,7 @@ def test_beliefs_are_right_as_often_as_they_are_believed(kind: str) -> None:
 def test_columns_that_repeat_each_other_would_be_believed_too_much_without_a_temper(kind: str) -> None:
     """The twin."""
     held = _held(6)
-    learned = Knowledge.of(_columns(kind, held), held, SIZE)
+    learned = _target(held, *_columns(kind, held)).known("xabcd")
     assert learned.temper < 0.5
     whole = Knowledge(learned.shares, learned.held, learned.evidence, temper=1.0)
     assert _miscalibration(whole.beliefs(np.arange(RECORDS)), held) > 2 * TOLERANCE
@@ -135,8 +138,7 @@ def test_right_guesses_by_uniform_are_those_of_the_closed_form(posterior: str) -
         (found,) = REGISTRY["uniform"].likelihoods(chosen.plan, type(seen)(np.asarray(seen.values)[rows]))
         return found
 
-    target = Target("y", held, np.ones(SIZE))
-    found = attack(ONE_COLUMN, ("x",), Sample({"x": np.arange(RECORDS)}, held, RECORDS), target, likely)
+    found = attack(ONE_COLUMN, ("x",), _target(held, np.arange(RECORDS)), likely)
     retention = Fraction(chosen.plan.retention)
     law = np.array([[float((1 - retention) / SIZE + retention * (x == y)) for y in range(SIZE)] for x in range(SIZE)])
     expected = float((counts[:, None] / RECORDS * law).max(axis=0).sum())

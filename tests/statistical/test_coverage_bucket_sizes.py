@@ -23,8 +23,8 @@ from sfumato.apply.slots import Slots
 from sfumato.mechanisms import buckets
 from sfumato.mechanisms.buckets import Deal, Options, Plan, Sizes
 from sfumato.mechanisms.method import Moments
+from sfumato.request.group_spec import ShareCap
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import ShareCap
 from sfumato.shown.tally import Holdings, Tally
 from statistical.covering import assert_covers, assert_covers_too_rarely, halved, holds
 from statistical.support import keyed_draws

@@ -27,8 +27,8 @@ from sfumato.mechanisms.decoys import Plan
 from sfumato.mechanisms.decoys.leaks import Creation
 from sfumato.mechanisms.decoys.options import Options
 from sfumato.mechanisms.method import Moments
+from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import DecoyGroups
 from sfumato.shown.tally import Tally
 from statistical.covering import Range, assert_covers, assert_covers_too_rarely, halved, holds
 from statistical.support import assert_mean, assert_other_mean, keyed_draws

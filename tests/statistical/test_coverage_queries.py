@@ -30,8 +30,9 @@ from sfumato.estimate.release import Release
 from sfumato.mechanisms import buckets, decoys, fine_grain, small_domain, subset, uniform
 from sfumato.outlook import Request
 from sfumato.publication import publish
+from sfumato.request.group_spec import DecoyGroups, LinearCap
 from sfumato.request.schema import Schema
-from sfumato.request.spec import BreachBound, DecoyGroups, LinearCap, Tolerance
+from sfumato.request.spec import BreachBound, Tolerance
 from statistical.covering import assert_covers, assert_covers_too_rarely
 
 pytestmark = pytest.mark.statistical

@@ -28,9 +28,9 @@ from sfumato.mechanisms.decoys.leaks import Creation
 from sfumato.mechanisms.decoys.options import Options
 from sfumato.outlook import Request, surveyed
 from sfumato.publication import publish
+from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.histogram import Histogram
 from sfumato.request.schema import Schema
-from sfumato.request.spec import DecoyGroups
 from sfumato.shown import DATA
 from statistical.support import (
     ALPHA,

@@ -20,8 +20,9 @@ from scipy import stats
 from releases import known_key
 from sfumato.outlook import Request
 from sfumato.publication import publish
+from sfumato.request.group_spec import Diversity, LinearCap
 from sfumato.request.schema import Schema
-from sfumato.request.spec import Diversity, LinearCap, PrivacySpec
+from sfumato.request.spec import PrivacySpec
 from statistical.support import ALPHA
 
 pytestmark = pytest.mark.statistical

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.apply import alike
+from sfumato.apply import alike, sample
 from sfumato.apply.alike import Combinations, hashed
 from sfumato.apply.sample import Sampler
 from statistical.support import LARGEST_SCORE, Counts, assert_different, assert_same_distribution, keyed_draws
@@ -16,23 +16,24 @@ pytestmark = pytest.mark.statistical
 ROWS, MOST, KEYS = 50, 25, 400
 
 
-def _sampled() -> Counts:
+@pytest.fixture
+def sampled(monkeypatch: pytest.MonkeyPatch) -> Counts:
     """How often each row of a table is in a sample of half of its rows."""
     table = pa.RecordBatch.from_pydict({"row": list(range(ROWS))})
     counts = np.zeros(ROWS, dtype=np.int64)
+    monkeypatch.setattr(sample, "MOST_RECORDS", MOST)
     for key in range(KEYS):
-        sampler = Sampler(keyed_draws(key), table.schema, MOST)
+        sampler = Sampler(keyed_draws(key), table.schema)
         for first, rows in ((0, 30), (30, 20)):
             sampler.add(sampler.take(table.slice(first, rows), first))
         counts += np.bincount(sampler.result().column("row").to_numpy(), minlength=ROWS)
     return counts
 
 
-def test_every_record_is_sampled_equally_often() -> None:
+def test_every_record_is_sampled_equally_often(sampled: Counts) -> None:
     """Rows of one sample are drawn without replacement, and so vary a little less than the law."""
-    counts = _sampled()
-    assert_same_distribution(counts, [1 / ROWS] * ROWS)
-    halves = counts.reshape(2, -1).sum(axis=1)
+    assert_same_distribution(sampled, [1 / ROWS] * ROWS)
+    halves = sampled.reshape(2, -1).sum(axis=1)
     assert_same_distribution(halves, [0.5, 0.5])
     for share in (0.45, 0.55):
         assert_different(halves, [share, 1 - share])

@@ -17,7 +17,9 @@ import pyarrow as pa
 from sfumato.arrays import Codes, Counts, Words
 from sfumato.shown.columns import local_codes
 
-MOST_COMBINATIONS = 1 << 18
+MOST_COMBINATIONS, FEWER_COMBINATIONS = 1 << 18, 1 << 16
+MANY_RECORDS = 1_000_000
+"""Beyond this fewer combinations stand for all: the share of those alone is then known to about 0.2%."""
 FEW = (1, 4, 10)
 """Alone, among fewer than 5, among fewer than 11: the sizes by which small groups are usually judged."""
 
@@ -49,7 +51,9 @@ def alike(counts: Counts, records: float, *, is_exact: bool = True) -> Alike:
 class Combinations:
     """Collects the hashes of records, batch by batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, expected: int | None = None) -> None:
+        """Of a table that is known to be large fewer combinations are enough."""
+        self.most = MOST_COMBINATIONS if expected is None or expected <= MANY_RECORDS else FEWER_COMBINATIONS
         self.words: Words = np.zeros(0, dtype=np.uint64)
         self.counts: Counts = np.zeros(0, dtype=np.int64)
         self.below: int = 1 << 64
@@ -59,7 +63,7 @@ class Combinations:
     def add(self, hashes: Words) -> None:
         """Add the records of one batch."""
         self.waiting.append(hashes if self.below == 1 << 64 else hashes[hashes < np.uint64(self.below)])
-        if sum(map(len, self.waiting)) > 2 * MOST_COMBINATIONS:
+        if sum(map(len, self.waiting)) > 2 * self.most:
             self._merge()
 
     def result(self, records: int) -> Alike:
@@ -71,9 +75,9 @@ class Combinations:
         fresh, times = np.unique(np.concatenate([*self.waiting, self.words[:0]]), return_counts=True)
         words, places = np.unique(np.concatenate([self.words, fresh]), return_inverse=True)
         counts = np.bincount(places, weights=np.concatenate([self.counts, times]), minlength=len(words))
-        if len(words) > MOST_COMBINATIONS:
-            self.below = int(words[MOST_COMBINATIONS])
-            words, counts = words[:MOST_COMBINATIONS], counts[:MOST_COMBINATIONS]
+        if len(words) > self.most:
+            self.below = int(words[self.most])
+            words, counts = words[: self.most], counts[: self.most]
         self.words, self.counts, self.waiting = words, counts.astype(np.int64), []
 
 

@@ -7,7 +7,7 @@ remarks that are fixed sentences, round edges of ranges, and those of the usual 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from sfumato.apply.bins import is_fractional
 from sfumato.apply.csv import OVERSIZED
 from sfumato.apply.domains import loneliness
+from sfumato.apply.marks import DOUBTFUL_MARKS, MARKS
 from sfumato.apply.profile import ColumnProfile
 from sfumato.apply.round_edges import round_days, round_numbers
 from sfumato.apply.source import Source, open_source
@@ -32,14 +33,6 @@ MOST_ROWS = 200_000
 BATCH_ROWS = 1 << 16
 MANY_NUMBERS = 20
 """Numbers and dates of more different values than this are better published in ranges."""
-
-MARKS = ("?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "NaN", "nan", ".")
-"""What stands for a missing value wherever it is found."""
-DOUBTFUL_MARKS = (
-    *("None", "none", "-", "--", "unknown", "Unknown", "UNKNOWN", "Unknown/Invalid", "missing", "Missing"),
-    *("not available", "Not Available", "not recorded", "Not recorded"),
-)
-"""What stands for a missing value in some tables, and is a value of its own in others."""
 
 PERSON = re.compile(
     "(patient|person|subject|participant|respondent|member|insured|insurance|insuree|client|customer|citizen|resident"
@@ -113,6 +106,18 @@ class TableGuess:
     doubtful: tuple[str, ...] = ()
     """Texts that occur, and may be such marks."""
 
+    def with_telling(self, telling: Collection[str], sensitive: str, *, is_sure: bool) -> TableGuess:
+        """The same, where some columns tell another: they are left out if that one is surely sensitive."""
+        columns = []
+        for each in self.columns:
+            if each.name not in telling or each.role is not Role.PUBLIC:
+                columns.append(each)
+                continue
+            remark = f"tells {sensitive!r}, which no protection of that column hides"
+            marked = each.remarked(remark if is_sure else f"{remark}: leave it out if that one is sensitive")
+            columns.append(replace(marked, role=Role.DROPPED) if is_sure else marked)
+        return replace(self, columns=tuple(columns))
+
     def of(self, *roles: Role) -> tuple[ColumnGuess, ...]:
         """The columns that may have one of some roles."""
         return tuple(each for each in self.columns if each.role in roles)
@@ -120,20 +125,24 @@ class TableGuess:
 
 def guess_table(table: str | Path, *, encoding: str = "utf-8") -> TableGuess:
     """Guess what the columns of a table are for, from its first rows."""
-    spool = Path(table)  # a table in files is never spooled
-    rows = _first_rows(open_source(table, spool, encoding=encoding))
+    rows = first_rows(table, encoding=encoding)
     marks = {name: _marks(rows.column(name)) for name in rows.column_names}
     found = [text for text in (*MARKS, *DOUBTFUL_MARKS) if any(text in each for each in marks.values())]
     missing = tuple(text for text in found if text in MARKS)
-    source = open_source(table, spool, encoding=encoding, missing=missing)
+    source = _opened(table, encoding, missing)
     if missing:
-        rows = _first_rows(source)
+        rows = first_rows(table, encoding=encoding, missing=missing)
     guesses = [_guess(name, source.schema.field(name).type, rows, marks) for name in source.schema.names]
     return TableGuess(_one_person(guesses), missing, tuple(text for text in found if text not in MARKS))
 
 
-def _first_rows(source: Source) -> pa.Table:
+def _opened(table: str | Path, encoding: str, missing: Sequence[str]) -> Source:
+    return open_source(table, Path(table), encoding=encoding, missing=missing)  # a table in files is never spooled
+
+
+def first_rows(table: str | Path, *, encoding: str = "utf-8", missing: Sequence[str] = ()) -> pa.Table:
     """The first rows of the columns whose types can be published."""
+    source = _opened(table, encoding, missing)
     names = source.schema.names
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")

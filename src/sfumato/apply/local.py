@@ -30,6 +30,7 @@ from sfumato.apply.source import Source, read_ahead
 from sfumato.arrays import Counts, Words
 from sfumato.draws import Draws
 from sfumato.errors import SourceError
+from sfumato.request.schema import NullPolicy
 from sfumato.shown import SideTable
 from sfumato.shown.columns import PublishedColumn, smallest_type
 
@@ -75,7 +76,8 @@ class LocalEngine:
         """The first pass: the profile of the prepared rows, and how many rows were left out."""
         schema, types = preparation.schema, preparation.types(source.schema)
         parts = [name for name in schema.sensitive_columns if name != schema.sensitive]
-        profiler = Profiler(types, schema.sensitive, parts, list(schema.bins), draws)
+        expected = None if schema.nulls is NullPolicy.DROP else source.rows
+        profiler = Profiler(types, schema.sensitive, parts, list(schema.bins), draws, expected)
         read = 0
 
         def rows() -> Iterator[tuple[pa.RecordBatch, int, int]]:

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.apply.marks import MARKS
+from sfumato.apply.profile import Profile
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Figure, Notice
 from sfumato.request.persons import Persons
@@ -46,6 +53,24 @@ def _chosen_rows(persons: Persons) -> list[Notice]:
         "verify the release with it."
     )
     return [Notice("rows-chosen", sentence, None, {"left_out": persons.left_out})]
+
+
+def mark_notices(profile: Profile) -> list[Notice]:
+    """Name the texts that usually stand for a missing value, and are published as values."""
+    usual, marks, columns = pa.array(MARKS), set(), []
+    for column in profile.columns.values():
+        if pa.types.is_string(column.type):
+            found = usual.filter(pc.is_in(usual, value_set=column.values)).to_pylist()
+            marks.update(found)
+            columns += [column.name] if found else []
+    if not marks:
+        return []
+    ways = " ".join(f"--missing {shlex.quote(mark)}" for mark in MARKS if mark in marks)
+    sentence = (
+        f"{listed(columns)} {'has' if len(columns) == 1 else 'have'} a text that usually stands for a missing value, "
+        f"and it is counted as a value; say so if it is none ({ways})."
+    )
+    return [Notice("missing-marks", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
 
 
 def frequent_notice(histogram: Histogram, bound: BreachBound, column: str) -> list[Notice]:

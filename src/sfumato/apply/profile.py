@@ -83,7 +83,15 @@ class Counted:
 class Profiler:
     """Collects the profile batch by batch; the result does not depend on how the rows were cut into batches."""
 
-    def __init__(self, schema: pa.Schema, sensitive: str, parts: Sequence[str], binned: Sequence[str], draws: Draws):
+    def __init__(  # noqa: PLR0913, PLR0917 - what is counted, and how
+        self,
+        schema: pa.Schema,
+        sensitive: str,
+        parts: Sequence[str],
+        binned: Sequence[str],
+        draws: Draws,
+        expected: int | None = None,
+    ) -> None:
         """Count all columns; what is sensitive may be made of parts, and some public columns have bins."""
         self.rows = 0
         self.unnumbered = UNNUMBERED
@@ -93,8 +101,8 @@ class Profiler:
         self.binned = [name for name in self.public if name in binned]
         self.kept = [*self.public, *(parts or [sensitive])]
         self.salts = dict(zip(self.public, draws.stream("alike").words(0, len(self.public)), strict=True))
-        self.sampler = Sampler(draws, pa.schema([schema.field(name) for name in self.kept]))
-        self.after, self.before = Combinations(), Combinations()
+        self.sampler = Sampler(draws, pa.schema([schema.field(name) for name in self.kept]), expected)
+        self.after, self.before = Combinations(expected), Combinations(expected)
 
     def count(self, prepared: pa.RecordBatch, raw: pa.RecordBatch, first_row: int) -> Counted:
         """Count one batch on its own; touches nothing, so that batches can be counted side by side.

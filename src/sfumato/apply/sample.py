@@ -5,6 +5,7 @@ Which records they are depends on the key and on their numbers, and not on how t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,8 @@ from sfumato.request.values import plain_type
 from sfumato.shown.columns import RawColumn, Sensitive, TableColumn, local_codes
 
 MOST_RECORDS = 200_000
+SURELY = 8
+"""By so many standard deviations more records are taken than will be kept, so that enough of them are."""
 PURPOSE = "sample"
 
 
@@ -44,12 +47,16 @@ class Sample:
 class Sampler:
     """Collects the records with the smallest words."""
 
-    def __init__(self, draws: Draws, schema: pa.Schema, most: int | None = None) -> None:
+    def __init__(self, draws: Draws, schema: pa.Schema, expected: int | None = None) -> None:
+        """Where it is known how many records come, hardly more of them are taken than will be kept."""
         self.stream = draws.stream(PURPOSE)
         self.schema = schema
-        self.most = MOST_RECORDS if most is None else most
+        self.most = MOST_RECORDS
         self.below: np.uint64 | None = None
         """Records with words from here on are not among the smallest."""
+        if expected is not None and expected > 2 * self.most:
+            enough = self.most + SURELY * math.isqrt(self.most)
+            self.below = np.uint64(enough * (1 << 64) // expected)
         self.batches: list[pa.RecordBatch] = []
         self.words: list[Words] = []
 
@@ -74,16 +81,16 @@ class Sampler:
         if not any(map(len, self.words)):
             return self.schema.empty_table()
         self._prune()
-        return pa.Table.from_batches(self.batches)
+        return pa.Table.from_batches(self.batches).take(pa.array(np.argsort(self.words[0], kind="stable")))
 
     def _prune(self) -> None:
         words = np.concatenate(self.words)
         table = pa.Table.from_batches(self.batches).unify_dictionaries().combine_chunks()
-        chosen = np.argsort(words, kind="stable")[: self.most]
         if len(words) > self.most:
-            self.below = words[chosen[-1]]
-        self.batches = table.take(pa.array(chosen)).combine_chunks().to_batches()
-        self.words = [words[chosen]]
+            chosen = np.argpartition(words, self.most - 1)[: self.most]
+            table, words = table.take(pa.array(chosen)).combine_chunks(), words[chosen]
+            self.below = words.max()
+        self.batches, self.words = table.to_batches(), [words]
 
 
 def _takeable(column: pa.Array) -> pa.Array:

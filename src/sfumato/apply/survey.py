@@ -15,7 +15,7 @@ from sfumato.apply.csv import CsvSource
 from sfumato.apply.declared import typed_domain
 from sfumato.apply.domains import check_lines, check_rows, check_types, sensitive_domain, table_columns
 from sfumato.apply.engine import Engine
-from sfumato.apply.notices import notices
+from sfumato.apply.notices import mark_notices, notices
 from sfumato.apply.persons import check_identifier
 from sfumato.apply.preparation import Preparation
 from sfumato.apply.profile import Profile
@@ -87,7 +87,7 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
         alone_without(sample.columns, sample.records, MOST_NAMED),
         sample.records,
     )
-    said = notices(schema, dropped, persons)
+    said = [*notices(schema, dropped, persons), *mark_notices(profile)]
     return Survey(source, persons, preparation, columns, sensitive, histogram, sample, uniqueness, tuple(said))
 
 

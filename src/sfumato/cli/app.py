@@ -48,6 +48,7 @@ from sfumato.printable import printable, printable_json
 from sfumato.request.exact import exact
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import check_codes, check_notices
+from sfumato.request.schema import Role
 
 if TYPE_CHECKING:
     from sfumato import Answer, Attack, Notice
@@ -88,14 +89,28 @@ def demo(
     keep_in: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Keep the table and the release in a new directory.")
     ] = None,
+    raw: Annotated[
+        Path | None,
+        typer.Option("--raw", metavar="FILE.csv", help="Instead, write a raw table of stays to practise on."),
+    ] = None,
     rows: Annotated[
-        int, typer.Option("--rows", min=1000, max=100_000_000, help="How many patients to invent.")
+        int, typer.Option("--rows", min=1000, max=100_000_000, help="How many patients, or stays, to invent.")
     ] = DEMO_ROWS,
     as_json: Json = False,
 ) -> None:
     """Invent a hospital table, publish it, verify it, and ask it three questions."""
     from sfumato.cli.demo import demonstrate  # noqa: PLC0415 - takes long to load
+    from sfumato.cli.practice import write_stays  # noqa: PLC0415 - takes long to load
 
+    if raw is not None:
+        if keep_in is not None:
+            raise TargetError("--raw writes one table and --out a directory with a release; give one of the two.")
+        write_stays(raw, rows)
+        if as_json:
+            _print_json({"path": str(raw), "rows": rows})
+        else:
+            render.show_practice(out, str(raw), rows)
+        return
     place = tempfile.TemporaryDirectory(prefix="sfumato-demo-") if keep_in is None else _new_directory(keep_in)
     with place as folder:
         with render.progress_engine(err, quiet=as_json) as engine:
@@ -119,11 +134,17 @@ def init(
     as_json: Json = False,
 ) -> None:
     """Write a request file to complete: what the columns may be for, and what you have to decide. It holds no value."""
-    from sfumato.apply.guesses import guess_table  # noqa: PLC0415 - takes long to load
+    from sfumato.apply.guesses import first_rows, guess_table  # noqa: PLC0415 - takes long to load
+    from sfumato.audit.attackers.telling import telling_columns  # noqa: PLC0415 - takes long to load
     from sfumato.cli.draft import check_place, draft, save  # noqa: PLC0415 - takes long to load
 
     check_place(target, force=force)
     guess = guess_table(table, encoding=encoding)
+    likely = sensitive or [each.name for each in guess.columns if each.may_be_sensitive][:1]
+    rows = first_rows(table, encoding=encoding, missing=guess.missing)
+    for about in (name for name in likely if name in rows.column_names):
+        others = [each.name for each in guess.of(Role.PUBLIC) if each.name != about and each.name in rows.column_names]
+        guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
     drafted = draft(guess, table, target, sensitive or (), encoding=encoding)
     save(drafted.text, target, force=force)
     if as_json:

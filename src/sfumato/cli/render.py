@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -199,7 +200,8 @@ def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Un
 
 EXPOSURE_WORDS = (
     "Each line is somebody who knows these columns of a person, and how they go with the values of everybody else; "
-    "each number is without the release -> with it, over {:,} records. A bound limits what the release adds to a "
+    "each number is without the release -> with it, over {:,} records. Clearly beyond the request is a true value that "
+    "is believed more than was asked for by over a tenth of the odds. A bound limits what the release adds to a "
     "belief within its prior; what columns tell by themselves, and beliefs above the prior, it does not limit."
 )
 
@@ -211,13 +213,13 @@ def _exposure_table(exposures: Sequence[Attack]) -> Table:
         f"guesses {about} right",
         "belief in the true value, mean",
         "highest",
-        "beyond the request",
+        "clearly beyond the request",
         highlight=False,
     )
     for each in exposures:
         told = plain(each.told[0]) if len(each.told) == 1 else f"all {len(each.told)} columns"
         beliefs = [each.without, *([] if each.with_release is None else [each.with_release])]
-        numbers = zip(*((one.right, one.mean, one.worst, one.above) for one in beliefs), strict=True)
+        numbers = zip(*((one.right, one.mean, one.worst, one.well_above) for one in beliefs), strict=True)
         table.add_row(told, *(f"{' -> '.join(f'{100 * one:.1f}' for one in both)}%" for both in numbers))
     return table
 
@@ -321,6 +323,13 @@ def show_info(console: Console, release: Release) -> None:
 def _ranges(edges: tuple[str, ...]) -> str:
     labels = Bins(edges).labels
     return ", ".join(labels) if len(labels) <= MOST_CELLS else f"{labels[0]}, {labels[1]}, ... {labels[-1]}"
+
+
+def show_practice(console: Console, path: str, rows: int) -> None:
+    """What to do with a table to practise on."""
+    where = shlex.quote(path)
+    console.print(f"{rows:,} invented hospital stays were written to {plain(path)}.", soft_wrap=True, highlight=False)
+    console.print(f"then run: sfumato init {plain(where)}", soft_wrap=True, highlight=False)
 
 
 def show_demonstration(console: Console, shown: Demonstration, kept: bool) -> None:

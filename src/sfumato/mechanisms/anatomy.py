@@ -20,8 +20,8 @@ from sfumato.mechanisms.buckets import Deal, Plan, dealt
 from sfumato.mechanisms.buckets.fullest_first import anatomy
 from sfumato.mechanisms.buckets.sizes import Choice
 from sfumato.request.flags import option
+from sfumato.request.group_spec import Diversity
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import Diversity
 from sfumato.request.values import display
 
 NAME = "anatomy"

@@ -17,6 +17,7 @@ CODES = (
     "persons-unchecked",
     "rows-chosen",
     "domain-observed",
+    "missing-marks",
     "rare-values-merged",
     "telling-column",
     "telling-groups",

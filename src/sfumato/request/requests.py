@@ -6,16 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfumato.errors import SpecError
-from sfumato.request.spec import (
-    BreachBound,
-    BreachBoundPerValue,
-    DecoyGroups,
-    Diversity,
-    LinearCap,
-    PrivacySpec,
-    ShareCap,
-    Tolerance,
-)
+from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap, ShareCap
+from sfumato.request.spec import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
 
 REQUESTS: tuple[type[PrivacySpec], ...] = (
     BreachBound,

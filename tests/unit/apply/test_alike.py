@@ -78,6 +78,11 @@ def test_combinations_of_a_full_sketch_have_all_their_records(data: st.DataObjec
     assert list(zip(sketch.words.tolist(), sketch.counts.tolist(), strict=True)) == expected
 
 
+def test_of_a_table_that_is_known_to_be_large_fewer_combinations_are_kept() -> None:
+    assert Combinations(alike.MANY_RECORDS).most == Combinations().most == alike.MOST_COMBINATIONS
+    assert Combinations(alike.MANY_RECORDS + 1).most == alike.FEWER_COMBINATIONS < alike.MOST_COMBINATIONS
+
+
 def test_estimate_never_says_more_than_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alike, "MOST_COMBINATIONS", 8)
     for salt in range(50):

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.apply import sample
 from sfumato.apply.sample import PURPOSE, Sampler, coded
 from sfumato.draws import Draws
 from sfumato.shown.columns import CodedColumn, RawColumn, Sensitive
@@ -23,8 +24,17 @@ def numbered(rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"row": list(range(rows)), "text": [f"t{row % 7}" for row in range(rows)]})
 
 
-def sampled(table: pa.RecordBatch, cuts: Sequence[range], most: int, draws: Draws = DRAWS) -> pa.Table:
-    sampler = Sampler(draws, table.schema, most)
+def sampler_of(schema: pa.Schema, most: int, draws: Draws = DRAWS, expected: int | None = None) -> Sampler:
+    """One that keeps so many records at most."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sample, "MOST_RECORDS", most)
+        return Sampler(draws, schema, expected)
+
+
+def sampled(
+    table: pa.RecordBatch, cuts: Sequence[range], most: int, draws: Draws = DRAWS, expected: int | None = None
+) -> pa.Table:
+    sampler = sampler_of(table.schema, most, draws, expected)
     for cut in cuts:
         sampler.add(sampler.take(table.slice(cut.start, len(cut)), cut.start))
     return sampler.result()
@@ -38,6 +48,19 @@ def test_sample_holds_the_smallest_words_however_rows_were_cut(data: st.DataObje
     assert found.column("text").to_pylist() == [f"t{row % 7}" for row in found.column("row").to_pylist()]
 
 
+@given(st.data(), st.integers(100, 1000))
+def test_number_of_records_that_are_expected_changes_no_sample(data: st.DataObject, rows: int) -> None:
+    """With eight standard deviations to spare, fewer are taken than would be kept in one of 1e15 tables."""
+    cuts = data.draw(batch_splits(rows))
+    assert sampled(numbered(rows), cuts, 30, expected=rows).equals(sampled(numbered(rows), cuts, 30))
+
+
+def test_of_many_expected_records_few_are_taken() -> None:
+    taken, words = sampler_of(numbered(1).schema, 100, expected=10_000).take(numbered(10_000), 0)
+    assert 100 < taken.num_rows == len(words) < 100 + 8 * 10 + 8 * 14
+    assert sampler_of(numbered(1).schema, 100, expected=200).take(numbered(200), 0)[0].num_rows == 200
+
+
 @given(st.data(), st.integers(1, 60))
 def test_sample_of_few_records_is_all_of_them(data: st.DataObject, rows: int) -> None:
     found = sampled(numbered(rows), data.draw(batch_splits(rows)), rows)
@@ -47,21 +70,21 @@ def test_sample_of_few_records_is_all_of_them(data: st.DataObject, rows: int) ->
 def test_batches_may_be_taken_before_earlier_ones_were_added() -> None:
     """They are counted side by side: what was taken too generously is let go of later."""
     table, words = numbered(100), DRAWS.stream(PURPOSE).words(0, 100)
-    sampler = Sampler(DRAWS, table.schema, 5)
+    sampler = sampler_of(table.schema, 5)
     for taken in [sampler.take(table.slice(first, 10), first) for first in range(0, 100, 10)]:
         sampler.add(taken)
     assert sampler.result().column("row").to_pylist() == np.argsort(words)[:5].tolist()
 
 
 def test_no_more_than_twice_the_sample_is_held() -> None:
-    table, sampler = numbered(1000), Sampler(DRAWS, numbered(1).schema, 10)
+    table, sampler = numbered(1000), sampler_of(numbered(1).schema, 10)
     for first in range(0, 1000, 10):
         sampler.add(sampler.take(table.slice(first, 10), first))
         assert sum(map(len, sampler.words)) <= 20
 
 
 def test_table_without_records_has_the_columns_of_its_schema() -> None:
-    assert Sampler(DRAWS, numbered(1).schema, 5).result().equals(numbered(1).schema.empty_table())
+    assert sampler_of(numbered(1).schema, 5).result().equals(numbered(1).schema.empty_table())
 
 
 @pytest.mark.parametrize("kind", [pa.string_view(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())], ids=str)
@@ -75,7 +98,7 @@ def test_texts_of_every_kind_are_sampled(kind: pa.DataType) -> None:
 
 def test_batches_with_dictionaries_of_their_own_are_read_together() -> None:
     batches = [pa.array(texts).dictionary_encode() for texts in (["a", "b"], ["c", "b", None], ["b"])]
-    sampler, first = Sampler(DRAWS, pa.schema([("text", pa.string())]), 10), 0
+    sampler, first = sampler_of(pa.schema([("text", pa.string())]), 10), 0
     for column in batches:
         sampler.add(sampler.take(pa.RecordBatch.from_arrays([column], names=["text"]), first))
         first += len(column)

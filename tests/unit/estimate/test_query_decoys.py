@@ -32,8 +32,8 @@ from sfumato.estimate.release import Release
 from sfumato.mechanisms import decoys
 from sfumato.outlook import Request
 from sfumato.publication import publish
+from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.schema import Schema
-from sfumato.request.spec import DecoyGroups
 
 DISEASES = {"flu": 30, "HIV": 12, "cold": 25, "asthma": 18, "gout": 15}
 DRUGS = {"pill": 35, "tea": 25, "none": 40}

@@ -36,16 +36,9 @@ from sfumato.mechanisms.buckets import Deal, Sizes
 from sfumato.plan import plan_file
 from sfumato.plan.plan_file import FORMAT, PlanFile, Remembered, claimed
 from sfumato.request.flags import options_json
+from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap, ShareCap
 from sfumato.request.schema import Bins
-from sfumato.request.spec import (
-    BreachBoundPerValue,
-    DecoyGroups,
-    Diversity,
-    LinearCap,
-    PrivacySpec,
-    ShareCap,
-    Tolerance,
-)
+from sfumato.request.spec import BreachBoundPerValue, PrivacySpec, Tolerance
 
 OPTIONS = {name: dict(each) for name, each in UNNAMED.items()}
 REMEMBERED = Remembered({"prior": "1/10"}, {**OPTIONS, "subset": {"form": "list"}})

@@ -15,8 +15,9 @@ from sfumato.arrays import Floats
 from sfumato.draws import Draws
 from sfumato.plan.choose import choose
 from sfumato.plan.questions import AMONG, FREQUENCIES, Prediction, questions
+from sfumato.request.group_spec import Diversity
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, Diversity
+from sfumato.request.spec import BreachBound
 
 DRAWS = Draws.unsafe_test_key("07" * 32)
 

@@ -10,8 +10,9 @@ import pytest
 
 from sfumato.errors import SchemaError
 from sfumato.outlook import Request
+from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.schema import Bins, NullPolicy, Role, Schema, no_column, read_domain
-from sfumato.request.spec import BreachBound, DecoyGroups
+from sfumato.request.spec import BreachBound
 
 COLUMNS = ["name", "age", "sex", "disease"]
 

@@ -19,18 +19,10 @@ from hypothesis import strategies as st
 from sfumato.errors import InfeasibleError, SfumatoError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.request.exact import Exact, exact
+from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap, ShareCap
 from sfumato.request.histogram import Histogram
 from sfumato.request.requests import REQUESTS, asked
-from sfumato.request.spec import (
-    BreachBound,
-    BreachBoundPerValue,
-    DecoyGroups,
-    Diversity,
-    LinearCap,
-    PrivacySpec,
-    ShareCap,
-    Tolerance,
-)
+from sfumato.request.spec import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
 from strategies import breach_bounds, fine_breach_bounds, histograms, shares
 
 

@@ -5,16 +5,16 @@ What records would show is drawn with a key that is thrown away, so that the loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 import numpy as np
 
 from sfumato.apply.sample import Sample
 from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.audit.attackers.attack import Attack, BeliefSum
-from sfumato.audit.attackers.knowledge import Knowledge
+from sfumato.audit.attackers.knowledge import Evidence, Knowledge, smoothed_shares
 from sfumato.audit.attackers.telling import MOST_TOGETHER, Telling, blind_guess, guesses
 from sfumato.draws import Draws
 from sfumato.plan.predict import Chosen
@@ -24,8 +24,8 @@ from sfumato.request.values import Value
 from sfumato.shown import Replaced
 from sfumato.shown.columns import Sensitive
 
-MOST_BELIEFS = 1 << 20
-"""Records times values of an attack; of more records those are taken that come first by chance."""
+MOST_BELIEFS, LEAST_RECORDS = 1 << 19, 3000
+"""Records times values of an attack, and the fewest records: of more, those are taken that come first by chance."""
 CHUNK_BELIEFS = 1 << 18
 SMALLEST = np.finfo(np.float64).tiny
 ONE_COLUMN, ALL_COLUMNS = "one column", "all columns"
@@ -38,11 +38,32 @@ class Target:
     name: str
     held: Codes
     limits: Floats
+    columns: Mapping[str, Codes] = field(repr=False)
+    """The public columns of the same records."""
 
     @property
     def size(self) -> int:
         """How many values it has."""
         return len(self.limits)
+
+    @property
+    def looked_at(self) -> int:
+        """How many records are looked at."""
+        return min(len(self.held), max(LEAST_RECORDS, MOST_BELIEFS // self.size))
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The shares of its values."""
+        return smoothed_shares(self.held, self.size)
+
+    @cached_property
+    def evidence(self) -> dict[str, Evidence]:
+        """What each public column says of it."""
+        return {name: Evidence.of(codes, self.held, self.shares) for name, codes in self.columns.items()}
+
+    def known(self, told: Sequence[str]) -> Knowledge:
+        """What somebody believes of it who knows some public columns."""
+        return Knowledge.of([self.evidence[name] for name in told], self.held, self.shares)
 
 
 def targets(sample: Sample, sensitive: Sensitive, spec: PrivacySpec) -> list[Target]:
@@ -51,35 +72,27 @@ def targets(sample: Sample, sensitive: Sensitive, spec: PrivacySpec) -> list[Tar
     if sensitive.is_independent:
         named = [(part.name, part.domain) for part in sensitive.parts]
     return [
-        Target(name, held, np.array([float(each) for each in spec.limits(domain)]))
+        Target(name, held, np.array([float(each) for each in spec.limits(domain)]), sample.columns)
         for (name, domain), held in zip(named, sensitive.ranked(sample.sensitive), strict=True)
     ]
 
 
-def looked_at(sample: Sample, target: Target) -> int:
-    """How many records are looked at."""
-    return min(sample.records, max(1, MOST_BELIEFS // target.size))
-
-
 def attacks(chosen: Chosen, sample: Sample, sensitive: Sensitive, found: Sequence[Target]) -> tuple[Attack, ...]:
     """Somebody who knows one public column of a person, each in its turn, and somebody who knows all of them."""
-    records = max(looked_at(sample, target) for target in found)
+    records = max(target.looked_at for target in found)
     replaced = shown(chosen, sensitive, sample.sensitive[:records], Draws.secret())
     told: list[tuple[str, tuple[str, ...]]] = [(ONE_COLUMN, (name,)) for name in sample.columns]
     told += [(ALL_COLUMNS, tuple(sample.columns))] if len(sample.columns) > 1 else []
     return tuple(
-        attack(who, names, sample, target, partial(_likely, chosen, replaced, number))
+        attack(who, names, target, partial(_likely, chosen, replaced, number))
         for number, target in enumerate(found)
         for who, names in told
     )
 
 
-def attack(
-    who: str, told: tuple[str, ...], sample: Sample, target: Target, likely: Callable[[Places], Floats | None]
-) -> Attack:
+def attack(who: str, told: tuple[str, ...], target: Target, likely: Callable[[Places], Floats | None]) -> Attack:
     """What is believed of the first records, by the columns alone and with how likely they would show what they do."""
-    records = looked_at(sample, target)
-    knowledge = Knowledge.of([sample.columns[name] for name in told], target.held, target.size)
+    records, knowledge = target.looked_at, target.known(told)
     alone, together = BeliefSum(target.limits), BeliefSum(target.limits)
     for rows in chunks(records, target.size):
         beliefs, held = knowledge.beliefs(rows), target.held[rows]
@@ -98,10 +111,10 @@ def _likely(chosen: Chosen, replaced: Replaced, number: int, rows: Places) -> Fl
     return None if found is None else found[number]
 
 
-def learned(sample: Sample, target: Target, columns: Sequence[str], single: Sequence[Telling]) -> Telling:
+def learned(target: Target, columns: Sequence[str], single: Sequence[Telling]) -> Telling:
     """How well a protected column is guessed from several columns together, by what is learned of each."""
     order = sorted(columns, key=lambda name: -max(each.right for each in single if each.columns == (name,)))
-    found = attack(ALL_COLUMNS, tuple(order), sample, target, lambda rows: None)
+    found = attack(ALL_COLUMNS, tuple(order), target, lambda rows: None)
     return Telling(tuple(order), target.name, found.without.right, blind_guess(target.held), found.records)
 
 
@@ -137,17 +150,17 @@ def _spread(codes: Codes, counts: Numbers, draws: Draws) -> Numbers:
     return slots
 
 
-def tellings(sample: Sample, found: Sequence[Target], accepted: Sequence[str]) -> list[Telling]:
+def tellings(found: Sequence[Target], accepted: Sequence[str]) -> list[Telling]:
     """How well each protected column is guessed from single columns, from two, and from all of them.
 
     What was accepted is guessed from alone: that it tells is known, and together with others it would always tell.
     """
     told = []
     for target in found:
-        single = guesses(sample.columns, target.held, target.size, target.name, together=1)
+        single = guesses(target.columns, target.held, target.size, target.name, together=1)
         quiet = [each.columns[0] for each in single if not each.is_telling and each.columns[0] not in accepted]
-        columns = {name: sample.columns[name] for name in quiet}
+        columns = {name: target.columns[name] for name in quiet}
         told += [*single, *guesses(columns, target.held, target.size, target.name, together=MOST_TOGETHER)]
         if len(quiet) > MOST_TOGETHER:
-            told.append(learned(sample, target, quiet, single))
+            told.append(learned(target, quiet, single))
     return told

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats, Places
 
-if TYPE_CHECKING:
-    from scipy import sparse
-
-WEIGHTS = np.geomspace(0.1, 10_000, 26)
+WEIGHTS = np.geomspace(0.1, 10_000, 16)
 """As how many further records the shares of the table may count."""
 TEMPERS = np.array([1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
 """How much of what columns say together may be believed."""
-TUNING_CELLS = 1 << 20
+MOST_CELLS = 1 << 22
+"""A larger table of counts is kept sparse."""
+TUNING_CELLS = 1 << 18
 """On as many records as have this many beliefs the temper is chosen."""
+
+
+Table = Any
+"""Rows of a table by their numbers: an array, or a sparse one where there are many."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Evidence:
     """One column: what it says for each value, and what of that is a person's own record."""
 
     codes: Codes
-    says: sparse.csr_array
+    says: Table
     """For each value of the column (row) and each protected value (column), the logarithm of what it weighs more."""
     own: Floats
     """For each record, what it adds to what is said of its own value."""
@@ -39,44 +42,51 @@ class Evidence:
     @classmethod
     def of(cls, codes: Codes, held: Codes, shares: Floats) -> Evidence:
         """Count how a column goes with the protected values."""
-        counts = met_counts(codes, held, len(shares))
-        met = _at(counts, codes, held)
+        codes = codes.astype(np.int64)
+        counts, met = met_counts(codes, held, len(shares))
         sizes = np.bincount(codes).astype(np.float64).take(codes)
         weight = _weight(met, sizes, shares.take(held))
         prior = weight * shares.take(held)
-        says = counts.copy()
-        says.data = np.log1p(counts.data / (weight * shares.take(counts.indices)))
-        return cls(codes, says, np.log1p(met / prior) - np.log1p((met - 1) / prior))
+        # Without the record, its value is rarer in the table too: else its own value would seem a little less likely.
+        others = np.maximum(prior - weight / len(held), prior / len(held))
+        own = np.log1p(met / prior) - np.log1p((met - 1) / others)
+        if isinstance(counts, np.ndarray):
+            return cls(codes, np.log1p(counts / (weight * shares)), own)
+        counts.data = np.log1p(counts.data / (weight * shares.take(counts.indices)))
+        return cls(codes, counts, own)
+
+    def said(self, rows: Places) -> Floats:
+        """What the column says of some records, for each protected value."""
+        codes = self.codes[rows]
+        return np.asarray(self.says[codes] if isinstance(self.says, np.ndarray) else self.says[codes].toarray())
 
 
-def met_counts(codes: Codes, held: Codes, size: int) -> sparse.csr_array:
-    """How often each value of a column (row) meets each of so many values."""
-    from scipy import sparse  # noqa: PLC0415 - takes long to load
+def met_counts(codes: Codes, held: Codes, size: int) -> tuple[Table, Floats]:
+    """How often each value of a column (row) meets each of so many values; and of each record, how often its own do."""
+    height, wide = int(codes.max(initial=0)) + 1, codes.astype(np.int64)
+    keys = wide * size + held
+    if height * size <= MOST_CELLS:
+        table = np.bincount(keys, minlength=height * size).astype(np.float64)
+        return table.reshape(height, size), table.take(keys)
+    from scipy import sparse  # noqa: PLC0415 - takes long to load, and is for columns of many values
 
-    pairs = (np.ones(len(codes)), (codes.astype(np.int64), held.astype(np.int64)))
-    counts = sparse.coo_array(pairs, shape=(int(codes.max(initial=0)) + 1, size)).tocsr()
-    counts.sum_duplicates()
-    return counts
-
-
-def _at(counts: sparse.csr_array, rows: Codes, columns: Codes) -> Floats:
-    """Single entries of a table, which all are there: keys of rows and columns rise from line to line."""
-    width = counts.shape[1]
-    lines = np.repeat(np.arange(counts.shape[0], dtype=np.int64), np.diff(counts.indptr))
-    keys = lines * width + counts.indices
-    order = np.argsort(keys) if np.any(keys[1:] < keys[:-1]) else None
-    wanted = rows.astype(np.int64) * width + columns
-    if order is not None:
-        return np.asarray(counts.data[order][np.searchsorted(keys[order], wanted)])
-    return np.asarray(counts.data[np.searchsorted(keys, wanted)])
+    lines, places, times = np.unique(keys, return_inverse=True, return_counts=True)
+    rows, columns = np.divmod(lines, size)
+    counts = sparse.coo_array((times.astype(np.float64), (rows, columns)), shape=(height, size)).tocsr()
+    return counts, times.astype(np.float64).take(places)
 
 
 def _weight(met: Floats, sizes: Floats, shares: Floats) -> float:
     """The weight of the table's shares under which records are likeliest by what the others say."""
-    step = max(1, len(met) // 20_000)  # one number is chosen, and as many records are enough for it
+    step = max(1, len(met) // 10_000)  # one number is chosen, and as many records are enough for it
     met, sizes, shares = met[::step], sizes[::step], shares[::step]
     fits = [np.log((met - 1 + weight * shares) / (sizes - 1 + weight)).sum() for weight in WEIGHTS]
     return float(WEIGHTS[int(np.argmax(fits))])
+
+
+def smoothed_shares(held: Codes, size: int) -> Floats:
+    """The shares of the values, of which none is nothing."""
+    return (np.bincount(held, minlength=size) + 1 / size) / (len(held) + 1)
 
 
 @dataclass(frozen=True)
@@ -89,12 +99,10 @@ class Knowledge:
     temper: float = 1.0
 
     @classmethod
-    def of(cls, columns: Sequence[Codes], held: Codes, size: int) -> Knowledge:
-        """Learn from records, of which each is left out where it is believed something of."""
-        counts = np.bincount(held, minlength=size).astype(np.float64)
-        shares = (counts + 1 / size) / (len(held) + 1)
-        found = cls(shares, held, [Evidence.of(codes, held, shares) for codes in columns])
-        return found if len(columns) < 2 else found.tempered()  # noqa: PLR2004
+    def of(cls, evidence: Sequence[Evidence], held: Codes, shares: Floats) -> Knowledge:
+        """What is believed by some columns; each record is left out where it is believed something of."""
+        found = cls(shares, held, evidence)
+        return found if len(evidence) < 2 else found.tempered()  # noqa: PLR2004
 
     def tempered(self) -> Knowledge:
         """The same, with as much of the evidence as predicts best."""
@@ -117,6 +125,6 @@ class Knowledge:
     def _said(self, rows: Places) -> Floats:
         said = np.zeros((len(rows), len(self.shares)))
         for each in self.evidence:
-            said += each.says[each.codes[rows].astype(np.int64)].toarray()
+            said += each.said(rows)
             said[np.arange(len(rows)), self.held[rows]] -= each.own[rows]
         return said

@@ -38,10 +38,10 @@ def breaches(chosen: Chosen, sample: Sample) -> list[Breach]:
     """Look at each public column, by the exact law of the plan; some groups at a time."""
     size, found = chosen.histogram.domain_size, []
     for column, codes in sample.columns.items():
-        table = met_counts(codes, sample.sensitive, size)
+        table, _ = met_counts(codes, sample.sensitive, size)
         worst, breached = 0.0, 0.0
         for rows in chunks(table.shape[0], size):
-            groups = table[rows].toarray().astype(np.int64)
+            groups = (table[rows] if isinstance(table, np.ndarray) else table[rows].toarray()).astype(np.int64)
             risk = chosen.mechanism.risk(chosen.plan, groups)
             if risk is not None:
                 worst, breached = max(worst, risk.worst), breached + risk.breached * float(groups.sum())

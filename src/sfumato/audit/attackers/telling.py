@@ -7,6 +7,7 @@ guess closes half of the distance between the best blind guess and certainty; so
 from __future__ import annotations
 
 import itertools
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,17 +15,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.arrays import Codes
 from sfumato.audit.attackers.attack import wilson
 from sfumato.errors import InfeasibleError
 from sfumato.request.values import listed
+from sfumato.shown.columns import local_codes
 
 OPTIONS = ("--drop", "--accept-telling")
 SURELY = 3.0
 """By so many standard errors a guess must be better than a blind one."""
 MOST_TOGETHER = 2
 """So many columns are tried together one by one; all of them by what is learned of each."""
+MOST_WORK, LEAST_RECORDS = 1 << 27, 20_000
+"""Ways to take columns together times records that are looked at for each; and the fewest records."""
+MOST_CELLS = 1 << 21
+"""Up to so many pairs of groups and values have a table of their counts; beyond, they are sorted."""
 SMALLEST_GROUP = 20
 """In smaller groups a value is above any share by chance too often to be worth a notice."""
 
@@ -70,10 +77,8 @@ def best_guess(groups: Keys, held: Codes, size: int) -> float:
     Of several equally frequent ones one is guessed; who is alone is guessed blindly. By counts: with n1 records of the
     most frequent value of a group and n2 of the next, those n1 are guessed right if n1 - 1 > n2, and nobody else.
     """
-    keys = np.sort(groups * size + held)
-    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    counts = np.diff(starts, append=len(keys))
-    group, value = np.divmod(keys[starts], size)
+    keys, counts = counted(groups * size + held)
+    group, value = np.divmod(keys, size)
     firsts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
     largest = np.maximum.reduceat(counts, firsts)
     lines = np.diff(firsts, append=len(group))
@@ -90,10 +95,24 @@ def best_guess(groups: Keys, held: Codes, size: int) -> float:
     return (float(right.sum()) + lonely) / len(held)
 
 
+def counted(keys: Keys) -> tuple[Keys, Keys]:
+    """The different numbers in rising order, and how often each occurs; few possible ones have a table."""
+    if int(keys.max(initial=0)) < MOST_CELLS:
+        table = np.bincount(keys)
+        found = np.flatnonzero(table)
+        return found, table[found]
+    keys = np.sort(keys)
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    return keys[starts], np.diff(starts, append=len(keys))
+
+
 def guesses(columns: Mapping[str, Codes], held: Codes, size: int, about: str, *, together: int) -> list[Telling]:
     """How well the protected column is guessed from each column, or from each so many together."""
-    blindly = blind_guess(held)
-    wide = {name: codes.astype(np.int64) for name, codes in columns.items()}
+    blindly, records = blind_guess(held), len(held)
+    if (ways := math.comb(len(columns), together)) > 1:  # of very many, records that come first by chance are enough
+        records = min(records, max(LEAST_RECORDS, MOST_WORK // ways))
+    held = held[:records]
+    wide = {name: codes[:records].astype(np.int64) for name, codes in columns.items()}
 
     def guess(names: tuple[str, ...]) -> Telling:
         groups = wide[names[0]]
@@ -105,9 +124,17 @@ def guesses(columns: Mapping[str, Codes], held: Codes, size: int, about: str, *,
         return list(pool.map(guess, itertools.combinations(wide, together)))
 
 
+def telling_columns(rows: pa.Table, columns: Sequence[str], about: str) -> list[str]:
+    """The columns of a table that tell another one of it."""
+    coded = {name: local_codes(rows.column(name).combine_chunks())[0] for name in (*columns, about)}
+    held = coded.pop(about)
+    found = guesses(coded, held, int(held.max(initial=0)) + 1, about, together=1)
+    return [each.columns[0] for each in found if each.is_telling]
+
+
 def told_groups(codes: Codes, held: Codes, size: int, prior: float, posterior: float) -> int:
     """The records whose value is within the prior in the table, and above the posterior in their group."""
-    keys, counts = np.unique(codes.astype(np.int64) * size + held, return_counts=True)
+    keys, counts = counted(codes.astype(np.int64) * size + held)
     group, value = np.divmod(keys, size)
     sizes = np.bincount(codes).take(group)
     is_rare = np.bincount(held, minlength=size).take(value) <= len(held) * prior

@@ -32,10 +32,10 @@ from sfumato.mechanisms.coins.words import percent, ratio
 from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PerValue, SpecT
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
+from sfumato.request.group_spec import ShareCap
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
-from sfumato.request.spec import ShareCap
 from sfumato.request.values import Value, display, labels, values_from_json, values_to_json
 from sfumato.shown import Contents, Replaced
 from sfumato.shown.buckets import Buckets

@@ -34,10 +34,10 @@ from sfumato.mechanisms.decoys.options import Options as Options
 from sfumato.mechanisms.decoys.options import Rare as Rare
 from sfumato.mechanisms.decoys.options import coarsened
 from sfumato.mechanisms.mechanism import Mechanism, PerValue
+from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram, margins
 from sfumato.request.notice import Figure, Notice
-from sfumato.request.spec import DecoyGroups
 from sfumato.request.values import Value, display, labels, listed, parts, values_from_json, values_to_json
 from sfumato.shown import Naming, Replaced
 from sfumato.shown.quoting import equals, plain_name

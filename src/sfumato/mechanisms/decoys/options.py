@@ -12,8 +12,8 @@ from sfumato.mechanisms.decoys.leaks import Creation
 from sfumato.mechanisms.mechanism import Columns
 from sfumato.request.exact import Exact, exact
 from sfumato.request.flags import option
+from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.schema import Merged
-from sfumato.request.spec import DecoyGroups
 from sfumato.request.values import Value
 
 MERGED_LABEL = "(rare)"

@@ -30,14 +30,15 @@ from sfumato.audit.attackers.exposure import (
     targets,
     tellings,
 )
-from sfumato.audit.attackers.knowledge import Knowledge
+from sfumato.audit.attackers.knowledge import WEIGHTS
 from sfumato.audit.attackers.telling import Telling
 from sfumato.draws import Draws
 from sfumato.mechanisms import buckets, decoys, fine_grain, small_domain, subset, uniform
 from sfumato.plan.choose import choose
 from sfumato.plan.predict import Chosen
+from sfumato.request.group_spec import DecoyGroups, Diversity, ShareCap
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, DecoyGroups, Diversity, PrivacySpec, ShareCap, Tolerance
+from sfumato.request.spec import BreachBound, PrivacySpec, Tolerance
 from sfumato.shown import Replaced
 from sfumato.shown.columns import CodedColumn, Sensitive
 
@@ -56,8 +57,10 @@ def sample_of(held: Sequence[int], **columns: Sequence[int]) -> Sample:
     return Sample({name: np.array(codes) for name, codes in columns.items()}, np.array(held), len(held))
 
 
-def target_of(held: Sequence[int], size: int = 4, limit: float = 2 / 3) -> Target:
-    return Target("disease", np.array(held), np.full(size, limit))
+def target_of(held: Sequence[int], size: int = 4, **columns: Sequence[int]) -> Target:
+    """What records hold, believed with at most 2/3, beside public columns."""
+    codes = {name: np.array(each) for name, each in columns.items()}
+    return Target("disease", np.array(held), np.full(size, 2 / 3), codes)
 
 
 def nothing_shown(rows: Codes) -> None:
@@ -76,13 +79,13 @@ def test_attack_is_the_sum_of_what_is_believed_of_each_record_however_it_is_cut(
     rows: list[tuple[int, ...]], known: int, cells: int
 ) -> None:
     one, other, held = zip(*rows, strict=True)
-    sample, target = sample_of(held, one=one, other=other), target_of(held)
+    target = target_of(held, one=one, other=other)
     names = ("one", "other")[:known]
     likely = np.array([[1.0 + (place == (row * 7) % 4) for place in range(4)] for row in range(len(held))])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exposure, "CHUNK_BELIEFS", cells)
-        found = attack(ONE_COLUMN, names, sample, target, lambda chosen: likely[chosen])
-    beliefs = Knowledge.of([sample.columns[name] for name in names], target.held, 4).beliefs(np.arange(len(held)))
+        found = attack(ONE_COLUMN, names, target, lambda chosen: likely[chosen])
+    beliefs = target.known(names).beliefs(np.arange(len(held)))
     for believed, expected in ((found.without, beliefs), (found.with_release, beliefs * likely)):
         added = BeliefSum(target.limits)
         added.add(expected / expected.sum(axis=1, keepdims=True), target.held)
@@ -92,30 +95,24 @@ def test_attack_is_the_sum_of_what_is_believed_of_each_record_however_it_is_cut(
 
 
 def test_attack_by_hand() -> None:
-    """Four records: 0 0 1 share x, and 1 is alone with y. Everybody else is counted, and the table's shares beside.
+    """Four records: 0 0 1 share x, and 1 is alone with y. The shares are 1/2 each, and 1/4 without one record.
 
-    The shares are (2 + 1/2)/5 each. With the weight w of the table, the first two believe 0 with (1 + w/2)/(2 + w), the
-    third believes 1 with (w/2)/(2 + w), and the last believes the shares.
+    With the weight w of the table, the first two are told 1 + 1/(w/4) times 0 and 1 + 1/(w/2) times 1 by their two
+    companions; the third is told 0 by 1 + 2/(w/2), and of its own value nothing; the last believes the shares.
     """
     column, held = [0, 0, 0, 1], [0, 0, 1, 1]
-    found = attack(ONE_COLUMN, ("x",), sample_of(held, x=column), target_of(held, 2), nothing_shown)
-    fits = {
-        weight: 2 * np.log((1 + weight / 2) / (2 + weight)) + np.log(weight / 2 / (2 + weight)) + np.log(1 / 2)
-        for weight in np.geomspace(0.1, 10_000, 26)
-    }
-    weight = max(fits, key=lambda each: fits[each])
-    own = [(1 + weight / 2) / (2 + weight)] * 2 + [weight / 2 / (2 + weight), 1 / 2]
-    assert found.without.mean == pytest.approx(sum(own) / 4)
-    assert found.without.worst == pytest.approx(1 / 2)
-    assert found.without.right == pytest.approx((1 / 2 + 1 / 2 + 0 + 1 / 2) / 4)  # the others of the first two are 0, 1
+    found = attack(ONE_COLUMN, ("x",), target_of(held, 2, x=column), nothing_shown)
+    weight = WEIGHTS[-1]  # the third is best foretold by the shares of the table, and the others by anything
+    first, third = (1 + 4 / weight) / (2 + 6 / weight), 1 / (2 + 4 / weight)
+    assert found.without.mean == pytest.approx((first + first + third + 1 / 2) / 4)
+    assert found.without.worst == pytest.approx(first)
+    assert found.without.right == pytest.approx((1 + 1 + 0 + 1 / 2) / 4)
     assert found.with_release is None
 
 
 def test_release_that_shows_the_value_is_believed_whatever_columns_say() -> None:
     held = [0, 1, 2, 3] * 5
-    found = attack(
-        ONE_COLUMN, ("x",), sample_of(held, x=held), target_of(held), lambda rows: np.eye(4)[np.array(held)[rows]]
-    )
+    found = attack(ONE_COLUMN, ("x",), target_of(held, x=held), lambda rows: np.eye(4)[np.array(held)[rows]])
     assert found.with_release is not None
     assert (found.with_release.right, found.with_release.mean) == (1, pytest.approx(1))
     assert found.with_release.above == 1
@@ -124,16 +121,14 @@ def test_release_that_shows_the_value_is_believed_whatever_columns_say() -> None
 def test_release_that_shows_nothing_changes_nothing() -> None:
     held = [0, 1, 1, 3, 2, 2, 1] * 4
     column = [value % 2 for value in held]
-    found = attack(ONE_COLUMN, ("x",), sample_of(held, x=column), target_of(held), lambda rows: np.ones((len(rows), 4)))
+    found = attack(ONE_COLUMN, ("x",), target_of(held, x=column), lambda rows: np.ones((len(rows), 4)))
     assert found.with_release is not None
     assert list(found.with_release.to_json().values()) == pytest.approx(list(found.without.to_json().values()))
 
 
 def test_what_cannot_be_shown_by_any_believed_value_does_not_divide_by_nothing() -> None:
     held = [0, 1] * 3
-    found = attack(
-        ONE_COLUMN, ("x",), sample_of(held, x=held), target_of(held, 2), lambda rows: np.zeros((len(rows), 2))
-    )
+    found = attack(ONE_COLUMN, ("x",), target_of(held, 2, x=held), lambda rows: np.zeros((len(rows), 2)))
     assert found.with_release is not None
     assert found.with_release.mean == 0
 
@@ -167,7 +162,7 @@ def test_right_guesses_by_uniform_are_those_of_the_closed_form_where_columns_tel
         (found,) = chosen.mechanism.likelihoods(chosen.plan, Replaced(seen[rows]))
         return found
 
-    found = attack(ONE_COLUMN, ("alone",), sample_of(held, alone=range(len(held))), target_of(held), likely)
+    found = attack(ONE_COLUMN, ("alone",), target_of(held, alone=range(len(held))), likely)
     shares = [Fraction(count, sum(COUNTS)) for count in COUNTS]
     law = [[(1 - retention) / 4 + retention * (x == y) for y in range(4)] for x in range(4)]
     expected = sum(max(shares[x] * law[x][y] for x in range(4)) for y in range(4))
@@ -283,12 +278,19 @@ def test_mechanism_that_does_not_know_its_law_is_attacked_without_the_release() 
 
 def test_of_many_beliefs_those_of_the_first_records_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exposure, "MOST_BELIEFS", 40)
+    monkeypatch.setattr(exposure, "LEAST_RECORDS", 8)
     held = np.arange(128) % 4
     sample, sensitive = sample_of(held, half=np.arange(128) % 2), sensitive_of("disease")
-    (found,) = attacks(chosen_by("uniform", [32] * 4), sample, sensitive, targets(sample, sensitive, BOUND))
+    (target,) = targets(sample, sensitive, BOUND)
+    (found,) = attacks(chosen_by("uniform", [32] * 4), sample, sensitive, [target])
     assert found.records == 10
-    whole = Knowledge.of([sample.columns["half"]], held, 4)  # learned from all of them
+    whole = target.known(["half"])  # learned from all of them
     assert found.without.mean == pytest.approx(whole.beliefs(np.arange(10))[np.arange(10), held[:10]].mean())
+
+
+def test_of_very_many_values_enough_records_are_looked_at() -> None:
+    target = Target("disease", np.zeros(10_000, dtype=np.int64), np.ones(exposure.MOST_BELIEFS), {})
+    assert target.looked_at == exposure.LEAST_RECORDS
 
 
 @pytest.mark.parametrize(("records", "size"), [(0, 3), (1, 3), (10, 3), (7, 1000)])
@@ -366,7 +368,7 @@ def parity(rows: int = 400) -> dict[str, list[int]]:
 def test_two_columns_that_tell_only_together_are_found() -> None:
     columns = parity()
     held = [one ^ other for one, other in zip(columns["one"], columns["other"], strict=True)]
-    found = told(tellings(sample_of(held, **columns), [target_of(held, 2)], []))
+    found = told(tellings([target_of(held, 2, **columns)], []))
     assert found == {
         **dict.fromkeys([("one",), ("other",), ("idle",)], False),
         ("one", "other"): True,
@@ -381,14 +383,14 @@ def test_columns_that_tell_alone_are_not_tried_with_others() -> None:
     columns = {**parity(), "chapter": parity()["idle"]}
     held = parity()["idle"]
     del columns["idle"]
-    found = told(tellings(sample_of(held, **columns), [target_of(held, 2)], []))
+    found = told(tellings([target_of(held, 2, **columns)], []))
     assert found == {("one",): False, ("other",): False, ("chapter",): True, ("one", "other"): False}
 
 
 def test_columns_that_were_accepted_are_looked_at_alone() -> None:
     columns = parity()
     held = [one ^ other for one, other in zip(columns["one"], columns["other"], strict=True)]
-    found = told(tellings(sample_of(held, **columns), [target_of(held, 2)], ["one"]))
+    found = told(tellings([target_of(held, 2, **columns)], ["one"]))
     assert ("one",) in found
     assert all("one" not in names for names in found if len(names) > 1)
 
@@ -406,24 +408,24 @@ def weak(rows: int, many: int) -> tuple[dict[str, Codes], Codes]:
 
 def test_many_weak_columns_tell_together_by_what_is_learned_of_each() -> None:
     columns, held = weak(4000, 9)
-    found = tellings(sample_of(held, **columns), [target_of(held, 2)], [])
+    found = tellings([target_of(held, 2, **columns)], [])
     assert [len(each.columns) for each in found if each.is_telling] == [9]
     assert found[-1].columns[0] == max(found[:9], key=lambda each: each.right).columns[0]
 
 
 def test_learned_guess_is_what_the_attacker_guesses_who_knows_them() -> None:
     columns, held = weak(500, 4)
-    sample, target = sample_of(held, **columns), target_of(held, 2)
-    single = [each for each in tellings(sample, [target], []) if len(each.columns) == 1]
-    found = learned(sample, target, list(columns), single)
-    expected = attack(ALL_COLUMNS, found.columns, sample, target, nothing_shown)
+    target = target_of(held, 2, **columns)
+    single = [each for each in tellings([target], []) if len(each.columns) == 1]
+    found = learned(target, list(columns), single)
+    expected = attack(ALL_COLUMNS, found.columns, target, nothing_shown)
     assert found.right == expected.without.right
     assert found.records == 500
     assert sorted(found.columns) == sorted(columns)
 
 
 def test_each_target_has_its_own_tellings() -> None:
-    held = parity()["one"]
-    first, second = target_of(held, 2), Target("drug", np.array(parity()["other"]), np.ones(2))
-    found = tellings(sample_of(held, one=parity()["one"]), [first, second], [])
+    first = target_of(parity()["one"], 2, one=parity()["one"])
+    second = Target("drug", np.array(parity()["other"]), np.ones(2), first.columns)
+    found = tellings([first, second], [])
     assert [(each.about, each.is_telling) for each in found] == [("disease", True), ("drug", False)]

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from selection import examples
 from sfumato.arrays import Codes, Floats
 from sfumato.audit.attackers import knowledge
-from sfumato.audit.attackers.knowledge import TEMPERS, WEIGHTS, Evidence, Knowledge, met_counts
+from sfumato.audit.attackers.knowledge import (
+    TEMPERS,
+    WEIGHTS,
+    Evidence,
+    Knowledge,
+    met_counts,
+    smoothed_shares,
+)
 
 SIZE = 4
 TABLES = st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=2, max_size=30)
@@ -52,48 +59,94 @@ def slow_weight(column: Sequence[int], held: Sequence[int]) -> float:
     return float(best[0])
 
 
+def without_one(share: float, records: int) -> float:
+    """The share of a value if one record of it is left out; not less than nothing."""
+    return max(share - 1 / records, share / records)
+
+
+def lifts(column: Sequence[int], held: Sequence[int], row: int) -> list[float]:
+    """How many times likelier each value is by what the others say; its own as if the record were not in the table."""
+    shares, weight = shares_of(held), slow_weight(column, held)
+    bases = [weight * share for share in shares]
+    bases[held[row]] = weight * without_one(shares[held[row]], len(held))
+    return [(met + base) / base for met, base in zip(others(column, held, row), bases, strict=True)]
+
+
+def learned_by(columns: Sequence[Codes], held: Codes) -> Knowledge:
+    shares = smoothed_shares(held, SIZE)
+    return Knowledge.of([Evidence.of(codes, held, shares) for codes in columns], held, shares)
+
+
 def all_beliefs(columns: Sequence[Codes], held: Codes) -> Floats:
-    return Knowledge.of(columns, held, SIZE).beliefs(np.arange(len(held)))
+    return learned_by(columns, held).beliefs(np.arange(len(held)))
 
 
 @settings(max_examples=examples(60))
 @given(TABLES)
-def test_beliefs_by_one_column_are_the_counts_of_the_others_and_the_shares_of_the_table(
+def test_beliefs_by_one_column_are_the_shares_of_the_table_times_what_the_others_say(
     rows: list[tuple[int, ...]],
 ) -> None:
     column, _, held = (each.tolist() for each in codes_of(rows))
-    shares, weight = shares_of(held), slow_weight(column, held)
-    expected = []
-    for row in range(len(held)):
-        met = others(column, held, row)
-        expected.append([(met[value] + weight * shares[value]) / (sum(met) + weight) for value in range(SIZE)])
+    shares = shares_of(held)
+    expected = np.array([np.array(shares) * lifts(column, held, row) for row in range(len(held))])
     found = all_beliefs(codes_of(rows)[:1], codes_of(rows)[2])
-    assert found == pytest.approx(np.array(expected), rel=1e-6)
+    assert found == pytest.approx(expected / expected.sum(axis=1, keepdims=True), rel=1e-6)
+
+
+def test_beliefs_by_one_column_of_a_large_table_are_the_counts_of_the_others_and_the_shares_of_the_table() -> None:
+    """(n + w f) / (N + w) of the others who share the column; what one record does to the shares does not show."""
+    chance = np.random.default_rng(8)
+    held = chance.choice(SIZE, 3000, p=[0.4, 0.3, 0.2, 0.1])
+    column = np.where(chance.random(3000) < 0.2, held, chance.integers(0, 30, 3000))
+    counts = np.zeros((30, SIZE))
+    np.add.at(counts, (column, held), 1)
+    met = counts[column]
+    met[np.arange(3000), held] -= 1
+    shares = np.bincount(held) / 3000
+    fits = [
+        np.log((met[np.arange(3000), held] + weight * shares[held]) / (met.sum(axis=1) + weight)).sum()
+        for weight in WEIGHTS
+    ]
+    weight = WEIGHTS[np.argmax(fits)]
+    expected = (met + weight * shares) / (met.sum(axis=1, keepdims=True) + weight)
+    assert all_beliefs([column], held) == pytest.approx(expected, abs=0.003)
 
 
 @settings(max_examples=examples(60))
 @given(TABLES)
 def test_beliefs_by_several_columns_are_tempered_products(rows: list[tuple[int, ...]]) -> None:
-    """Each column multiplies by (n + w f) / (w f), to the power of the temper that predicts best."""
     *columns, held = (each.tolist() for each in codes_of(rows))
     shares = shares_of(held)
-    said = np.zeros((len(held), SIZE))
-    for column in columns:
-        weight = slow_weight(column, held)
-        for row in range(len(held)):
-            met = others(column, held, row)
-            said[row] += [
-                math.log((met[value] + weight * shares[value]) / (weight * shares[value])) for value in range(SIZE)
-            ]
+    said = np.array([sum(np.log(lifts(column, held, row)) for column in columns) for row in range(len(held))])
     tempered = []
     for temper in TEMPERS:
         weighed = shares * np.exp(temper * said)
         tempered.append(weighed / weighed.sum(axis=1, keepdims=True))
     fits = [float(np.log(each[np.arange(len(held)), held]).sum()) for each in tempered]
-    found = Knowledge.of(codes_of(rows)[:2], codes_of(rows)[2], SIZE)
+    found = learned_by(codes_of(rows)[:2], codes_of(rows)[2])
     assert fits[TEMPERS.tolist().index(found.temper)] == pytest.approx(max(fits))
     expected = tempered[TEMPERS.tolist().index(found.temper)]
     assert found.beliefs(np.arange(len(held))) == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("many", [1, 3])
+def test_column_that_is_the_same_for_everybody_gives_the_shares_of_the_table(many: int) -> None:
+    """Who is left out is left out of the shares too: else a record's own value would seem less likely than it is."""
+    held = np.array([0] * 50 + [1] * 50)
+    shares = shares_of(held.tolist())
+    assert all_beliefs([np.zeros(100, dtype=np.uint8)] * many, held) == pytest.approx(
+        np.array([shares] * 100), rel=0.03
+    )
+
+
+def test_sparse_counts_say_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(3)
+    held = chance.integers(0, SIZE, 500)
+    columns = [np.where(chance.random(500) < 0.5, held, chance.integers(0, 50, 500)), chance.integers(0, 9, 500)]
+    expected = all_beliefs(columns, held)
+    monkeypatch.setattr(knowledge, "MOST_CELLS", 10)
+    assert not isinstance(met_counts(columns[0], held, SIZE)[0], np.ndarray)
+    assert all_beliefs(columns, held) == pytest.approx(expected)
 
 
 @given(TABLES, st.integers(1, 2))
@@ -112,7 +165,7 @@ def test_column_in_which_everybody_is_alone_gives_the_shares_of_the_table(rows: 
 
 @given(TABLES)
 def test_beliefs_of_some_records_are_those_of_all(rows: list[tuple[int, ...]]) -> None:
-    learned = Knowledge.of(codes_of(rows)[:2], codes_of(rows)[2], SIZE)
+    learned = learned_by(codes_of(rows)[:2], codes_of(rows)[2])
     whole = learned.beliefs(np.arange(len(rows)))
     some = np.arange(len(rows))[::-2]
     assert learned.beliefs(some) == pytest.approx(whole[some])
@@ -140,7 +193,7 @@ def test_what_is_believed_of_a_record_does_not_come_from_itself() -> None:
 
 def test_one_column_is_believed_whole() -> None:
     held = np.arange(100) % SIZE
-    assert Knowledge.of([held % 2], held, SIZE).temper == 1
+    assert learned_by([held % 2], held).temper == 1
 
 
 def test_same_column_five_times_is_believed_as_once() -> None:
@@ -148,18 +201,22 @@ def test_same_column_five_times_is_believed_as_once() -> None:
     chance = np.random.default_rng(1)
     held = chance.integers(0, SIZE, 20_000)
     column = np.where(chance.random(20_000) < 0.5, held, chance.integers(0, SIZE, 20_000))
-    once, often = Knowledge.of([column], held, SIZE), Knowledge.of([column] * 5, held, SIZE)
+    once, often = learned_by([column], held), learned_by([column] * 5, held)
     rows = np.arange(20_000)
     assert often.temper == 0.2
     assert often.beliefs(rows) == pytest.approx(once.beliefs(rows), abs=1e-9)
 
 
-def test_counts_of_pairs_are_those_of_numpy() -> None:
+@pytest.mark.parametrize("most", [1, 10**6], ids=["sparse", "dense"])
+def test_pairs_are_counted_however_they_are_kept(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(knowledge, "MOST_CELLS", most)
     chance = np.random.default_rng(2)
-    codes, held = chance.integers(0, 9, 500).astype(np.uint8), chance.integers(0, 5, 500).astype(np.uint8)
-    expected = np.zeros((9, 5))
+    codes, held = chance.integers(0, 250, 500).astype(np.uint8), chance.integers(0, 5, 500).astype(np.uint8)
+    expected = np.zeros((250, 5))
     np.add.at(expected, (codes, held), 1)
-    assert met_counts(codes, held, 5).toarray().tolist() == expected.tolist()
+    table, met = met_counts(codes, held, 5)
+    assert (table if most > 1 else table.toarray()).tolist() == expected[: codes.max() + 1].tolist()
+    assert met.tolist() == expected[codes, held].tolist()
 
 
 def test_temper_is_chosen_on_few_of_many_beliefs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,5 +231,5 @@ def test_temper_is_chosen_on_few_of_many_beliefs(monkeypatch: pytest.MonkeyPatch
         return said(self, asked)
 
     monkeypatch.setattr(Knowledge, "_said", noted)
-    Knowledge.of([held, held], held, SIZE)
+    learned_by([held, held], held)
     assert rows == [4]

@@ -8,18 +8,22 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
+from sfumato.audit.attackers import telling as module
 from sfumato.audit.attackers.telling import (
     SMALLEST_GROUP,
     Telling,
     best_guess,
     blind_guess,
     check_telling,
+    counted,
     guesses,
+    telling_columns,
     told_groups,
 )
 from sfumato.errors import InfeasibleError
@@ -61,6 +65,16 @@ def test_guess_does_not_depend_on_the_order_of_the_records_or_the_numbers_of_the
     assert best_guess(10**12 - 10**9 * groups, held, 4) == pytest.approx(expected)
 
 
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=60))
+def test_numbers_are_counted_by_a_table_and_by_sorting_alike(keys: list[int]) -> None:
+    expected = sorted(Counter(keys).items())
+    for most in (1, 1000):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "MOST_CELLS", most)
+            found, times = counted(np.array(keys, dtype=np.int64))
+        assert list(zip(found.tolist(), times.tolist(), strict=True)) == expected
+
+
 def test_column_in_which_everybody_is_alone_is_guessed_by_blindly() -> None:
     held = np.array([0, 1, 1, 2, 1, 0])
     assert best_guess(np.arange(6), held, 3) == blind_guess(held) == 1 / 2
@@ -97,6 +111,29 @@ def test_columns_of_wide_codes_are_not_mixed_up() -> None:
     held = (one % 2) ^ other
     (found,) = guesses({"one": one, "other": other}, held, 2, "held", together=2)
     assert found.right == 1
+
+
+def test_of_very_many_pairs_fewer_records_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never fewer than enough; single columns and one pair are looked at by all."""
+    monkeypatch.setattr(module, "MOST_WORK", 600)
+    monkeypatch.setattr(module, "LEAST_RECORDS", 150)
+    columns = {name: np.arange(1000) % 2 for name in "abcd"}
+    held = np.arange(1000) // 2 % 2
+    found = {
+        (len(chosen), together): guesses({name: columns[name] for name in chosen}, held, 2, "held", together=together)
+        for chosen, together in (("a", 1), ("ab", 2), ("abc", 2), ("abcd", 2))
+    }
+    assert {key: {each.records for each in told} for key, told in found.items()} == {
+        (1, 1): {1000},
+        (2, 2): {1000},
+        (3, 2): {200},
+        (4, 2): {150},
+    }
+
+
+def test_columns_of_a_table_that_tell_another_one_are_named() -> None:
+    rows = pa.table({"code": [*"aabccd"] * 50, "chapter": [*"xxxyyy"] * 50, "sex": [*"FM"] * 150})
+    assert telling_columns(rows, ["chapter", "sex"], "code") == ["chapter"]
 
 
 # --------------------------------------------------------------------------------------------------------- what is told

@@ -27,8 +27,8 @@ from sfumato.audit.files import FIT
 from sfumato.audit.original import verify
 from sfumato.outlook import Request
 from sfumato.publication import publish
+from sfumato.request.group_spec import Diversity
 from sfumato.request.schema import Schema
-from sfumato.request.spec import Diversity
 from sfumato.shown.buckets import ASSIGNED, HELD
 from tampering import edit_design, failed_alone, rewrite, with_column
 

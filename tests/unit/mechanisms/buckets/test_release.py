@@ -18,8 +18,8 @@ from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import anatomy, buckets
 from sfumato.mechanisms.buckets import Deal, Options, Plan, Sizes
+from sfumato.request.group_spec import Diversity, ShareCap
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import Diversity, ShareCap
 from strategies import batch_splits
 
 every_deal = pytest.mark.parametrize("deal", Deal)

@@ -19,8 +19,8 @@ from sfumato.mechanisms.decoys import Design
 from sfumato.mechanisms.decoys.bounds import likelihood_ratio
 from sfumato.mechanisms.decoys.leaks import Creation
 from sfumato.mechanisms.decoys.options import Options, Rare
+from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import DecoyGroups
 from sfumato.shown import Replaced
 from statistical.support import keyed_draws
 

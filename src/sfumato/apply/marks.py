@@ -1,0 +1,11 @@
+"""What people write where a value is missing."""
+
+from __future__ import annotations
+
+MARKS = ("?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "NaN", "nan", ".")
+"""What stands for a missing value wherever it is found."""
+DOUBTFUL_MARKS = (
+    *("None", "none", "-", "--", "unknown", "Unknown", "UNKNOWN", "Unknown/Invalid", "missing", "Missing"),
+    *("not available", "Not Available", "not recorded", "Not recorded"),
+)
+"""What stands for a missing value in some tables, and is a value of its own in others."""

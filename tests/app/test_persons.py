@@ -1,0 +1,162 @@
+"""Persons with several rows, from the table to the release, its answers and its verification."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from command_line import content, people, write_parquet
+from sfumato import (
+    BreachBound,
+    ReleaseFormatError,
+    Request,
+    Schema,
+    SpecError,
+    publish,
+    verify,
+)
+from sfumato.release.manifest import MANIFEST, README, manifest_digest
+
+BOUND = BreachBound("1/10", "1/2")
+ROWS = 60
+PEOPLE = 25
+
+
+@pytest.fixture
+def table(desk: Path) -> Path:
+    """Sixty stays of 25 people, each on two or three of them, on days of their own."""
+    written = people(ROWS, number=[row * 7 % PEOPLE for row in range(ROWS)])
+    return write_parquet(desk / "stays.parquet", {**written, "day": [row * 11 % 31 for row in range(ROWS)]})
+
+
+def request(table: Path, **rows: object) -> Request:
+    return Request(table, Schema.of("disease", person="number", keep=["day"], **rows), BOUND)  # type: ignore[arg-type]
+
+
+WAYS = {
+    "random": {"one_row": "random"},
+    "first": {"one_row": "first:day"},
+    "surplus": {"rows_per_person": 2, "surplus": "drop"},
+}
+every_way = pytest.mark.parametrize("way", WAYS)
+
+
+@every_way
+@pytest.mark.slow
+def test_rows_that_are_left_out_are_said_and_the_rest_verifies(table: Path, way: str) -> None:
+    made = publish(request(table, **WAYS[way]), "release", plan_file="plan")
+    manifest = made.release.manifest
+    expected = PEOPLE if way != "surplus" else 2 * PEOPLE
+    assert made.release.rows == expected
+    assert manifest.persons is not None
+    assert manifest.persons.left_out == ROWS - expected
+    assert f"{ROWS - expected}" in manifest.rows_sentence
+    assert manifest.rows_sentence in " ".join((Path("release") / README).read_text().split())
+    assert [notice.code for notice in made.notices].count("rows-chosen") == 1
+    found = verify("release", table, plan_file="plan")
+    assert found.passed
+    assert [check.name for check in found.checks].count("persons") == 2
+
+
+@every_way
+@pytest.mark.slow
+def test_same_rows_come_again_with_the_plan_file_alone(table: Path, way: str) -> None:
+    for target in ("one", "two"):
+        publish(request(table, **WAYS[way]), target, plan_file="plan")
+    assert content(Path("one")) == content(Path("two"))
+    publish(request(table, **WAYS[way]), "other")
+    public = [
+        sorted(map(str, pq.read_table(Path(name) / "data.parquet", columns=["age", "sex", "day"]).to_pylist()))
+        for name in ("one", "other")
+    ]
+    assert (public[0] == public[1]) == (way == "first")
+
+
+def test_row_is_the_first_of_its_person(table: Path) -> None:
+    publish(request(table, one_row="first:day"), "release")
+    rows = pq.read_table(table).to_pylist()
+    first = {whose: min(row["day"] for row in rows if row["number"] == whose) for whose in range(PEOPLE)}
+    shown = pq.read_table("release/data.parquet", columns=["day"]).column(0).to_pylist()
+    assert sorted(shown) == sorted(first.values())
+
+
+def test_original_cannot_be_compared_without_the_key_that_chose(table: Path) -> None:
+    publish(request(table, one_row="random"), "release", plan_file="plan")
+    with pytest.raises(SpecError, match=r"give its plan file \(--plan-file\)"):
+        verify("release", table)
+    pq.write_table(pq.read_table(table).slice(1), "other.parquet")
+    with pytest.raises(ReleaseFormatError, match="the plan file belongs to another table"):
+        verify("release", "other.parquet", plan_file="plan")
+
+
+def test_persons_are_counted_again_where_the_plan_file_says_who_they_are(table: Path) -> None:
+    publish(request(table, rows_per_person=3), "release", plan_file="plan")
+    assert [check.name for check in verify("release", table).checks].count("persons") == 1
+    found = verify("release", table, plan_file="plan")
+    assert found.passed
+    assert "each 'number' of the original was counted again" in " ".join(check.detail for check in found.checks)
+
+
+def test_release_that_promises_less_than_its_persons_need_does_not_verify(table: Path) -> None:
+    publish(request(table, rows_per_person=3), "release")
+    path = Path("release") / MANIFEST
+    written = json.loads(path.read_text())
+    written["sfumato"]["persons"]["most"] = 4
+    written["sfumato"]["digest"] = manifest_digest(written)
+    path.write_text(json.dumps(written))
+    (failed,) = (check for check in verify("release").checks if not check.passed and check.name != "fitness")
+    assert failed.detail == "a person may have 4 rows, and the promise is for 3."
+
+
+def test_design_that_keeps_too_much_for_all_rows_does_not_verify(table: Path) -> None:
+    """Each row keeps the bound of a person, and all of them together do not."""
+    made = publish(
+        Request(table, Schema.of("disease", person="number", rows_per_person=3), BOUND, "uniform"), "release"
+    )
+    written = json.loads((Path("release") / MANIFEST).read_text())
+    retention = made.release.manifest.design.retention
+    alone = publish(Request(table, Schema.of("disease", drop=["number"], keep=["day"]), BOUND, "uniform"), "alone")
+    assert alone.release.manifest.design.retention > retention
+    written["sfumato"]["design"]["retention"] = str(alone.release.manifest.design.retention)
+    written["sfumato"]["digest"] = manifest_digest(written)
+    (Path("release") / MANIFEST).write_text(json.dumps(written))
+    with pytest.raises(ReleaseFormatError, match="its promise is untrue"):
+        verify("release")
+
+
+def test_answers_count_people_or_rows(table: Path) -> None:
+    one = publish(request(table, one_row="random"), "one").release
+    several = publish(request(table, rows_per_person=3), "several").release
+    unknown = publish(Request(table, Schema.of("disease", drop=["number"], keep=["day"]), BOUND), "unknown").release
+    for release, counted in ((one, "people"), (several, "rows"), (unknown, "rows")):
+        for sql in ("SELECT COUNT(*) FROM release WHERE disease = 'flu'", "SELECT COUNT(*) FROM release"):
+            assert release.sql(sql).counted == counted
+        (answer,) = release.ask_many(["SELECT COUNT(*) FROM release WHERE disease = 'flu'"])
+        assert getattr(answer, "counted", None) == counted
+    assert "Nothing says that it was checked whose row is whose" in unknown.promise
+
+
+def test_promise_of_several_rows_is_about_all_of_them(table: Path) -> None:
+    promise = publish(request(table, rows_per_person=3), "release").release.promise
+    assert promise.startswith(
+        "Take a person with up to 3 records, and any statement about all of that person's sensitive"
+    )
+    assert "Together the published values multiply anybody's odds by at most 9, each one by at most" in promise
+
+
+def test_plan_says_what_shared_rows_cost(table: Path) -> None:
+    made = publish(request(table, rows_per_person=3), "release")
+    (notice,) = (each for each in made.notices if each.code == "shared-bound")
+    assert notice.numbers["rows"] == 3
+    assert isinstance(notice.numbers["error_factor"], float)
+    assert notice.numbers["error_factor"] > 2
+
+
+def test_table_in_memory_has_persons_too(desk: Path) -> None:
+    whole = pa.table(people(ROWS, number=[row * 7 % PEOPLE for row in range(ROWS)]))
+    schema = Schema.of("disease", person="number", one_row="random", nulls="drop")
+    assert publish(Request(whole, schema, BOUND), "release").release.rows == PEOPLE

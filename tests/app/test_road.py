@@ -1,0 +1,124 @@
+"""From a raw table to a sound release by the messages alone: every step is the way out that the one before it named."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from command_line import Outcome, complaint, run, succeed
+from sfumato.cli.demo import DIAGNOSES
+from sfumato.request.notice import CODES
+
+ROWS = 3000
+START = ("publish", "stays.csv", "--out", "release", "--sensitive", "diagnosis")
+CODE_BOOK = "codes.txt"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a refusal says, the words in which it names a way out, and the options that take it."""
+
+    says: str
+    names: str
+    options: tuple[str, ...]
+
+
+REFUSALS = (
+    Step("say what to protect", "--prior 1/10 --posterior 1/3", ("--prior", "1/10", "--posterior", "1/3")),
+    Step("'stay_id' is nearly unique", "--identifier stay_id", ("--identifier", "stay_id")),
+    Step("'patient_nbr' is nearly unique", "--person patient_nbr", ("--person", "patient_nbr")),
+    Step("persons have several rows", "--one-row first:COL", ("--one-row", "first:admitted")),
+    Step("'postcode' is nearly unique", "--identifier postcode", ("--identifier", "postcode")),
+    Step("guessing 'diagnosis' from 'icd' is right for 100.0%", "--drop icd", ("--drop", "icd")),
+)
+NOTICES = (
+    Step("rows-chosen", "(--plan-file)", ("--plan-file", "plan.json")),
+    Step("missing-marks", "(--missing '?')", ("--missing", "?")),
+    Step("domain-observed", "(--domain diagnosis=FILE)", ("--domain", f"diagnosis={CODE_BOOK}")),
+)
+UNSOUND = [code for code in CODES if code not in {"rows-chosen", "mechanism-chosen", "frequent-values"}]
+"""What a release should not have that is called sound; rows are chosen, and some diagnoses are frequent."""
+
+
+@pytest.fixture
+def raw(desk: Path) -> Path:
+    """The raw table, and a list of the diagnoses that is not taken from it."""
+    succeed("demo", "--raw", "stays.csv", "--rows", str(ROWS))
+    (desk / CODE_BOOK).write_text("\n".join(["", *DIAGNOSES]) + "\n")
+    return desk
+
+
+def told(outcome: Outcome, code: str) -> str:
+    """The sentence of a notice."""
+    return str(next(each["sentence"] for each in outcome.json["notices"] if each["code"] == code))
+
+
+@pytest.mark.slow
+def test_refusals_lead_from_a_raw_table_to_a_sound_release(raw: Path) -> None:
+    command: tuple[str, ...] = START
+    for step in REFUSALS:
+        sentence = complaint(run(*command))
+        assert step.says in sentence
+        assert step.names in sentence
+        assert not Path("release").exists()
+        command = (*command, *step.options)
+    outcome = succeed(*command, "--json")
+    for step in NOTICES:
+        assert step.names in told(outcome, step.says)
+        command = (*command, *step.options)
+    found = succeed(*command, "--force", "--fail-on", ",".join(UNSOUND), "--json").json
+    assert found["counted"] == "people"
+    assert found["persons"]["one_row"] == "first:admitted"
+    verified = succeed("verify", "release", "--original", "stays.csv", "--plan-file", "plan.json", "--json").json
+    assert verified["passed"]
+    assert "icd" not in found["public"]
+    assert 0 < found["rows"] < ROWS
+
+
+@pytest.mark.slow
+def test_the_other_way_out_for_several_rows_is_sound_too(raw: Path) -> None:
+    command = [*START, *(option for step in REFUSALS if "--one-row" not in step.options for option in step.options)]
+    sentence = complaint(run(*command))
+    assert "share the bound among up to K rows of each (--rows-per-person K, and --surplus drop" in sentence
+    command += ["--rows-per-person", "2"]
+    sentence = complaint(run(*command))
+    assert re.search(r"\d+ of [\d,]+ persons have more than 2 rows", sentence)
+    found = succeed(*command, "--surplus", "drop", "--plan-file", "plan.json", "--json").json
+    assert (found["counted"], found["design"]["rows_per_person"]) == ("rows", 2)
+    assert found["persons"] == {"most": 2, "surplus": "drop", "one_row": None, "left_out": ROWS - found["rows"]}
+    assert succeed("verify", "release", "--original", "stays.csv", "--plan-file", "plan.json", "--json").json["passed"]
+
+
+@pytest.mark.slow
+def test_identifier_instead_of_person_is_no_way_around(raw: Path) -> None:
+    wrong = [*START, *REFUSALS[0].options, *REFUSALS[1].options, "--identifier", "patient_nbr"]
+    sentence = complaint(run(*wrong))
+    assert sentence.startswith("identifier 'patient_nbr' repeats (")
+    assert "(--person patient_nbr instead of --identifier)" in sentence
+    assert "(--drop patient_nbr)" in sentence
+
+
+@pytest.mark.slow
+def test_request_file_leads_there_with_three_decisions(raw: Path) -> None:
+    shown = succeed("init", "stays.csv", "--sensitive", "diagnosis")
+    assert "then run: sfumato plan request.toml" in shown.out
+    text = Path("request.toml").read_text()
+    for guess in ('"stay_id"', '"icd"', 'person = "patient_nbr"', '# one_row = "first:admitted"', 'missing = ["?"]'):
+        assert guess in text
+    decided = text.replace('# one_row = "first:admitted"', 'one_row = "first:admitted"')
+    decided = decided.replace('# prior = "1/10"', 'prior = "1/10"').replace('# posterior = "1/3"', 'posterior = "1/3"')
+    Path("request.toml").write_text(decided)
+    succeed("plan", "request.toml")
+    found = succeed("publish", "request.toml", "--out", "release", "--plan-file", "plan.json", "--json").json
+    assert {"icd", "postcode", "stay_id", "patient_nbr"}.isdisjoint(found["public"])
+    assert succeed("verify", "release", "--original", "stays.csv", "--plan-file", "plan.json", "--json").json["passed"]
+
+
+def test_table_to_practise_on_replaces_nothing(desk: Path) -> None:
+    Path("stays.csv").write_text("mine")
+    assert "cannot be written to 'stays.csv'" in complaint(run("demo", "--raw", "stays.csv"))
+    assert Path("stays.csv").read_text() == "mine"
+    assert "give one of the two" in complaint(run("demo", "--raw", "other.csv", "--out", "folder"))

@@ -1,0 +1,153 @@
+"""Persons are counted exactly, and their rows are chosen by the key and by nothing else."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter, defaultdict
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from selection import examples
+from sfumato.apply.persons import Grouping, SelectedSource
+from sfumato.apply.source import MemorySource
+from sfumato.draws import Draws
+from sfumato.errors import SchemaError, SourceError
+from sfumato.request.persons import OneRow, PersonRows, Surplus, Which
+
+FEW = settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
+DRAWS = Draws.unsafe_test_key("a1" * 32)
+FALSE_ALARM = 1e-6
+
+
+def grouping(folder: Path, persons: list[Any], place: list[Any] | None = None, batch_rows: int = 7) -> Grouping:
+    columns = {"p": pa.array(persons), "row": pa.array(range(len(persons)))}
+    if place is not None:
+        columns["place"] = pa.array(place)
+    return Grouping(MemorySource(pa.table(columns)), "p", folder, batch_rows)
+
+
+def chosen(found: Grouping, rows: PersonRows, draws: Draws = DRAWS) -> list[int]:
+    source, left_out = found.checked(rows, draws)
+    kept = [row for batch in source.batches(["row"], 5) for row in batch.column(0).to_pylist()]
+    assert (source.rows, left_out) == (len(kept), found.source.rows - len(kept))  # type: ignore[operator]
+    return kept
+
+
+persons = st.lists(st.integers(0, 8), min_size=1, max_size=60)
+
+
+@FEW
+@given(persons, st.integers(1, 4))
+def test_persons_are_counted_as_a_counter_counts(tmp_path: Path, whose: list[int], most: int) -> None:
+    counts = Counter(whose).values()
+    expected = (len(counts), sum(count > most for count in counts), max(counts), 0)
+    assert grouping(tmp_path, whose).count(most) == expected
+
+
+@FEW
+@given(persons, st.integers(1, 4), st.integers(1, 9))
+def test_as_many_rows_as_may_be_are_kept_whatever_the_batches(
+    tmp_path: Path, whose: list[int], most: int, batch_rows: int
+) -> None:
+    rows = PersonRows(most, Surplus.DROP)
+    kept = chosen(grouping(tmp_path, whose, batch_rows=batch_rows), rows)
+    assert kept == sorted(kept) == chosen(grouping(tmp_path, whose), rows)
+    counts = Counter(whose[row] for row in kept)
+    assert counts == {person: min(count, most) for person, count in Counter(whose).items()}
+
+
+@FEW
+@given(st.data(), persons, st.sampled_from([Which.FIRST, Which.LAST]))
+def test_one_row_is_an_extreme_one_and_what_is_missing_comes_last(
+    tmp_path: Path, data: st.DataObject, whose: list[int], which: Which
+) -> None:
+    place = data.draw(st.lists(st.none() | st.integers(0, 4), min_size=len(whose), max_size=len(whose)))
+    kept = chosen(grouping(tmp_path, whose, place), PersonRows(one_row=OneRow(which, "place")))
+    by_person = defaultdict(list)
+    for row, person in enumerate(whose):
+        by_person[person].append(place[row])
+    assert len(kept) == len(by_person)
+    best = min if which is Which.FIRST else max
+    for row in kept:
+        known = [each for each in by_person[whose[row]] if each is not None]
+        assert place[row] == (best(known) if known else None)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["b", "a", "c"],
+        [2.5, -1.0, 3.0],
+        [datetime.date(2024, 1, day) for day in (2, 1, 3)],
+        [Decimal(2), Decimal(1), Decimal(3)],
+    ],
+    ids=["texts", "numbers", "dates", "decimals"],
+)
+def test_rows_are_ordered_by_columns_of_any_type(tmp_path: Path, values: list[Any]) -> None:
+    for which, row in ((Which.FIRST, 1), (Which.LAST, 2)):
+        assert chosen(grouping(tmp_path, [7, 7, 7], values), PersonRows(one_row=OneRow(which, "place"))) == [row]
+
+
+def test_numbers_beyond_38_digits_are_persons(tmp_path: Path) -> None:
+    huge = pa.array([Decimal(10**60), Decimal(10**60 + 1), Decimal(10**60)], type=pa.decimal256(70, 0))
+    found = Grouping(MemorySource(pa.table({"p": huge})), "p", tmp_path)
+    assert found.count(1) == (2, 1, 2, 0)
+
+
+def test_random_row_is_each_of_a_person_s_rows_equally_often(tmp_path: Path) -> None:
+    """A chi-square test at a false alarm of 1e-6; and the row does not follow the order of arrival."""
+    people, each = 2000, 4
+    found = grouping(tmp_path, [number % people for number in range(people * each)], batch_rows=999)
+    counts = np.bincount(
+        [row // people for row in chosen(found, PersonRows(one_row=OneRow(Which.RANDOM)))], minlength=each
+    )
+    assert stats.chisquare(counts).pvalue > FALSE_ALARM
+    # The twin: always the first row that arrives.
+    assert stats.chisquare([people, 0, 0, 0]).pvalue < FALSE_ALARM
+
+
+def test_ties_are_decided_by_the_key(tmp_path: Path) -> None:
+    found = grouping(tmp_path, [1, 2] * 50, ["same"] * 100)
+    rows = PersonRows(one_row=OneRow(Which.FIRST, "place"))
+    assert chosen(found, rows) == chosen(found, rows)
+    kept = {tuple(chosen(found, rows, Draws.unsafe_test_key(f"{key:02x}" * 32))) for key in range(20)}
+    assert len(kept) > 15
+
+
+def test_rows_of_nobody_are_refused(tmp_path: Path) -> None:
+    found = grouping(tmp_path, [1, None, 2, None])
+    for rows in (PersonRows(), PersonRows(3), PersonRows(one_row=OneRow(Which.RANDOM))):
+        with pytest.raises(SchemaError, match="2 rows have no 'p', so nobody can tell whose they are"):
+            found.checked(rows, DRAWS)
+
+
+def test_persons_with_more_rows_are_refused_with_how_many_and_what_can_be_done(tmp_path: Path) -> None:
+    found = grouping(tmp_path, [1, 1, 1, 2, 2, 3])
+    with pytest.raises(SchemaError, match=r"2 of 3 persons have several rows \(the same 'p', up to 3 times\)"):
+        found.checked(PersonRows(), DRAWS)
+    with pytest.raises(
+        SchemaError, match=r"1 of 3 persons have more than 2 rows .*--rows-per-person K, and --surplus drop"
+    ):
+        found.checked(PersonRows(2), DRAWS)
+    assert found.checked(PersonRows(3), DRAWS) == (found.source, 0)
+
+
+def test_table_that_grew_is_refused() -> None:
+    source = SelectedSource(MemorySource(pa.table({"p": range(20)})), np.zeros(1, dtype=np.uint8), 0)
+    with pytest.raises(SourceError, match="it has more rows than before"):
+        list(source.batches(["p"], 20))
+
+
+def test_selection_has_the_columns_and_the_fingerprint_of_its_source() -> None:
+    whole = MemorySource(pa.table({"p": range(20)}))
+    some = SelectedSource(whole, np.array([255, 0, 0], dtype=np.uint8), 8)
+    assert (some.schema, some.fingerprint()) == (whole.schema, whole.fingerprint())
+    assert [row for batch in some.batches(["p"], 3) for row in batch.column(0).to_pylist()] == list(range(8))
