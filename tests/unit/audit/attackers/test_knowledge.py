@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from selection import examples
@@ -21,6 +20,7 @@ from sfumato.audit.attackers.knowledge import (
     met_counts,
     smoothed_shares,
 )
+from slow_beliefs import lifts, shares_of
 
 SIZE = 4
 TABLES = st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=2, max_size=30)
@@ -28,48 +28,6 @@ TABLES = st.lists(st.tuples(*[st.integers(0, 3)] * 3), min_size=2, max_size=30)
 
 def codes_of(rows: Sequence[tuple[int, ...]]) -> list[Codes]:
     return [np.array(each, dtype=np.uint8) for each in zip(*rows, strict=True)]
-
-
-def shares_of(held: Sequence[int]) -> list[float]:
-    """The shares of the table; a value that nobody has is worth a part of one record."""
-    return [(list(held).count(value) + 1 / SIZE) / (len(held) + 1) for value in range(SIZE)]
-
-
-def others(column: Sequence[int], held: Sequence[int], row: int) -> list[int]:
-    """How many of the others who share a record's value hold each protected value."""
-    met = [0] * SIZE
-    for number, (group, value) in enumerate(zip(column, held, strict=True)):
-        if group == column[row] and number != row:
-            met[value] += 1
-    return met
-
-
-def slow_weight(column: Sequence[int], held: Sequence[int]) -> float:
-    """The weight of the table's shares that makes the records likeliest, each by what the others say."""
-    shares = shares_of(held)
-    fits = []
-    for weight in WEIGHTS:
-        fit = 0.0
-        for row, value in enumerate(held):
-            met = others(column, held, row)
-            fit += math.log((met[value] + weight * shares[value]) / (sum(met) + weight))
-        fits.append(fit)
-    best = [weight for weight, fit in zip(WEIGHTS, fits, strict=True) if fit > max(fits) - 1e-9]
-    assume(len(best) in {1, len(WEIGHTS)})  # two that are as good are for floating-point numbers to choose from
-    return float(best[0])
-
-
-def without_one(share: float, records: int) -> float:
-    """The share of a value if one record of it is left out; not less than nothing."""
-    return max(share - 1 / records, share / records)
-
-
-def lifts(column: Sequence[int], held: Sequence[int], row: int) -> list[float]:
-    """How many times likelier each value is by what the others say; its own as if the record were not in the table."""
-    shares, weight = shares_of(held), slow_weight(column, held)
-    bases = [weight * share for share in shares]
-    bases[held[row]] = weight * without_one(shares[held[row]], len(held))
-    return [(met + base) / base for met, base in zip(others(column, held, row), bases, strict=True)]
 
 
 def learned_by(columns: Sequence[Codes], held: Codes) -> Knowledge:
@@ -87,8 +45,8 @@ def test_beliefs_by_one_column_are_the_shares_of_the_table_times_what_the_others
     rows: list[tuple[int, ...]],
 ) -> None:
     column, _, held = (each.tolist() for each in codes_of(rows))
-    shares = shares_of(held)
-    expected = np.array([np.array(shares) * lifts(column, held, row) for row in range(len(held))])
+    shares = shares_of(held, SIZE)
+    expected = np.array([np.array(shares) * lifts(column, held, row, SIZE) for row in range(len(held))])
     found = all_beliefs(codes_of(rows)[:1], codes_of(rows)[2])
     assert found == pytest.approx(expected / expected.sum(axis=1, keepdims=True), rel=1e-6)
 
@@ -116,8 +74,8 @@ def test_beliefs_by_one_column_of_a_large_table_are_the_counts_of_the_others_and
 @given(TABLES)
 def test_beliefs_by_several_columns_are_tempered_products(rows: list[tuple[int, ...]]) -> None:
     *columns, held = (each.tolist() for each in codes_of(rows))
-    shares = shares_of(held)
-    said = np.array([sum(np.log(lifts(column, held, row)) for column in columns) for row in range(len(held))])
+    shares = shares_of(held, SIZE)
+    said = np.array([sum(np.log(lifts(column, held, row, SIZE)) for column in columns) for row in range(len(held))])
     tempered = []
     for temper in TEMPERS:
         weighed = shares * np.exp(temper * said)
@@ -133,7 +91,7 @@ def test_beliefs_by_several_columns_are_tempered_products(rows: list[tuple[int, 
 def test_column_that_is_the_same_for_everybody_gives_the_shares_of_the_table(many: int) -> None:
     """Who is left out is left out of the shares too: else a record's own value would seem less likely than it is."""
     held = np.array([0] * 50 + [1] * 50)
-    shares = shares_of(held.tolist())
+    shares = shares_of(held.tolist(), SIZE)
     assert all_beliefs([np.zeros(100, dtype=np.uint8)] * many, held) == pytest.approx(
         np.array([shares] * 100), rel=0.03
     )
@@ -160,7 +118,7 @@ def test_beliefs_of_each_record_add_up_to_one(rows: list[tuple[int, ...]], known
 def test_column_in_which_everybody_is_alone_gives_the_shares_of_the_table(rows: list[tuple[int, ...]]) -> None:
     held = codes_of(rows)[2]
     found = all_beliefs([np.arange(len(held))], held)
-    assert found == pytest.approx(np.array([shares_of(held.tolist())] * len(held)))
+    assert found == pytest.approx(np.array([shares_of(held.tolist(), SIZE)] * len(held)))
 
 
 @given(TABLES)
@@ -174,7 +132,7 @@ def test_beliefs_of_some_records_are_those_of_all(rows: list[tuple[int, ...]]) -
 @given(TABLES)
 def test_who_knows_nothing_believes_the_shares_of_the_table(rows: list[tuple[int, ...]]) -> None:
     held = codes_of(rows)[2]
-    assert all_beliefs([], held) == pytest.approx(np.array([shares_of(held.tolist())] * len(held)))
+    assert all_beliefs([], held) == pytest.approx(np.array([shares_of(held.tolist(), SIZE)] * len(held)))
 
 
 def test_column_that_determines_the_value_is_believed() -> None:
