@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hypothesis import assume
+from hypothesis import reject
 
 from sfumato.audit.attackers.knowledge import WEIGHTS
 
@@ -39,25 +39,29 @@ def slow_weight(column: Sequence[object], held: Sequence[int], size: int) -> flo
         for weight in WEIGHTS
     ]
     best = [weight for weight, fit in zip(WEIGHTS, fits, strict=True) if fit > max(fits) - 1e-9]
-    assume(len(best) in {1, len(WEIGHTS)})  # two that are as good are for floating-point numbers to choose from
+    if len(best) not in {1, len(WEIGHTS)}:  # two that are as good are for floating-point numbers to choose from
+        reject()
     return float(best[0])
 
 
-def lifts(column: Sequence[object], held: Sequence[int], row: int, size: int) -> list[float]:
-    """How many times likelier each value is by what the others say; its own as if the record were not in the table."""
-    shares, weight, own = shares_of(held, size), slow_weight(column, held, size), held[row]
-    bases = [weight * share for share in shares]
-    bases[own] = weight * max(shares[own] - 1 / len(held), shares[own] / len(held))
-    return [(met + base) / base for met, base in zip(others(column, held, row, size), bases, strict=True)]
+def lifts(column: Sequence[object], held: Sequence[int], size: int) -> list[list[float]]:
+    """How many times likelier each value of each record is by what the others say.
+
+    Its own value is weighed as if the record were not in the table.
+    """
+    shares, weight, found = shares_of(held, size), slow_weight(column, held, size), []
+    for row, own in enumerate(held):
+        bases = [weight * share for share in shares]
+        bases[own] = weight * max(shares[own] - 1 / len(held), shares[own] / len(held))
+        found.append([(met + base) / base for met, base in zip(others(column, held, row, size), bases, strict=True)])
+    return found
 
 
 def beliefs(column: Sequence[object], held: Sequence[int], size: int) -> list[list[float]]:
     """What is believed of each record by one column: the shares of the table times what the others say."""
-    found = []
-    for row in range(len(held)):
-        weighed = [
-            share * lift for share, lift in zip(shares_of(held, size), lifts(column, held, row, size), strict=True)
-        ]
+    shares, found = shares_of(held, size), []
+    for lifted in lifts(column, held, size):
+        weighed = [share * lift for share, lift in zip(shares, lifted, strict=True)]
         found.append([each / sum(weighed) for each in weighed])
     return found
 
