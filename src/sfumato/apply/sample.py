@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from sfumato.arrays import Codes, Words
 from sfumato.draws import Draws
-from sfumato.request.values import plain_type
-from sfumato.shown.columns import RawColumn, Sensitive, TableColumn, local_codes
+from sfumato.shown.columns import RawColumn, Sensitive, TableColumn, dense, local_codes
 
 MOST_RECORDS = 200_000
 SURELY = 8
@@ -63,7 +62,9 @@ class Sampler:
     def take(self, batch: pa.RecordBatch, first_row: int) -> tuple[pa.RecordBatch, Words]:
         """The records of a batch that may be among the smallest: touches nothing, so that batches go side by side."""
         words, below = self.stream.words(first_row, batch.num_rows), self.below
-        batch = pa.RecordBatch.from_arrays([_takeable(column) for column in batch.columns], batch.schema.names)
+        # Arrow takes no rows of texts that are views.
+        arrays = [dense(each) if pa.types.is_string_view(each.type) else each for each in batch.columns]
+        batch = pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
         if below is None:
             return batch, words
         chosen = np.flatnonzero(words < below)
@@ -91,14 +92,6 @@ class Sampler:
             table, words = table.take(pa.array(chosen)).combine_chunks(), words[chosen]
             self.below = words.max()
         self.batches, self.words = table.to_batches(), [words]
-
-
-def _takeable(column: pa.Array) -> pa.Array:
-    """Arrow takes no rows of a column of views, which is what polars hands over."""
-    plain = plain_type(column.type)
-    if pa.types.is_dictionary(column.type):
-        return column.cast(pa.dictionary(column.type.index_type, plain, column.type.ordered))
-    return column.cast(plain)
 
 
 def coded(records: pa.Table, columns: Sequence[TableColumn], sensitive: Sensitive, total: int) -> Sample:
