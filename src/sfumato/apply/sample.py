@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sfumato.arrays import Codes, Words
 from sfumato.draws import Draws
-from sfumato.shown.columns import RawColumn, Sensitive, TableColumn, dense, local_codes
+from sfumato.shown.columns import RawColumn, Sensitive, TableColumn, local_codes
 
 MOST_RECORDS = 200_000
 SURELY = 8
@@ -62,9 +62,6 @@ class Sampler:
     def take(self, batch: pa.RecordBatch, first_row: int) -> tuple[pa.RecordBatch, Words]:
         """The records of a batch that may be among the smallest: touches nothing, so that batches go side by side."""
         words, below = self.stream.words(first_row, batch.num_rows), self.below
-        # Arrow takes no rows of texts that are views.
-        arrays = [dense(each) if pa.types.is_string_view(each.type) else each for each in batch.columns]
-        batch = pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
         if below is None:
             return batch, words
         chosen = np.flatnonzero(words < below)

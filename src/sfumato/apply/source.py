@@ -169,8 +169,10 @@ class MemorySource:
         return int(self.table.num_rows)
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Slices of the table."""
-        yield from self.table.select(list(columns)).to_batches(batch_rows)
+        """Slices of the table; of texts that are views, as those of polars, Arrow could take no rows."""
+        for batch in self.table.select(list(columns)).to_batches(batch_rows):
+            kinds = [pa.string() if pa.types.is_string_view(kind) else kind for kind in batch.schema.types]
+            yield batch.cast(pa.schema(list(zip(batch.schema.names, kinds, strict=True))))
 
     def fingerprint(self) -> str:
         """The digest of the table's Arrow stream, cut in equal batches whatever its own chunks are."""

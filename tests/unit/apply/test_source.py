@@ -22,6 +22,7 @@ from command_line import TEST_KEY, people, write_csv
 from sfumato import BreachBound, Request, Schema, SourceError, publish
 from sfumato.apply.source import MemorySource, ParquetSource, Source, open_source
 from sfumato.errors import SchemaError
+from sfumato.request.schema import NullPolicy
 from sfumato.request.values import plain_type
 from sfumato.shown import DATA
 
@@ -35,9 +36,9 @@ TABLE = pa.table(
 )
 
 
-def published(table: Any, folder: Path) -> bytes:
+def published(table: Any, folder: Path, nulls: NullPolicy = NullPolicy.VALUE) -> bytes:
     """The data of the release of a table under a known key."""
-    request = Request(table, Schema.of("disease", person="name"), BreachBound("1/10", "1/2"))
+    request = Request(table, Schema.of("disease", person="name", nulls=nulls), BreachBound("1/10", "1/2"))
     publish(request, folder / "release", unsafe_test_key=TEST_KEY)
     return (folder / "release" / DATA).read_bytes()
 
@@ -136,6 +137,16 @@ def test_every_kind_of_table_gives_the_release_of_its_parquet_file(
     make: Callable[[Path], Any], expected: bytes, desk: Path
 ) -> None:
     assert published(make(desk), desk) == expected
+
+
+@pytest.mark.parametrize("make", [pl.from_arrow, lambda table: table.to_pandas()], ids=["polars", "pandas"])
+def test_records_without_a_value_are_left_out_of_every_kind_of_table(make: Callable[[Any], Any], desk: Path) -> None:
+    for name, table in (("one", TABLE), ("other", make(TABLE))):
+        (desk / name).mkdir()
+        published(table, desk / name, NullPolicy.DROP)
+    one, other = (pq.read_table(desk / name / "release" / DATA) for name in ("one", "other"))
+    assert one.num_rows == 300 - TABLE.column("disease").null_count
+    assert one.equals(other)
 
 
 def test_releases_of_another_table_differ(expected: bytes, desk: Path) -> None:
