@@ -116,7 +116,7 @@ def test_csv_with_a_quote_that_swallows_rows_is_refused_without_them(desk: Path,
 
 @pytest.mark.slow
 def test_wrong_encoding_is_refused_and_the_right_one_works(desk: Path) -> None:
-    write_csv(desk / "people.csv", people(disease=["Grippe", "Röteln"]), encoding="latin-1")
+    write_csv(desk / "people.csv", people(disease=["Grippe"] * 4 + ["Röteln"] * 4), encoding="latin-1")
     sentence = fail(desk, *publishing("people.csv"))
     assert sentence == "'people.csv' is not utf-8 text; say its encoding (--encoding latin-1, for example)."
     succeed(*publishing("people.csv", "--encoding", "latin-1"))

@@ -27,9 +27,13 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+ACCEPTED = ("--accept-telling", "age", "--accept-telling", "sex")
+"""These columns of the tables here repeat, often as the values do."""
+
+
 def counted(table: Path, sensitive: str, *options: str) -> dict[Any, float]:
     """Publish under a bound that changes nothing, verify against the original, and count each sensitive value."""
-    succeed("publish", table, "--out", "release", "--sensitive", sensitive, *OPEN_BOUND, *options)
+    succeed("publish", table, "--out", "release", "--sensitive", sensitive, *OPEN_BOUND, *ACCEPTED, *options)
     succeed("verify", "release", "--original", table)
     name = quoted(sensitive)
     answer = succeed("query", "release", f"SELECT {name}, COUNT(*) FROM release GROUP BY {name}", "--json").json
@@ -100,8 +104,7 @@ def test_category_of_any_type_in_csv_is_counted(desk: Path, values: list[Any]) -
 )
 def test_category_can_be_asked_for_by_its_value(desk: Path, values: list[Any], condition: str) -> None:
     table = write_parquet(desk / "people.parquet", people(disease=values))
-    accepted = ("--accept-telling", "age", "--accept-telling", "sex")  # both repeat as the values do
-    succeed("publish", table, "--out", "release", "--sensitive", "disease", *OPEN_BOUND, *accepted)
+    succeed("publish", table, "--out", "release", "--sensitive", "disease", *OPEN_BOUND, *ACCEPTED)
     answer = succeed("query", "release", f"SELECT COUNT(*) FROM release WHERE {condition}", "--json").json
     expected = 40 if len(values) == 3 else 30
     assert round(answer["rows"][0]["n"], 3) == expected

@@ -70,7 +70,14 @@ class Written:
     def request(self) -> Request:
         """The request, to be made again."""
         return Request(
-            self.table(), self.schema, self.spec, self.mechanism, options=self.options, accept_marginal_prior=True
+            self.table(),
+            self.schema,
+            self.spec,
+            self.mechanism,
+            options=self.options,
+            accept_marginal_prior=True,
+            accept_exposure=True,
+            accept_telling=("age",),
         )
 
 

@@ -214,7 +214,7 @@ def test_number_where_none_belongs_is_refused(
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda ours: ours.update(format=FORMAT + 1), r"^the release has format 3, and this version reads up to 2"),
+        (lambda ours: ours.update(format=FORMAT + 1), r"^the release has format 4, and this version reads up to 3"),
         (lambda ours: ours.update(mechanism="magic"), r"^the release was made by the mechanism 'magic', unknown"),
         (lambda ours: ours["design"].update(retention="1"), r"^the design's retention or domain is out of range\.$"),
         (lambda ours: ours["design"].update(domain=["flu"]), r"^the design's retention or domain is out of range\.$"),
