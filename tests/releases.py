@@ -18,7 +18,7 @@ from sfumato.publication import publish
 from sfumato.release.manifest import MANIFEST, README, WEIGHTS, manifest_digest
 from sfumato.request.digest import file_digest
 from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap
-from sfumato.request.schema import Schema
+from sfumato.request.schema import Role, Schema
 from sfumato.request.spec import BreachBound, PrivacySpec, Tolerance
 from sfumato.shown import DATA
 
@@ -64,7 +64,8 @@ def known_key(number: int) -> str:
 
 def published_by(mechanism: str, table: Any, out: Path, *, engine: LocalEngine | None = None) -> Release:
     """Publish a table by a mechanism with a known key; `disease` is sensitive."""
-    request = Request(table, Schema.of(SENSITIVE), **WAYS[mechanism].request(mechanism), **accepting(table))
+    schema = Schema.of(SENSITIVE)
+    request = Request(table, schema, **WAYS[mechanism].request(mechanism), **accepting(table, schema))
     return publish(request, out, unsafe_test_key=known_key(0), engine=engine).release
 
 
@@ -79,13 +80,15 @@ def published(  # noqa: PLR0913 - everything but the table and the place has a d
     engine: LocalEngine | None = None,
 ) -> Release:
     """Publish a table with a known key (None: a secret one); `disease` is sensitive unless a schema says otherwise."""
-    request = Request(table, schema or Schema.of(SENSITIVE), bound, mechanism, **accepting(table))
+    asked = schema or Schema.of(SENSITIVE)
+    request = Request(table, asked, bound, mechanism, **accepting(table, asked))
     return publish(request, out, unsafe_test_key=None if key is None else known_key(key), engine=engine).release
 
 
-def accepting(table: Any) -> dict[str, tuple[str, ...]]:
-    """That all columns may tell what is sensitive: tables of a test are small, and often repeat."""
-    return {"accept_telling": tuple(getattr(table, "column_names", ()))}
+def accepting(table: Any, schema: Schema) -> dict[str, tuple[str, ...]]:
+    """That all public columns may tell what is sensitive: tables of a test are small, and often repeat."""
+    names = getattr(table, "column_names", ())
+    return {"accept_telling": tuple(name for name in names if schema.role(name) is Role.PUBLIC)}
 
 
 def people(rows: int = 60, **columns: Sequence[Any]) -> pa.Table:

@@ -39,7 +39,7 @@ from sfumato.request.flags import options_json
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import margins
 from sfumato.request.notice import CODES, Figure, Notice
-from sfumato.request.schema import Merged, Schema, no_column
+from sfumato.request.schema import Merged, Role, Schema, no_column
 from sfumato.request.spec import BreachBound, PrivacySpec
 from sfumato.request.values import Value, display, to_json
 
@@ -162,8 +162,11 @@ def surveyed(request: Request, source: Source, engine: Engine, folder: Path, dra
         text=request.text,
         most_combinations=most,
     )
-    if stray := next((name for name in request.accept_telling if name not in source.schema.names), None):
-        raise SchemaError(no_column(stray, source.schema.names))
+    for name in request.accept_telling:  # what is not published leaves no trace, and could tell nothing either
+        if name not in source.schema.names:
+            raise SchemaError(no_column(name, source.schema.names))
+        if request.schema.role(name) is not Role.PUBLIC:
+            raise SchemaError(f"column {name!r} is not public, so there is nothing to accept; leave it out of that.")
     found = read(request.schema)
     histogram, sensitive = found.histogram, found.sensitive
     columns: dict[str, tuple[tuple[Value, ...], tuple[int, ...]]] = {

@@ -94,7 +94,7 @@ def test_publication_goes_on_where_that_was_accepted_and_says_so(tmp_path: Path)
     made = published(tmp_path, chapters(), accept_telling=("chapter",))
     accepted, readme, verified = accepted_of(tmp_path)
     assert accepted == {"telling": ["chapter"], "exposure": False, "marginal_prior": False}
-    sentence = "The publisher accepted that a public column may tell 'code'"
+    sentence = "The publisher accepted that public columns may tell 'code'"
     assert sentence in readme
     assert verified.startswith(sentence)
     assert "'chapter'" in verified
@@ -129,7 +129,7 @@ def test_several_columns_that_tell_are_all_to_be_accepted(tmp_path: Path) -> Non
     assert "--accept-telling section" in sentence
     assert "--accept-telling chapter" not in sentence
     published(tmp_path, table, accept_telling=("chapter", "section"))
-    assert "these public columns may tell 'code'" in accepted_of(tmp_path)[1]
+    assert "public columns may tell 'code'" in accepted_of(tmp_path)[1]
 
 
 def test_column_that_the_table_does_not_have_cannot_be_accepted(tmp_path: Path) -> None:

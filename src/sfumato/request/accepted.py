@@ -28,10 +28,9 @@ class Accepted:
         """What was given up, in plain words."""
         said = []
         if self.telling:
-            columns = "these public columns" if len(self.telling) > 1 else "a public column"
             said.append(
-                f"The publisher accepted that {columns} may tell {sensitive!r}, and did not have it stop the "
-                f"publication: {listed(self.telling)}. What they tell of a person is not hidden."
+                f"The publisher accepted that public columns may tell {sensitive!r}, and did not have it stop the "
+                f"publication: {listed(self.telling)}. What these columns tell of a person is not hidden."
             )
         if self.exposure:
             said.append(
