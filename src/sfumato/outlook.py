@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -42,6 +43,11 @@ from sfumato.request.notice import CODES, Figure, Notice
 from sfumato.request.schema import Merged, Role, Schema, no_column
 from sfumato.request.spec import BreachBound, PrivacySpec
 from sfumato.request.values import Value, display, to_json
+
+MANY_ALONE = 0.05
+"""From this share on it is worth a notice that records are alone with their public columns."""
+WORTH_SAYING = 0.001
+"""Fewer records are told by single values of a column by chance."""
 
 
 @dataclass(frozen=True)
@@ -236,6 +242,12 @@ def outlook(
 def column_notices(request: Request, found: Survey, aims: Sequence[Target], told: Sequence[Telling]) -> list[Notice]:
     """What the holder should know of public columns that tell something, and do not stop the publication."""
     said, sample, bound = [], found.sample, request.spec.bound
+    if (alone := found.uniqueness.after.alone) >= MANY_ALONE:
+        sentence = (
+            f"{alone:.1%} of the records are alone with their public columns, so whoever knows these finds the person; "
+            "put columns into wider ranges (--bins), or leave some out (--drop)."
+        )
+        said.append(Notice("records-alone", sentence, None, {"share": alone}))
     if not sample.is_whole:
         sentence = (
             f"what public columns tell was looked at for {sample.records:,} of {sample.total:,} records, drawn by key."
@@ -245,13 +257,19 @@ def column_notices(request: Request, found: Survey, aims: Sequence[Target], told
         if each.is_telling and each.columns[0] in request.accept_telling:
             numbers: dict[str, Figure] = {"guessed": each.right, "blindly": each.blindly}
             said.append(Notice("telling-column", f"{each.words}; this was accepted.", each.columns[0], numbers))
+        elif each.is_coarser and not each.is_telling and each.columns[0] not in request.accept_telling:
+            sentence = (
+                f"public column {each.columns[0]!r} is a coarser form of {each.about!r}, and tells that much of "
+                f"everybody's value for certain; leave it out (--drop {shlex.quote(each.columns[0])})."
+            )
+            said.append(Notice("coarser-column", sentence, each.columns[0]))
     if bound is None:
         return said
     for target in aims:
         for name, codes in sample.columns.items():
             lifted = told_groups(codes, target.held, target.size, float(bound.prior), float(bound.posterior))
-            if lifted:
-                share = lifted / sample.records
+            share = lifted / sample.records
+            if share >= WORTH_SAYING and name not in request.accept_telling:
                 sentence = (
                     f"public column {name!r} tells the {target.name!r} of {share:.1%} of the records: among those with "
                     f"the same {name!r}, a value that is rare in the table (at most {bound.prior}) has more than "
@@ -280,7 +298,8 @@ def _shared(chosen: Chosen, bound: BreachBound) -> Notice:
     sentence = (
         f"up to {bound.rows} rows of a person share the bound: a row multiplies odds by at most "
         f"{float(bound.amplification):.3f} instead of {float(bound.whole):.3f}, and the error of a count is "
-        f"{factor:.1f} times that of one row a person."
+        f"{factor:.1f} times that of one row a person. What public columns tell is shown for each row alone; whoever "
+        "puts the rows of a person together learns more, up to the whole."
     )
     return Notice("shared-bound", sentence, None, {"rows": bound.rows, "error_factor": factor})
 

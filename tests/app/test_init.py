@@ -287,7 +287,7 @@ def test_odd_columns_are_left_out(desk: Path) -> None:
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        (["patient_id", "member no"], '# person = "COLUMN"'),
+        (["patient_id", "member no"], '# person = "patient_id"'),
         (["town", "sex"], '# person = "COLUMN"'),
         (["subjectID", "town"], 'person = "subjectID"'),
         (["Insurance Number", "insurance_type"], 'person = "Insurance Number"'),

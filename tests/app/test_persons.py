@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +16,9 @@ from sfumato import (
     ReleaseFormatError,
     Request,
     Schema,
+    SchemaError,
     SpecError,
+    plan_table,
     publish,
     verify,
 )
@@ -115,7 +118,8 @@ def test_release_that_promises_less_than_its_persons_need_does_not_verify(table:
 def test_design_that_keeps_too_much_for_all_rows_does_not_verify(table: Path) -> None:
     """Each row keeps the bound of a person, and all of them together do not."""
     made = publish(
-        Request(table, Schema.of("disease", person="number", rows_per_person=3), BOUND, "uniform"), "release"
+        Request(table, Schema.of("disease", person="number", rows_per_person=3, keep=["day"]), BOUND, "uniform"),
+        "release",
     )
     written = json.loads((Path("release") / MANIFEST).read_text())
     retention = made.release.manifest.design.retention
@@ -160,3 +164,15 @@ def test_table_in_memory_has_persons_too(desk: Path) -> None:
     whole = pa.table(people(ROWS, number=[row * 7 % PEOPLE for row in range(ROWS)]))
     schema = Schema.of("disease", person="number", one_row="random", nulls="drop")
     assert publish(Request(whole, schema, BOUND), "release").release.rows == PEOPLE
+
+
+def test_column_that_names_each_person_is_nearly_unique_however_many_rows_they_have(desk: Path) -> None:
+    """Six rows of each of forty people: no value is alone, and every value is one person's."""
+    each, many = 6, 40
+    whole = people(each * many, patient=[row // each for row in range(each * many)])
+    whole["insurance"] = [f"I{row // each * 17}" for row in range(each * many)]
+    schema = Schema.of("disease", person="patient", rows_per_person=each)
+    with pytest.raises(SchemaError, match=r"column .insurance. is nearly unique .* as one person.s rows"):
+        publish(Request(pa.table(whole), schema, BOUND), "release")
+    found = plan_table(Request(pa.table(whole), replace(schema, confirmed=frozenset({"insurance"})), BOUND))
+    assert found.uniqueness.after.alone == 1

@@ -15,6 +15,10 @@ from sfumato.request.notice import CODES
 ROWS = 3000
 START = ("publish", "stays.csv", "--out", "release", "--sensitive", "diagnosis")
 CODE_BOOK = "codes.txt"
+RANGES = (
+    *("--bins", "age=18,60,100", "--bins", "admitted=2023-01-01,2024-01-01,2025-01-01", "--bins", "days=1,8,100"),
+    *("--drop", "weight", "--drop", "left_for"),
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ NOTICES = (
     Step("rows-chosen", "(--plan-file)", ("--plan-file", "plan.json")),
     Step("missing-marks", "(--missing '?')", ("--missing", "?")),
     Step("domain-observed", "(--domain diagnosis=FILE)", ("--domain", f"diagnosis={CODE_BOOK}")),
+    Step("records-alone", "wider ranges (--bins), or leave some out (--drop)", RANGES),
 )
 UNSOUND = [code for code in CODES if code not in {"rows-chosen", "mechanism-chosen", "frequent-values"}]
 """What a release should not have that is called sound; rows are chosen, and some diagnoses are frequent."""

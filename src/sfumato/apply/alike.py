@@ -42,9 +42,13 @@ class Alike:
         return {**shares, "is_exact": self.is_exact}
 
 
-def alike(counts: Counts, records: float, *, is_exact: bool = True) -> Alike:
-    """From how many records each of some combinations has, which stand for so many records in all."""
-    alone, below_5, below_11 = (min(float(counts[counts <= few].sum()) / max(records, 1.0), 1.0) for few in FEW)
+def alike(counts: Counts, records: float, rows_each: int = 1, *, is_exact: bool = True) -> Alike:
+    """From how many records each of some combinations has, which stand for so many records in all.
+
+    Where a person may have several rows, as many of them as one person may have count as one.
+    """
+    largest = [few * rows_each for few in FEW]
+    alone, below_5, below_11 = (min(float(counts[counts <= few].sum()) / max(records, 1.0), 1.0) for few in largest)
     return Alike(alone, below_5, below_11, is_exact)
 
 
@@ -66,10 +70,10 @@ class Combinations:
         if sum(map(len, self.waiting)) > 2 * self.most:
             self._merge()
 
-    def result(self, records: int) -> Alike:
-        """How many of all records are alike."""
+    def result(self, records: int, rows_each: int = 1) -> Alike:
+        """How many of all records are alike, if a person has up to so many rows."""
         self._merge()
-        return alike(self.counts, records * (self.below / (1 << 64)), is_exact=self.below == 1 << 64)
+        return alike(self.counts, records * (self.below / (1 << 64)), rows_each, is_exact=self.below == 1 << 64)
 
     def _merge(self) -> None:
         fresh, times = np.unique(np.concatenate([*self.waiting, self.words[:0]]), return_counts=True)
@@ -133,7 +137,7 @@ class Uniqueness:
         }
 
 
-def alone_without(columns: Mapping[str, Codes], rows: int, most: int) -> dict[str, float]:
+def alone_without(columns: Mapping[str, Codes], rows: int, most: int, rows_each: int = 1) -> dict[str, float]:
     """The share of some records that would be alone without each column; the columns that do most come first."""
     salts = hashed(np.arange(len(columns)), _GOLDEN)
     words = {
@@ -142,6 +146,7 @@ def alone_without(columns: Mapping[str, Codes], rows: int, most: int) -> dict[st
     }
     whole = combined_hashes([(np.arange(rows), each) for each in words.values()], rows)
     found = {
-        name: float((np.unique(whole - each, return_counts=True)[1] == 1).sum()) / rows for name, each in words.items()
+        name: alike(np.unique(whole - each, return_counts=True)[1], rows, rows_each).alone
+        for name, each in words.items()
     }
     return dict(sorted(found.items(), key=lambda each: each[1])[:most])

@@ -169,16 +169,19 @@ def _is_whole_microseconds(values: pa.Array) -> bool:
     return not np.any(nanoseconds % 1000)
 
 
-def loneliness(column: ColumnProfile, rows: int) -> str | None:
-    """Why the values of a column point at persons; None where they do not."""
+def loneliness(column: ColumnProfile, rows: int, rows_each: int = 1) -> str | None:
+    """Why the values of a column point at persons with up to so many rows each; None where they do not."""
     if column.is_wide:
         return f"has more than {MOST_VALUES:,} different values"
-    if 2 * column.alone > (filled := rows - column.missing):
-        return f"is nearly unique ({column.alone:,} of the {filled:,} records that have a value are alone with it)"
-    if len(column.values) > MANY_VALUES and 2 * column.nearly_alone > filled:
+    filled, alone, nearly = rows - column.missing, column.alone(rows_each), column.nearly_alone(rows_each)
+    if 2 * alone > filled:
+        with_it = "are alone with it" if rows_each == 1 else "may be alone with it, as one person's rows"
+        return f"is nearly unique ({alone:,} of the {filled:,} records that have a value {with_it})"
+    if len(column.values) > MANY_VALUES and 2 * nearly > filled:
+        most = (FEW_RECORDS - 1) * rows_each - 1
         return (
-            f"is nearly unique ({column.nearly_alone:,} of the {filled:,} records that have a value share it with at "
-            f"most {FEW_RECORDS - 2} others)"
+            f"is nearly unique ({nearly:,} of the {filled:,} records that have a value share it with at most {most} "
+            "others)"
         )
     return None
 
@@ -186,7 +189,7 @@ def loneliness(column: ColumnProfile, rows: int) -> str | None:
 def _check_alone(column: ColumnProfile, rows: int, schema: Schema) -> None:
     if not schema.confirmed.isdisjoint({column.name, *(schema.compound if column.name == schema.sensitive else ())}):
         return
-    if (why := loneliness(column, rows)) is None:
+    if (why := loneliness(column, rows, schema.person_rows.most)) is None:
         return
     if column.name in (schema.sensitive, *schema.sensitive_columns):
         named = column.name if column.name in schema.sensitive_columns else schema.sensitive_columns[0]

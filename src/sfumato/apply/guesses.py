@@ -35,7 +35,7 @@ MANY_NUMBERS = 20
 """Numbers and dates of more different values than this are better published in ranges."""
 
 PERSON = re.compile(
-    "(patient|person|subject|participant|respondent|member|insured|insurance|insuree|client|customer|citizen|resident"
+    "(patient|pat|pt|person|subject|participant|respondent|member|insured|insurance|insuree|client|customer|citizen|resident"
     "|employee|student|pupil|user|people|taxpayer|household)s?(id|nbr|nr|no|num|number|key|code|identifier)"
     "|patient|person|subject|mrn|ssn|usubjid|subjid|pid|nationalid|socialsecurity(number|no|nbr)?"
 )
@@ -90,6 +90,8 @@ class ColumnGuess:
     """Whether rows can be put in order by it: dates, times and whole numbers."""
     is_time: bool = False
     may_be_sensitive: bool = False
+    may_be_person: bool = False
+    """Whether it may say whose row it is, though another column may as well."""
 
     def remarked(self, *remarks: str) -> ColumnGuess:
         """The same guess with further remarks."""
@@ -201,7 +203,8 @@ def _guess(name: str, kind: pa.DataType, rows: pa.Table, marks: Mapping[str, fro
     if is_kept and not found.repeats and not profile.missing and rows.num_rows > 1:
         return _left_out(found, "no value occurs twice")
     if reasons := _reasons(profile, rows.num_rows, has_edges=bool(found.edges)):
-        return replace(found.remarked(*reasons), role=Role.DROPPED)
+        is_person = is_kept and found.repeats and not found.edges and loneliness(profile, rows.num_rows) is not None
+        return replace(found.remarked(*reasons), role=Role.DROPPED, may_be_person=is_person)
     return found.remarked("many different values: better in ranges, see [bins] below") if found.edges else found
 
 
@@ -253,4 +256,7 @@ def _one_person(guesses: Sequence[ColumnGuess]) -> tuple[ColumnGuess, ...]:
     """Where several columns may say whose row it is, all of them are left out, and none is named."""
     if sum(each.role is Role.PERSON for each in guesses) <= 1:
         return tuple(guesses)
-    return tuple(_left_out(each, "may say whose row it is") if each.role is Role.PERSON else each for each in guesses)
+    return tuple(
+        replace(_left_out(each, "may say whose row it is"), may_be_person=True) if each.role is Role.PERSON else each
+        for each in guesses
+    )

@@ -96,7 +96,7 @@ class LocalEngine:
                 profiler.add(counted)
                 read += size
                 self.progress("counting", read, source.rows)
-        return profiler.result(), read - profiler.rows
+        return profiler.result(schema.person_rows.most), read - profiler.rows
 
     def rewrite(  # noqa: PLR0913, PLR0917 - where rows come from, what becomes of them, where they go
         self,

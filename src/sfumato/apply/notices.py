@@ -48,9 +48,9 @@ def _chosen_rows(persons: Persons) -> list[Notice]:
     if not persons.chooses:
         return []
     sentence = (
-        f"{persons.left_out:,} rows are left out, because their persons have others. Publishing again without the plan "
-        "file shows other rows of the same persons, and two releases tell more than one; keep it (--plan-file), and "
-        "verify the release with it."
+        f"{persons.left_out:,} rows are left out, because their persons have others. Only the plan file (--plan-file) "
+        "says which: without one, another publication may show other rows of the same persons, and this one can never "
+        "be compared with the table."
     )
     return [Notice("rows-chosen", sentence, None, {"left_out": persons.left_out})]
 

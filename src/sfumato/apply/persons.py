@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.apply.source import Source
 from sfumato.draws import Draws
@@ -155,7 +156,9 @@ class Grouping:
 
     def _rows(self, column: str | None, draws: Draws | None) -> pa.RecordBatchReader:
         names = [self.person] if column is None else [self.person, column]
-        kinds = [_grouped_type(self.source.schema.field(name).type) for name in names]
+        kinds = [_person_type(self.source.schema.field(self.person).type)]
+        if column is not None:
+            kinds.append(_ordered_type(column, self.source.schema.field(column).type))
         fields = list(zip(("person", "place"), kinds, strict=False))
         if draws is not None:
             fields += [("row", pa.int64()), ("word", pa.uint64())]
@@ -164,8 +167,9 @@ class Grouping:
         def batches() -> Iterator[pa.RecordBatch]:
             first = 0
             for batch in self.source.batches(list(dict.fromkeys(names)), self.batch_rows):
-                pairs = zip(names, kinds, strict=True)
-                arrays = [dense(batch.column(name)).cast(kind) for name, kind in pairs]
+                arrays = [_named(dense(batch.column(self.person))).cast(kinds[0])]
+                if column is not None:
+                    arrays.append(_without_nan(dense(batch.column(column))).cast(kinds[1]))
                 if draws is not None:
                     arrays.append(pa.array(np.arange(first, first + batch.num_rows)))
                     arrays.append(pa.array(draws.stream(PURPOSE).words(first, batch.num_rows)))
@@ -186,6 +190,33 @@ def check_identifier(column: str, people: Grouping) -> None:
         )
 
 
-def _grouped_type(kind: pa.DataType) -> pa.DataType:
+def _person_type(kind: pa.DataType) -> pa.DataType:
     """DuckDB has no whole numbers of more than 38 digits; as text they are as different as before."""
     return pa.string() if pa.types.is_decimal256(kind) else kind
+
+
+def _ordered_type(column: str, kind: pa.DataType) -> pa.DataType:
+    """The type that rows are put in order by: dates, times and numbers; texts have no first and no last."""
+    if pa.types.is_decimal(kind):
+        return pa.float64()
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind):
+        return kind
+    raise SchemaError(
+        f"column {column!r} is of type {kind}, so no row is the first or the last by it; write dates as 2024-01-31 and "
+        "numbers as 12.5 (and say what is missing with --missing), or take a random row (--one-row random)."
+    )
+
+
+def _named(persons: pa.Array) -> pa.Array:
+    """Who persons are: an empty text and what is no number are nobody, and spaces around a text are no part of it."""
+    if not pa.types.is_string(persons.type):
+        return _without_nan(persons)
+    trimmed = pc.utf8_trim_whitespace(persons)
+    return pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
+
+
+def _without_nan(numbers: pa.Array) -> pa.Array:
+    """What is no number is missing."""
+    if not pa.types.is_floating(numbers.type):
+        return numbers
+    return pc.if_else(pc.is_nan(numbers), pa.scalar(None, numbers.type), numbers)

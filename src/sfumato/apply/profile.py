@@ -36,15 +36,13 @@ class ColumnProfile:
     missing: int
     is_wide: bool
 
-    @property
-    def nearly_alone(self) -> int:
-        """How many records share their value with very few others."""
-        return int(self.counts[self.counts < FEW_RECORDS].sum())
+    def nearly_alone(self, rows: int = 1) -> int:
+        """How many records share their value with those of very few others, if a person has up to so many rows."""
+        return int(self.counts[self.counts <= (FEW_RECORDS - 1) * rows].sum())
 
-    @property
-    def alone(self) -> int:
-        """How many records are the only one with their value."""
-        return int((self.counts == 1).sum())
+    def alone(self, rows: int = 1) -> int:
+        """How many records have a value that may be of one person alone, if a person has up to so many rows."""
+        return int(self.counts[self.counts <= rows].sum())
 
 
 @dataclass(frozen=True)
@@ -134,11 +132,12 @@ class Profiler:
         if self.binned:
             self.before.add(combined_hashes(list({**words, **counted.raw}.values()), rows))
 
-    def result(self) -> Profile:
-        """The profile of all rows added."""
+    def result(self, rows_each: int = 1) -> Profile:
+        """The profile of all rows added; persons have up to so many rows each."""
         columns = {name: each.result() for name, each in self.counters.items()}
-        before = self.before.result(self.rows) if self.binned else None
-        return Profile(self.rows, columns, self.sampler.result(), self.after.result(self.rows), before)
+        before = self.before.result(self.rows, rows_each) if self.binned else None
+        after = self.after.result(self.rows, rows_each)
+        return Profile(self.rows, columns, self.sampler.result(), after, before)
 
 
 class _Counter:

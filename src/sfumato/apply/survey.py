@@ -84,7 +84,7 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
     uniqueness = Uniqueness(
         profile.alike,
         profile.alike_before,
-        alone_without(sample.columns, sample.records, MOST_NAMED),
+        alone_without(sample.columns, sample.records, MOST_NAMED, schema.person_rows.most),
         sample.records,
     )
     said = [*notices(schema, dropped, persons), *mark_notices(profile)]

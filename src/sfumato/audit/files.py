@@ -136,7 +136,7 @@ def _check_accepted(written: Written) -> Check:
     if given is None:
         return Check(ACCEPTED, True, "the release does not say what its publisher accepted.")
     said = Accepted.from_json(given).sentences(written.naming.together)
-    return Check(ACCEPTED, True, " ".join(said) or "the publisher went on with nothing in spite of a warning.")
+    return Check(ACCEPTED, True, " ".join(said) or "nothing was accepted in spite of a warning.")
 
 
 def _check_fitness(written: Written) -> Check:

@@ -207,7 +207,7 @@ def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops
         promise.options,
         exact(stops.breach_limit, "the breach limit"),
         stops.accept_marginal_prior,
-        tuple(stops.accept_telling),
+        tuple(dict.fromkeys(stops.accept_telling)),
         stops.accept_exposure,
     )
 

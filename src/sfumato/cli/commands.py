@@ -16,6 +16,9 @@ from sfumato.printable import printable
 LEAVING_OUT = ("identifier", "drop")
 """Columns that a file leaves out stay out, whichever others the command line names."""
 
+PERSON_ROWS = ("rows_per_person", "surplus", "one_row")
+ROLES = ("sensitive", "identifier", "person", "drop")
+
 
 class Command(TyperCommand):
     """A command whose --help stands in the panel of its last option, and not in one of its own."""
@@ -44,9 +47,12 @@ class RequestCommand(Command):
         ctx.params[TABLE] = table = file.table
         if table is None and ctx.params.get("counts") is None:
             raise SpecError(f"the request file {named!r} names no table; write path = '...' in its section [table].")
+        _decide_rows(ctx)
+        given = {role: list(ctx.params[role]) if is_given(ctx, role) else [] for role in ROLES}
         for name in (*LEAVING_OUT, *BY_COLUMN.values()):
             if is_given(ctx, name) and name in file.given:
                 ctx.params[name] = _together(name, file.given[name], ctx.params[name])
+        _decide_roles(ctx, given)
         self._tell(ctx, file.given, named)
         return rest
 
@@ -54,6 +60,21 @@ class RequestCommand(Command):
         if ctx.params.get("verbose"):
             for line in origins(ctx, filed, file):
                 typer.echo(printable(f"setting: {line}"), err=True)
+
+
+def _decide_rows(ctx: Any) -> None:
+    """Which rows of a person are published is one decision: in whichever option the command line makes it, it wins."""
+    if any(is_given(ctx, name) for name in PERSON_ROWS):
+        for option in (each for each in ctx.command.params if each.name in PERSON_ROWS):
+            if not is_given(ctx, option.name):
+                ctx.params[option.name] = option.default
+
+
+def _decide_roles(ctx: Any, given: Mapping[str, Sequence[str]]) -> None:
+    """A column has one role: one that the command line names is taken out of the other lists of the file."""
+    for role in given:
+        others = {name for other, names in given.items() if other != role for name in names}
+        ctx.params[role] = [name for name in ctx.params[role] if name not in others]
 
 
 def is_given(ctx: Any, name: str) -> bool:

@@ -235,7 +235,8 @@ class _Writer:
         person = next(iter(self.of(Role.PERSON)), None)
         if person is None:
             self.open.append("which column says whose row it is")
-            return [*remark(ANY_PERSON), f"# person = {quoted(ANY_COLUMN)}"]
+            likely = [each.name for each in self.guess.columns if each.may_be_person] or [ANY_COLUMN]
+            return [*remark(ANY_PERSON), *(f"# person = {quoted(name)}" for name in likely[:MOST_LIKELY])]
         lines = [*remark(PERSON), beside(f"person = {quoted(person.name)}", person)]
         if not person.repeats:
             return lines

@@ -193,7 +193,9 @@ class TableOptions(OptionGroup):
             drop=self.drop,
             keep=self.keep,
             domains={name: read_domain(Path(file)) for name, file in _assignments(self.domain, "--domain COL=FILE")},
-            bins={name: Bins.parse(edges) for name, edges in _assignments(self.bins, "--bins COL=0,20,40")},
+            bins={
+                name: Bins.parse(edges) for name, edges in _assignments(self.bins, "--bins COL=0,20,40", at_last=True)
+            },
             nulls=self.nulls,
             rows_per_person=self.rows_per_person,
             surplus=self.surplus,
@@ -213,10 +215,11 @@ class PlanTableOptions(TableOptions):
     ] = None
 
 
-def _assignments(options: Sequence[str], form: str) -> list[tuple[str, str]]:
-    pairs = [option.partition("=") for option in options]
-    if wrong := next((name for name, equals, _ in pairs if not equals), None):
+def _assignments(options: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:
+    """Names and what they are given; the name of a column may hold the sign itself, and edges do not."""
+    if (wrong := next((option for option in options if "=" not in option), None)) is not None:
         raise SchemaError(f"{wrong!r} should be written as {form}.")
+    pairs = [option.rpartition("=") if at_last else option.partition("=") for option in options]
     names = [name for name, _, _ in pairs]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise SchemaError(f"{twice!r} was given twice ({form}); give it once.")

@@ -139,7 +139,13 @@ class Schema:
             raise SchemaError(
                 "rows of a person are counted and chosen only if a column says whose they are; name it (--person COL)."
             )
-        if (chosen := self.person_rows.one_row) is not None and self.role(chosen.column or "") is Role.SENSITIVE:
+        chosen = self.person_rows.one_row
+        if chosen is not None and chosen.column == self.person:
+            raise SchemaError(
+                f"all rows of a person have the same {chosen.column!r}, so none is the first by it; choose by another "
+                "column, or at random (--one-row random)."
+            )
+        if chosen is not None and self.role(chosen.column or "") is Role.SENSITIVE:
             raise SchemaError(
                 f"which row of a person is published must not follow the sensitive column {chosen.column!r}, because "
                 "that would tell something about it; choose by another column, or at random (--one-row random)."

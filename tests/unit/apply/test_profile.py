@@ -68,7 +68,7 @@ def test_counts_are_those_of_a_counter(data: st.DataObject, table: pa.RecordBatc
     for name in ("public", "sensitive"):
         assert counted(found, name) == Counter(values(table, name))
         alone = [value for value, count in Counter(values(table, name)).items() if count == 1 and value is not None]
-        assert found.columns[name].alone == len(alone)
+        assert found.columns[name].alone() == len(alone)
 
 
 @given(st.data(), tables())
@@ -136,5 +136,5 @@ def test_column_of_too_many_values_is_wide_and_still_counts_missing_ones(
     monkeypatch.setattr(profile, "MOST_VALUES", 20)
     found = profiled(numbers(100), cuts)
     column = found.columns["public"]
-    assert (column.is_wide, column.missing, len(column.values), column.alone) == (True, 1, 0, 0)
+    assert (column.is_wide, column.missing, len(column.values), column.alone()) == (True, 1, 0, 0)
     assert counted(found, "sensitive") == Counter(x=50, y=50)

@@ -11,7 +11,7 @@ import math
 import shlex
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,8 @@ from sfumato.request.values import listed
 from sfumato.shown.columns import local_codes
 
 OPTIONS = ("--drop", "--accept-telling")
+COARSER = 0.1
+"""A column is a coarser form of the protected one if that leaves at most this part of its doubt."""
 SURELY = 3.0
 """By so many standard errors a guess must be better than a blind one."""
 MOST_TOGETHER = 2
@@ -47,6 +49,8 @@ class Telling:
     right: float
     blindly: float
     records: int
+    is_coarser: bool = False
+    """Whether the column is nearly a function of the protected one: a coarser form of it, which is then public."""
 
     @property
     def is_telling(self) -> bool:
@@ -120,16 +124,24 @@ def guesses(columns: Mapping[str, Codes], held: Codes, size: int, about: str, *,
             groups = groups * (int(wide[name].max(initial=0)) + 1) + wide[name]
         return Telling(names, about, best_guess(groups, held, size), blindly, len(held))
 
+    def single(names: tuple[str, ...]) -> Telling:
+        """Also the other way round: what the protected column decides of another is known as soon as that is public."""
+        column = wide[names[0]]
+        likeliest = blind_guess(column)
+        decided = best_guess(held.astype(np.int64), column, int(column.max(initial=0)) + 1)
+        is_sure = wilson(decided, records, SURELY)[0] > likeliest
+        return replace(guess(names), is_coarser=is_sure and 1 - decided <= COARSER * (1 - likeliest))
+
     with ThreadPoolExecutor() as pool:  # sorting takes the time, and needs no lock
-        return list(pool.map(guess, itertools.combinations(wide, together)))
+        return list(pool.map(single if together == 1 else guess, itertools.combinations(wide, together)))
 
 
 def telling_columns(rows: pa.Table, columns: Sequence[str], about: str) -> list[str]:
-    """The columns of a table that tell another one of it."""
+    """The columns of a table that tell another one of it, or are a coarser form of it."""
     coded = {name: local_codes(rows.column(name).combine_chunks())[0] for name in (*columns, about)}
     held = coded.pop(about)
     found = guesses(coded, held, int(held.max(initial=0)) + 1, about, together=1)
-    return [each.columns[0] for each in found if each.is_telling]
+    return [each.columns[0] for each in found if each.is_telling or each.is_coarser]
 
 
 def told_groups(codes: Codes, held: Codes, size: int, prior: float, posterior: float) -> int:
