@@ -127,3 +127,27 @@ def test_table_to_practise_on_replaces_nothing(desk: Path) -> None:
     assert "cannot be written to 'stays.csv'" in complaint(run("demo", "--raw", "stays.csv"))
     assert Path("stays.csv").read_text() == "mine"
     assert "give one of the two" in complaint(run("demo", "--raw", "other.csv", "--out", "folder"))
+
+
+@pytest.mark.slow
+def test_command_line_decides_again_what_the_file_had_decided(raw: Path) -> None:
+    """Which rows of a person are published, and what a column is for, are one decision each, in whichever option."""
+    succeed("init", "stays.csv", "--sensitive", "diagnosis")
+    text = Path("request.toml").read_text().replace('# one_row = "random"', 'one_row = "random"')
+    Path("request.toml").write_text(text)
+    bound = ("--prior", "1/10", "--posterior", "1/3")
+    several = succeed("plan", "request.toml", *bound, "--rows-per-person", "3", "--surplus", "drop", "--json").json
+    assert "shared-bound" in [each["code"] for each in several["notices"]]
+    # `icd` is in the file's list of what is dropped.
+    sentence = complaint(run("plan", "request.toml", *bound, "--sensitive", "icd", "--person", "sex"))
+    assert "cannot be both" not in sentence
+
+
+@pytest.mark.slow
+def test_coarser_form_of_the_sensitive_column_is_told_and_left_out_by_init(raw: Path) -> None:
+    options = [option for step in REFUSALS[:5] for option in step.options]
+    command = ("plan", "stays.csv", "--sensitive", "icd", *options, "--missing", "?", "--json")
+    (notice,) = (each for each in succeed(*command).json["notices"] if each["code"] == "coarser-column")
+    assert notice["column"] == "diagnosis"
+    succeed("init", "stays.csv", "--sensitive", "icd")
+    assert '"diagnosis",' in Path("request.toml").read_text().split("drop = [")[1].split("]")[0]
