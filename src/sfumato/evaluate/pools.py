@@ -91,6 +91,10 @@ class Pool:
     def __len__(self) -> int:
         return len(self.queries)
 
+    def take(self, numbers: Places) -> Pool:
+        """Some of them."""
+        return Pool(tuple(self.queries[number] for number in numbers.tolist()), self.truths[numbers])
+
 
 def crossed(table: CodedTable, seed: int, *, conditions: int = CONDITIONS) -> Pool:
     """Random conditions, each with every sensitive value that some of their records hold.

@@ -72,6 +72,12 @@ def test_truths_are_those_of_sql_and_never_none(name: str) -> None:
     assert (pool.truths > 0).all()
 
 
+def test_some_queries_of_a_pool_keep_their_truths() -> None:
+    taken = POOLS["crossed"].take(np.array([5, 0, 5]))
+    assert taken.queries == tuple(POOLS["crossed"].queries[number] for number in (5, 0, 5))
+    assert by_duckdb(taken.queries) == taken.truths.tolist()
+
+
 def test_the_same_seed_draws_the_same_pool_whatever_the_order_of_the_records() -> None:
     turned = CodedTable.of(TABLE.take(np.arange(ROWS)[::-1]), "disease")
 
