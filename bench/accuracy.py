@@ -12,9 +12,9 @@ the share of 95% intervals that hold the truth. In bold is each default; the pap
     large     counts of 0.5% to 5% of the records                                                    (SPLU)
     spread    one to all public columns with several values, 1% of the records expected              (F'-privacy)
 
-Some estimators are slow: they answer the first --slow queries of each pool in one release, and without such queries
-they are left out. Pools and releases follow from seeds, so that a run can be repeated. --quick takes 10,000 records of
-each table, one release, small pools and no slow estimator.
+Estimators with a star are slow: they answer the first --slow queries of each pool in one release, and without such
+queries they are left out. Pools and releases follow from seeds, so that a run can be repeated. --quick takes 10,000
+records of each table, one release, small pools and no slow estimator.
 """
 
 from __future__ import annotations
@@ -75,6 +75,8 @@ class Contender:
     words: str
     spec: PrivacySpec
     options: Mapping[str, Any] = field(default_factory=dict)
+    methods: tuple[str, ...] | None = None
+    """The estimators that are tried; all if none is named."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class Subject:
         yield Contender("uniform", "uniform", words, bound)
         yield Contender("subset", "subset", words, bound)
         merging = {"small-domain": small_domain.Options(small_domain.Merge.PAPER)}
-        yield Contender("small-domain, paper's merging", "small-domain", words, bound, merging)
+        yield Contender("small-domain, paper's merging", "small-domain", words, bound, merging, ("closed",))
         yield Contender("small-domain", "small-domain", words, bound)
         yield Contender("fine-grain", "fine-grain", "tolerance 10", Tolerance(10))
         yield Contender("anatomy", "anatomy", f"diversity {self.size}", Diversity(self.size))
@@ -164,13 +166,10 @@ def cell(pool: Pool, answers: Sequence[Estimates], band: Band) -> str:
 
 
 def measured(
-    subject: Subject, releases: Sequence[Release], pools: Mapping[str, Asked], slow: int
+    methods: Mapping[str, bool], releases: Sequence[Release], pools: Mapping[str, Asked], slow: int
 ) -> Iterator[tuple[str, list[str]]]:
-    """The cells of each estimator."""
-    for method in releases[0].methods:
-        is_slow = method in subject.slow
-        if method in subject.left_out or (is_slow and not slow):
-            continue
+    """The cells of each estimator; of each is said whether it is slow."""
+    for method, is_slow in methods.items():
         cells = []
         for each in pools.values():
             pool = each.pool.take(np.arange(min(slow, len(each.pool)))) if is_slow else each.pool
@@ -195,10 +194,15 @@ def compare(name: str, table: pa.Table, arguments: argparse.Namespace) -> None:
             except InfeasibleError:
                 print(f"| {name} | {contender.words} | {contender.label} | nothing meets the request |")
                 continue
-            for method, cells in measured(subject, releases, pools, arguments.slow):
+            methods = {
+                method: method in subject.slow
+                for method in contender.methods or releases[0].methods
+                if method not in subject.left_out and (arguments.slow or method not in subject.slow)
+            }
+            for method, cells in measured(methods, releases, pools, arguments.slow):
                 paper = PAPERS.get((contender.label, method))
                 words = f"**{method}**" if method == releases[0].methods[0] else method
-                words += f": {paper}" if paper else ""
+                words += "\\*" * methods[method] + (f": {paper}" if paper else "")
                 print(f"| {name} | {contender.words} | {contender.label} | {words} | {' | '.join(cells)} |", flush=True)
 
 
