@@ -1,0 +1,247 @@
+"""The error of every mechanism's estimators on the papers' own query pools, and what their intervals cover.
+
+    python bench/accuracy.py --data DIR [--tables census_occ ...] [--pool small crossed large spread]
+                             [--repeats 5] [--queries 200] [--slow 20] [--quick]
+
+DIR holds census_occ.parquet, census_all.parquet, vaers_adr40.parquet and vaers_adr_all.parquet. Printed is one table:
+for each request, mechanism and estimator the mean relative error over queries and releases, the median in brackets, and
+the share of 95% intervals that hold the truth. In bold is each default; the papers' own methods are named. The pools:
+
+    small     counts of 1 to 10                                                                      (SPLU)
+    crossed   200 conditions with every value, counts from 0.1%, 0.5% and 1% of the records on       (small domain)
+    large     counts of 0.5% to 5% of the records                                                    (SPLU)
+    spread    one to all public columns with several values, 1% of the records expected              (F'-privacy)
+
+Estimators with a star are slow: they answer the first --slow queries of each pool in one release, and without such
+queries they are left out. Pools and releases follow from seeds, so that a run can be repeated. --quick takes 10,000
+records of each table, one release, small pools and no slow estimator.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato import (
+    BreachBound,
+    DecoyGroups,
+    Diversity,
+    Estimates,
+    InfeasibleError,
+    LinearCap,
+    Release,
+    Request,
+    Schema,
+    Tolerance,
+    publish,
+)
+from sfumato.evaluate.accuracy import accuracy
+from sfumato.evaluate.coded_table import CodedTable
+from sfumato.evaluate.pools import Band, Pool, between, crossed, passing, small_counts, spread, within
+from sfumato.mechanisms import small_domain
+from sfumato.request.spec import PrivacySpec
+
+SEED = 14
+QUICK_RECORDS = 10_000
+SLOW = ("em", "gls", "paper")
+"""Estimators that iterate, or solve a system, for every query."""
+
+PAPERS = {
+    ("uniform", "closed"): "the baseline of small domain randomization",
+    ("small-domain, paper's merging", "closed"): "small domain randomization",
+    ("buckets", "uniform"): "the F'-privacy thesis",
+    ("anatomy", "uniform"): "Anatomy",
+    ("decoys", "paper"): "SPLU",
+}
+"""The methods that are a paper's own."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A mechanism with what is asked of it."""
+
+    label: str
+    mechanism: str
+    words: str
+    spec: PrivacySpec
+    options: Mapping[str, Any] = field(default_factory=dict)
+    methods: tuple[str, ...] | None = None
+    """The estimators that are tried; all if none is named."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A table, its sensitive column, and requests that it allows: its largest share is below the prior and 1/size."""
+
+    column: str
+    prior: str
+    posterior: str
+    size: int
+    factors: tuple[int, ...] = (8,)
+    slow: tuple[str, ...] = SLOW
+    left_out: tuple[str, ...] = ()
+
+    def contenders(self) -> Iterator[Contender]:
+        """Every mechanism, with the requests that it is made for."""
+        bound, words = BreachBound(self.prior, self.posterior), f"{self.prior} to {self.posterior}"
+        yield Contender("uniform", "uniform", words, bound)
+        yield Contender("subset", "subset", words, bound)
+        merging = {"small-domain": small_domain.Options(small_domain.Merge.PAPER)}
+        yield Contender("small-domain, paper's merging", "small-domain", words, bound, merging, ("closed",))
+        yield Contender("small-domain", "small-domain", words, bound)
+        yield Contender("fine-grain", "fine-grain", "tolerance 10", Tolerance(10))
+        yield Contender("anatomy", "anatomy", f"diversity {self.size}", Diversity(self.size))
+        for factor in self.factors:
+            yield Contender("buckets", "buckets", f"caps {factor}f + 1/50", LinearCap(factor, "1/50"))
+        yield Contender("decoys", "decoys", f"groups of {self.size}", DecoyGroups(self.size))
+
+
+SUBJECTS = {
+    "census_occ": Subject("Occupation", "1/11", "1/4", 5, (2, 8, 32)),
+    "census_all": Subject("Education", "1/4", "1/2", 4),
+    "vaers_adr40": Subject("Reaction", "1/7", "1/4", 5),
+    "vaers_adr_all": Subject("Reaction", "1/12", "1/4", 5, slow=(*SLOW, "inverse", "shrunk"), left_out=("paper",)),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A pool, and the bands of it that are told apart."""
+
+    pool: Pool
+    bands: Sequence[Band]
+
+
+def asked(table: CodedTable, names: Sequence[str], number: int) -> dict[str, Asked]:
+    """The pools that are wanted, each in an order in which the first queries are a fair sample."""
+    rows, found = table.rows, {}
+    if "small" in names:
+        found["small"] = Asked(within(table, SEED, small_counts(), size=number), [small_counts()])
+    if "crossed" in names:
+        bands = passing(rows, "0.1%", "0.5%", "1%")
+        pool = crossed(table, SEED)
+        passed = np.random.default_rng(SEED).permutation(np.flatnonzero(bands[0].holds(pool.truths)))
+        found["crossed"] = Asked(pool.take(passed[: 2 * number]), bands)
+    if "large" in names:
+        (whole,) = between(rows, "0.5%", "5%")
+        found["large"] = Asked(within(table, SEED, whole, size=number), between(rows, "0.5%", "1%", "5%"))
+    if "spread" in names:
+        found["spread"] = Asked(spread(table, SEED, size=number), [Band("spread", 1)])
+    return found
+
+
+def released(table: pa.Table, column: str, contender: Contender, number: int, folder: Path) -> Release:
+    """One of the releases; whatever a holder would be warned of is accepted."""
+    request = Request(
+        table,
+        Schema.of(column),
+        contender.spec,
+        mechanism=contender.mechanism,
+        options=contender.options,
+        accept_marginal_prior=True,
+        accept_exposure=True,
+        accept_telling=tuple(name for name in table.column_names if name != column),
+    )
+    key = f"{SEED + number:064x}"
+    return publish(request, folder / str(number), unsafe_test_key=key, on_notice=lambda notice: None).release
+
+
+def cell(pool: Pool, answers: Sequence[Estimates], band: Band) -> str:
+    """Mean, median and coverage, as they are printed."""
+    found = accuracy(pool, answers, band)
+    if math.isnan(found.mean):
+        return "-"
+    covered = "" if math.isnan(found.coverage) else f", {found.coverage:.1%}"
+    return f"{found.mean:.3g} ({found.median:.2g}){covered}"
+
+
+def measured(
+    methods: Mapping[str, bool], releases: Sequence[Release], pools: Mapping[str, Asked], slow: int
+) -> Iterator[tuple[str, list[str]]]:
+    """The cells of each estimator; of each is said whether it is slow."""
+    for method, is_slow in methods.items():
+        cells = []
+        for each in pools.values():
+            pool = each.pool.take(np.arange(min(slow, len(each.pool)))) if is_slow else each.pool
+            answers = [
+                release.count_many(pool.queries, method=method) for release in releases[: 1 if is_slow else None]
+            ]
+            cells += [cell(pool, answers, band) for band in each.bands]
+        yield method, cells
+
+
+def compare(name: str, table: pa.Table, arguments: argparse.Namespace) -> None:
+    """Print the lines of one table."""
+    subject = SUBJECTS[name]
+    pools = asked(CodedTable.of(table, subject.column), arguments.pool, arguments.queries)
+    for contender in subject.contenders():
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                releases = [
+                    released(table, subject.column, contender, number, Path(folder))
+                    for number in range(arguments.repeats)
+                ]
+            except InfeasibleError:
+                print(f"| {name} | {contender.words} | {contender.label} | nothing meets the request |")
+                continue
+            methods = {
+                method: method in subject.slow
+                for method in contender.methods or releases[0].methods
+                if method not in subject.left_out and (arguments.slow or method not in subject.slow)
+            }
+            for method, cells in measured(methods, releases, pools, arguments.slow):
+                paper = PAPERS.get((contender.label, method))
+                words = f"**{method}**" if method == releases[0].methods[0] else method
+                words += "\\*" * methods[method] + (f": {paper}" if paper else "")
+                print(f"| {name} | {contender.words} | {contender.label} | {words} | {' | '.join(cells)} |", flush=True)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--tables", nargs="+", choices=list(SUBJECTS), default=list(SUBJECTS))
+    kinds = ["small", "crossed", "large", "spread"]
+    parser.add_argument("--pool", nargs="+", choices=kinds, default=kinds)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--slow", type=int, default=20)
+    parser.add_argument("--quick", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.quick:
+        arguments.repeats, arguments.queries, arguments.slow = 1, 40, 0
+    bands = {
+        "small": ["1 to 10"],
+        "crossed": ["from 0.1%", "from 0.5%", "from 1%"],
+        "large": ["0.5% to 1%", "1% to 5%"],
+        "spread": ["spread"],
+    }
+    heads = [
+        "table",
+        "request",
+        "mechanism",
+        "estimator",
+        *(band for kind in kinds if kind in arguments.pool for band in bands[kind]),
+    ]
+    print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)
+    start = time.perf_counter()
+    for name in arguments.tables:
+        table = pq.read_table(arguments.data / f"{name}.parquet")
+        if arguments.quick:
+            table = table.take(np.sort(np.random.default_rng(SEED).permutation(table.num_rows)[:QUICK_RECORDS]))
+        compare(name, table, arguments)
+    print(f"\n{arguments.repeats} release(s) each, {time.perf_counter() - start:.0f} s.")
+
+
+if __name__ == "__main__":
+    main()
