@@ -40,7 +40,7 @@ def holds(moments: Moments, level: float, truth: float) -> bool:
 def halved(moments: Moments) -> Moments:
     """An estimate that claims half of its standard error: its intervals have about half their width."""
     assert not np.isnan(moments.base).any()
-    return replace(moments, base=moments.base / 4, slope=moments.slope / 4)
+    return replace(moments, base=moments.base / 4, slope=moments.slope / 4, chances=None)
 
 
 def held(moments: Moments, level: float, truth: float | Floats) -> Mask:

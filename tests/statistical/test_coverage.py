@@ -143,11 +143,11 @@ def test_intervals_at_95_percent_cover_as_was_measured_before(setting: Setting) 
     assert 0.924 <= coverage <= 0.985
 
 
-def test_most_intervals_at_95_percent_cover_between_93_and_98_and_the_poorest_of_few_rows_less() -> None:
-    """What docs/limits.md says; exact, so nothing is by chance."""
+def test_most_intervals_at_95_percent_cover_between_93_and_98() -> None:
+    """Exact, so nothing is by chance. With few rows the score alone would cover 84% in the last setting."""
     covered = [coverage_of(setting, 0.95)[0] for setting in SETTINGS]
     assert sum(0.93 <= each <= 0.98 for each in covered) > 0.6 * len(covered)
-    assert round(coverage_of(Setting(200, 20, 2), 0.95)[0], 2) == 0.84
+    assert coverage_of(Setting(200, 20, 2), 0.95)[0] >= 0.95
 
 
 # ----------------------------------------------------------------------------------------------------- the real sampler

@@ -175,8 +175,8 @@ def test_intervals_cover_whether_or_not_columns_go_with_values(setting: Setting,
 
 @every_wanted
 @every_setting
-def test_intervals_of_half_the_width_would_be_noticed(setting: Setting, wanted: Wanted) -> None:
-    assert_covers_too_rarely(coverage(setting, wanted, halved), TRIALS, LIMITS[wanted])
+def test_intervals_of_a_quarter_of_the_width_would_be_noticed(setting: Setting, wanted: Wanted) -> None:
+    assert_covers_too_rarely(coverage(setting, wanted, lambda moments: halved(halved(moments))), TRIALS, LIMITS[wanted])
 
 
 def test_the_closed_form_covers_far_too_rarely_beside_a_value_that_is_in_most_groups() -> None:

@@ -17,11 +17,19 @@ import pyarrow as pa
 
 from sfumato.arrays import Floats, Mask
 from sfumato.errors import QueryError
-from sfumato.estimate.intervals import DEFAULT_LEVEL, intervals, quantile, standard_errors
+from sfumato.estimate.intervals import DEFAULT_LEVEL, intervals, quantile, standard_errors, within_one_error
 from sfumato.mechanisms.method import Moments
 
 EXACT_METHOD = "exact count"
 EXACT_ASSUMPTION = "none: only public columns are counted"
+BELOW_ZERO = "below zero by chance"
+"""Beside an estimate of a number that cannot be negative."""
+
+
+def _told(moments: Moments, notes: Sequence[str | None]) -> list[str | None]:
+    """The notes, and beside numbers that have none that they are negative and cannot be, where it is so."""
+    is_below = (moments.value < 0) & (moments.least >= 0)
+    return [note or (BELOW_ZERO if below else None) for note, below in zip(notes, is_below.tolist(), strict=True)]
 
 
 class Interval(NamedTuple):
@@ -98,7 +106,8 @@ class Estimate:
         """The estimate of moments of one number, with the standard error at the nearest possible one."""
         (value,), (error,) = moments.value.tolist(), standard_errors(moments).tolist()
         words = method if made is None else f"{method}; {made}"
-        return cls(value, None if math.isnan(error) else error, words, assumption, moments, note, made=made)
+        (told,) = _told(moments, [note])
+        return cls(value, None if math.isnan(error) else error, words, assumption, moments, told, made=made)
 
     @classmethod
     def exact(cls, count: float) -> Estimate:
@@ -128,6 +137,11 @@ class Estimate:
         """Between what the number lies for certain."""
         return Interval(float(self.moments.least[0]), float(self.moments.most[0]))
 
+    @property
+    def lasting_note(self) -> str | None:
+        """What to beware of also in numbers that are made from this one."""
+        return None if self.moments.is_own_note or self.note == BELOW_ZERO else self.note
+
     def scaled(self, factor: float, shift: float) -> Estimate:
         """A known factor times this estimate, plus a known number."""
         if (factor, shift) == (1.0, 0.0):
@@ -137,20 +151,22 @@ class Estimate:
         variance = None if error is None else error**2
         least, most = sorted(factor * end + shift for end in self.bounds)
         moments = Moments.of(value, variance, 0.0, most, least)
-        note = None if self.moments.is_own_note else self.note
+        (note,) = _told(moments, [self.lasting_note])
         return replace(
             self, value=value, standard_error=error, moments=moments, note=note, derived=Scaled(self, factor, shift)
         )
 
     def interval(self, level: float = DEFAULT_LEVEL) -> Interval:
-        """The score interval: all counts that a test at this level would not reject."""
+        """All numbers that a test at this level would not reject, and those within one standard error."""
         if self.standard_error is None:
             raise QueryError(f"the method {self.method!r} tells no error, so it has no interval; use the default one.")
         if self.derived is None:
             (low,), (high,) = (ends.tolist() for ends in intervals(self.moments, level))
             return Interval(low, high)
         least, most = self.bounds
-        return Interval(*(min(max(end, least), most) for end in self.derived.interval(level)))
+        low, high = (min(max(end, least), most) for end in self.derived.interval(level))
+        (from_low,), (to_high,) = within_one_error(self.moments, level)
+        return Interval(min(low, float(from_low)), max(high, float(to_high)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +205,7 @@ class Estimates(Sequence[Estimate]):
     def notes(self) -> list[str | None]:
         """What to beware of, beside each estimate."""
         pairs = zip(self.is_exact.tolist(), self.moments.noted, strict=True)
-        return [None if exact else self.note or note for exact, note in pairs]
+        return _told(self.moments, [None if exact else self.note or note for exact, note in pairs])
 
     @property
     def value(self) -> Floats:

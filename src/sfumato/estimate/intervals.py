@@ -8,6 +8,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
+from sfumato.estimate.inversion import FEW, inverted
 from sfumato.mechanisms.method import Moments
 
 DEFAULT_LEVEL = 0.95
@@ -44,12 +45,31 @@ def score_ends(moments: Moments, level: float) -> tuple[Floats, Floats]:
     return value + shift - half, value + shift + half
 
 
+def within_one_error(moments: Moments, level: float) -> tuple[Floats, Floats]:
+    """One standard error around the estimates moved into the ranges of counts, or less if the level asks for less."""
+    nearest = np.clip(moments.value, moments.least, moments.most)
+    reach = min(quantile(level), 1.0) * standard_errors(moments)
+    low, high = (np.clip(end, moments.least, moments.most) for end in (nearest - reach, nearest + reach))
+    return low, high
+
+
 def intervals(moments: Moments, level: float) -> tuple[Floats, Floats]:
-    """The score intervals within the ranges that counts can have; not a number where no error is known."""
-    low, high = (np.clip(end, moments.least, moments.most) for end in score_ends(moments, level))
-    errors = standard_errors(moments)
-    # Every count that fits lies outside the range of a count: say how far off the nearest may be, not that it is
-    # certain.
-    is_stuck, reach = (low == high) & (errors > 0), quantile(level) * errors
-    stuck_low, stuck_high = (np.clip(end, moments.least, moments.most) for end in (low - reach, low + reach))
-    return np.where(is_stuck, stuck_low, low), np.where(is_stuck, stuck_high, high)
+    """The intervals within the ranges that counts can have; not a number where no error is known.
+
+    They hold the counts that a test at this level would not reject: by the exact law where few hits are expected from
+    other values, by the score elsewhere. Which of the two it is depends on the design and the number of rows alone. One
+    standard error around the estimate is joined, so that an estimate far outside its range is not taken for a certain
+    one.
+    """
+    low, high = score_ends(moments, level)
+    wanted, other = moments.hit_chances
+    rows = moments.most - moments.least
+    (few,) = np.nonzero((rows * other < FEW) & (rows > 0) & (wanted > other))
+    if len(few):
+        rows, value, chances = rows[few], (moments.value - moments.least)[few], moments.hit_chances[:, few]
+        hits = np.clip(np.rint(value * (chances[0] - chances[1]) + rows * chances[1]), 0, rows)
+        ends = inverted(chances, rows.astype(np.int64), hits.astype(np.int64), level)
+        low[few], high[few] = (end + moments.least[few] for end in ends)
+    least, most = within_one_error(moments, level)
+    low, high = (np.clip(end, moments.least, moments.most) for end in (low, high))
+    return np.minimum(low, least), np.maximum(high, most)

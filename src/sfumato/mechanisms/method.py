@@ -6,7 +6,7 @@ Everything is array-first: a tally has a line for each condition, and one count 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -35,6 +35,9 @@ class Moments:
     """What to beware of, beside each; nothing where there is nothing to say."""
     is_own_note: bool = False
     """Whether the notes are about these very numbers, and not about what is made from them."""
+    chances: Floats | None = None
+    """Where a count is told by hits that are two binomials: the chance of a hit, of a record that is counted (first
+    line) and of another one (second), among `most - least` records. Not a number for those that are not so told."""
 
     @classmethod
     def of(  # noqa: PLR0913, PLR0917 - a number with its error and its bounds
@@ -69,7 +72,10 @@ class Moments:
         """Several one after the other."""
         lines = [np.concatenate([np.zeros(0), *(getattr(each, name) for each in moments)]) for name in _ARRAYS]
         notes = [note for each in moments for note in each.noted] if any(each.notes for each in moments) else ()
-        return cls._of_lines(lines, notes, is_own_note=any(each.is_own_note for each in moments))
+        found = cls._of_lines(lines, notes, is_own_note=any(each.is_own_note for each in moments))
+        if all(each.chances is None for each in moments):
+            return found
+        return replace(found, chances=np.concatenate([each.hit_chances for each in moments], axis=1))
 
     def __len__(self) -> int:
         return len(self.value)
@@ -83,7 +89,13 @@ class Moments:
     @property
     def _written(self) -> tuple[bytes | tuple[str | None, ...], ...]:
         """All of it as something that can be compared; a number that is none is equal to itself here."""
-        return (*(getattr(self, name).astype(np.float64).tobytes() for name in _ARRAYS), tuple(self.notes))
+        arrays = (*(getattr(self, name) for name in _ARRAYS), self.hit_chances)
+        return (*(each.astype(np.float64).tobytes() for each in arrays), tuple(self.notes))
+
+    @property
+    def hit_chances(self) -> Floats:
+        """The chances of a hit of each, not a number where hits do not tell it."""
+        return np.full((2, len(self)), np.nan) if self.chances is None else self.chances
 
     @property
     def noted(self) -> Sequence[str | None]:
@@ -98,7 +110,9 @@ class Moments:
     def take(self, numbers: Places) -> Moments:
         """Some of them."""
         notes = [self.notes[number] for number in numbers.tolist()] if self.notes else ()
-        return self._of_lines([getattr(self, name)[numbers] for name in _ARRAYS], notes, is_own_note=self.is_own_note)
+        lines = [getattr(self, name)[numbers] for name in _ARRAYS]
+        found = self._of_lines(lines, notes, is_own_note=self.is_own_note)
+        return found if self.chances is None else replace(found, chances=self.chances[:, numbers])
 
     @property
     def is_certain(self) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
 from enum import StrEnum
 from fractions import Fraction
 from typing import Any
@@ -243,8 +244,22 @@ def _by_closed_form(design: Design, tally: Tally, wanted: Sequence[Places]) -> l
         weights, spread = weighing.weights(theta), weighing.spread(theta)
         inside, outside = float(spread[is_wanted][0]), float(spread[~is_wanted][0])
         value = tally.counts @ weights.shown + weights.always * rows
-        found.append(Moments(value, rows * outside, np.full(len(rows), inside - outside), rows, nothing))
+        moments = Moments(value, rows * outside, np.full(len(rows), inside - outside), rows, nothing)
+        found.append(dataclass_replace(moments, chances=_hit_chances(design, len(places), len(rows))))
     return found
+
+
+def _hit_chances(design: Design, wanted: int, lines: int) -> Floats | None:
+    """The chances of a hit, where a record shows one wanted value or none, or all that are wanted but for at most one.
+
+    The second is so for all values but one: a hit is then a set that does not hold that one.
+    """
+    hold, other = float(design.hold_probability), float(design.other_probability)
+    if wanted == len(design.domain) - 1:
+        return np.repeat([[1 - other], [1 - hold]], lines, axis=1)
+    if wanted == 1 or design.subset_size == 1:
+        return np.repeat([[hold + (wanted - 1) * other], [wanted * other]], lines, axis=1)
+    return None
 
 
 def _weighing(design: Design) -> SetWeights:
@@ -262,7 +277,7 @@ def _weights(design: Design, theta: Floats) -> Weights:
 
 METHODS: Mapping[str, Method[Design]] = {
     DEFAULT: Method(
-        "unbiased count, score interval", NO_ASSUMPTION, _by_closed_form, total=_by_weights, weights=_weights
+        "unbiased count, exact or score interval", NO_ASSUMPTION, _by_closed_form, total=_by_weights, weights=_weights
     )
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from statistics import NormalDist
 
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sfumato.draws import Draws
 from sfumato.errors import QueryError
-from sfumato.estimate.estimate import Estimate, Estimates, Interval
+from sfumato.estimate.estimate import Estimate, Estimates, Interval, Ratio
 from sfumato.estimate.intervals import DEFAULT_LEVEL, score_ends
 from sfumato.mechanisms import uniform
 from sfumato.mechanisms.method import Moments
@@ -87,17 +87,38 @@ def test_score_interval_is_the_worked_one(worked: Worked) -> None:
 
 @EXAMPLES
 def test_interval_is_the_score_interval_within_the_range_of_a_count(worked: Worked) -> None:
+    """Of a count that is not told by hits of a known law."""
     if worked.interval[0] > worked.rows:
         return  # beyond the range: see below
     clipped = [min(max(end, 0), worked.rows) for end in worked.interval]
-    assert estimate_of(moments_of(worked)).interval(0.95) == pytest.approx(clipped, rel=1e-9)
+    moments = replace(moments_of(worked), chances=None)
+    assert estimate_of(moments).interval(0.95) == pytest.approx(clipped, rel=1e-9)
 
 
-@pytest.mark.parametrize(("value", "interval"), [(-50, (0, 1.959964)), (50, (18.040036, 20))], ids=["below", "above"])
+@pytest.mark.parametrize(("value", "interval"), [(-50, (0, 1)), (50, (19, 20))], ids=["below", "above"])
 def test_interval_beyond_the_range_starts_from_the_nearest_count(value: int, interval: tuple[float, float]) -> None:
-    """No count of 0 to 20 fits; the nearest one is given with the reach of 1.959964 standard errors of 1, not alone."""
+    """No count of 0 to 20 fits; the nearest one is given with the standard error of 1, not alone."""
     estimate = estimate_of(Moments.of(value, 1.0, 0.0, 20))
     assert estimate.interval(0.95) == pytest.approx(interval, rel=1e-6)
+
+
+def test_share_below_zero_is_not_almost_certain() -> None:
+    """Fieller's interval of -100 / 1000 ends at 0.0025: an error of 0.052 is joined."""
+    ratio = Ratio(-100.0, 1000.0, 52.3**2, 0.0, 0.0)
+    estimate = replace(estimate_of(Moments.of(-0.1, 0.0523**2, 0.0, 1.0)), derived=ratio)
+    assert ratio.interval(0.95).high == pytest.approx(0.0025, abs=1e-4)
+    assert estimate.interval(0.95) == pytest.approx((0, 0.0523))
+
+
+def test_estimate_below_zero_says_that_it_is_so_by_chance() -> None:
+    below, above = Moments.of(-3.0, 4.0, 0.0, 10), Moments.of(3.0, 4.0, 0.0, 10)
+    assert [estimate_of(each).note for each in (below, above)] == ["below zero by chance", None]
+    assert Estimates(Moments.joined([below, above]), "method", "assumption").notes == ["below zero by chance", None]
+    assert Estimate.of(below, "method", "assumption", "biased").note == "biased"
+    assert estimate_of(Moments.of(-3.0, 4.0, 0.0, 10, -10)).note is None
+    assert estimate_of(below).scaled(2.0, 0.0).note == "below zero by chance"
+    assert estimate_of(below).scaled(-1.0, 0.0).note is None
+    assert estimate_of(below).scaled(1.0, 20.0).note is None
 
 
 def test_estimate_travels_with_its_method_and_assumption() -> None:

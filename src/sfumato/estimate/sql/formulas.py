@@ -130,7 +130,7 @@ def _ratio(formula: Arithmetic, upper: Affine, lower: Affine, row: RowSums) -> E
     least, most = _range(formula, row)
     moments = Moments.of(value, error**2, 0.0, most, least)
     beside = [numerator, denominator, *([row.combined(residual.factors)] if residual.factors else [])]
-    note = next((each.note for each in beside if each.note and not each.moments.is_own_note), None)
+    note = next((each.lasting_note for each in beside if each.lasting_note), None)
     found = Estimate.of(moments, row.words, row.assumption, note, RATIO)
     return replace(found, derived=Ratio(numerator.value, denominator.value, variance, covariance, below))
 
@@ -159,7 +159,7 @@ def _by_delta(formula: Formula, row: RowSums) -> Estimate:
         raise QueryError("this method tells no error, so it gives no formulas; use the default one.")
     moments = Moments.of(value, error**2, 0.0, math.inf, -math.inf)
     totals = [row.total(each) for each in sums_of(formula)]
-    note = next((each.note for each in totals if each.note and not each.moments.is_own_note), None)
+    note = next((each.lasting_note for each in totals if each.lasting_note), None)
     return Estimate.of(moments, row.words, row.assumption, note, DELTA)
 
 

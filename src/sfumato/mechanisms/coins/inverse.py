@@ -6,6 +6,7 @@ Notation: p = retention, q = swap probability, R = rows, o = hits, k = wanted va
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,11 @@ def flat_counts(operator: Operator, counts: Amounts, places: Places) -> Moments:
     possible = rows.sum(axis=1)
     total_slope = (slope * rows / np.maximum(possible, 1.0)[:, np.newaxis]).sum(axis=1)
     base = base.sum(axis=1) - total_slope * certain
-    return Moments(certain + value, base, total_slope, certain + possible, certain)
+    found = Moments(certain + value, base, total_slope, certain + possible, certain)
+    if len(first) != 1:
+        return found
+    other = values * swap
+    return replace(found, chances=np.repeat([retention + other, other], len(rows), axis=1))
 
 
 def _by_cell(counts: npt.NDArray[Any], starts: Places) -> Floats:

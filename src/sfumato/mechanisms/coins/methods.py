@@ -86,7 +86,7 @@ def _shares(design: CellDesign, tally: Tally) -> Floats:
 
 
 CLOSED: Method[Any] = Method(
-    "unbiased count, score interval",
+    "unbiased count, exact or score interval",
     NO_ASSUMPTION,
     _by_closed_form,
     total=_by_weights,

@@ -26,7 +26,7 @@ HAIR = Fraction(1, 10**7)
 
 
 def error_bound(total: int, retention: Fraction) -> float:
-    """Theorem 2 of the small-domain paper: the largest error of any share, loose by a factor of 5 to 14."""
+    """Theorem 2 of the small-domain paper: the largest error of any share, loose by 5 to 57 times."""
     return BOUND_FACTOR / (math.sqrt(total) * float(retention))
 
 

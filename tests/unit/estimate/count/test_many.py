@@ -28,6 +28,7 @@ from sfumato.estimate.count.queries import CountQuery, Range
 from sfumato.estimate.count.simple import simple_count
 from sfumato.estimate.count.workload import COLUMN_SHIFT, AskedColumn, Atom, Workload
 from sfumato.estimate.estimate import Estimate
+from sfumato.estimate.inversion import FEW
 from sfumato.estimate.release import Release
 from sfumato.release.manifest import Manifest
 from sfumato.request.schema import Schema
@@ -440,3 +441,21 @@ def recognised(sql: str, manifest: Manifest) -> CountQuery | None:
         return found
     order: dict[Value, int] = {"HIV": 0, "gout": 1, None: 2}
     return CountQuery(found.where, tuple(sorted(found.values, key=lambda value: order[value])))
+
+
+@pytest.mark.parametrize("name", ["uniform", "subset"])
+def test_interval_by_the_exact_law_is_the_same_by_every_way(releases: dict[str, Release], name: str) -> None:
+    release, values = releases[name], ["flu", "HIV", "cold", "gout"]
+    queries = [CountQuery({"age": age, "smoker": True, "Sex": "F"}, [value]) for age in (20, 25) for value in values]
+    found = many(release, queries)
+    rows = found.moments.most - found.moments.least
+    assert (rows * found.moments.hit_chances[1] < FEW).all()
+    low, high = found.interval()
+    for number, query in enumerate(queries):
+        (value,) = query.values or ()
+        where = f"age = {query.where['age']} AND smoker AND sex = 'F'"
+        grouped = f"SELECT {SENSITIVE}, COUNT(*) AS n FROM release WHERE {where} GROUP BY {SENSITIVE}"
+        (group,) = [row["n"] for row in release.sql(grouped).rows if row[SENSITIVE] == value]
+        for estimate in (one(release, query), release.count(value, where=where), found[number], group):
+            assert tuple(estimate.interval()) == pytest.approx((low[number], high[number]), rel=1e-12, abs=1e-12)
+            assert estimate.note == found.notes[number]
