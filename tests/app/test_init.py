@@ -107,6 +107,7 @@ def test_command_says_what_is_left_to_do(hospital: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_completed_file_is_planned_and_published(desk: Path) -> None:
     """All decisions taken as they are proposed; of several rows of a person there are none in this table."""
     table = stays()

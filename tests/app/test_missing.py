@@ -53,6 +53,7 @@ def test_number_in_bins_may_have_marks(desk: Path) -> None:
     succeed("verify", "release", "--original", table)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("write", [write_csv, write_parquet], ids=["csv", "parquet"])
 def test_original_is_read_with_the_same_marks(write: Any, desk: Path) -> None:
     texts = people(disease=["flu", "HIV", "cold", "?", "asthma"], ward=MARKED["ward"])

@@ -87,6 +87,7 @@ def test_row_is_the_first_of_its_person(table: Path) -> None:
     assert sorted(shown) == sorted(first.values())
 
 
+@pytest.mark.slow
 def test_original_cannot_be_compared_without_the_key_that_chose(table: Path) -> None:
     publish(request(table, one_row="random"), "release", plan_file="plan")
     with pytest.raises(SpecError, match=r"give its plan file \(--plan-file\)"):
@@ -96,6 +97,7 @@ def test_original_cannot_be_compared_without_the_key_that_chose(table: Path) -> 
         verify("release", "other.parquet", plan_file="plan")
 
 
+@pytest.mark.slow
 def test_persons_are_counted_again_where_the_plan_file_says_who_they_are(table: Path) -> None:
     publish(request(table, rows_per_person=3), "release", plan_file="plan")
     assert [check.name for check in verify("release", table).checks].count("persons") == 1
@@ -104,6 +106,7 @@ def test_persons_are_counted_again_where_the_plan_file_says_who_they_are(table: 
     assert "each 'number' of the original was counted again" in " ".join(check.detail for check in found.checks)
 
 
+@pytest.mark.slow
 def test_release_that_promises_less_than_its_persons_need_does_not_verify(table: Path) -> None:
     publish(request(table, rows_per_person=3), "release")
     path = Path("release") / MANIFEST
@@ -115,6 +118,7 @@ def test_release_that_promises_less_than_its_persons_need_does_not_verify(table:
     assert failed.detail == "a person may have 4 rows, and the promise is for 3."
 
 
+@pytest.mark.slow
 def test_design_that_keeps_too_much_for_all_rows_does_not_verify(table: Path) -> None:
     """Each row keeps the bound of a person, and all of them together do not."""
     made = publish(
@@ -132,6 +136,7 @@ def test_design_that_keeps_too_much_for_all_rows_does_not_verify(table: Path) ->
         verify("release")
 
 
+@pytest.mark.slow
 def test_answers_count_people_or_rows(table: Path) -> None:
     one = publish(request(table, one_row="random"), "one").release
     several = publish(request(table, rows_per_person=3), "several").release

@@ -288,6 +288,7 @@ def test_mechanism_that_predicts_nothing_says_so(desk: Path) -> None:
     assert "not told: fine-grain predicts no error for such a count." in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["80", "120"])
 @pytest.mark.parametrize("way", ["uniform", "small-domain", "fine-grain"])
 def test_tables_of_a_plan_fit_the_screen(desk: Path, way: str, columns: str) -> None:
@@ -299,6 +300,7 @@ def test_tables_of_a_plan_fit_the_screen(desk: Path, way: str, columns: str) -> 
     assert "…" not in shown.out
 
 
+@pytest.mark.slow
 def test_plan_prints_its_result_first_and_notices_after_it_one_line_each(desk: Path) -> None:
     table = write_parquet(desk / "patients.parquet", patients())
     command = [sys.executable, "-c", SCRIPT, "plan", str(table), "--sensitive", "disease", "--drop", "drug", *BOUND]

@@ -131,6 +131,7 @@ def test_counts_can_be_planned_from_a_file(desk: Path) -> None:
     assert succeed("plan", "request.toml", "--json").json["total"] == 105
 
 
+@pytest.mark.slow
 def test_every_option_is_a_key_but_those_of_telling() -> None:
     told = {"json", "verbose", "help"}
     for name in ("plan", "publish"):

@@ -113,6 +113,7 @@ def test_random_row_is_each_of_a_person_s_rows_equally_often(tmp_path: Path) -> 
     assert stats.chisquare([people, 0, 0, 0]).pvalue < FALSE_ALARM
 
 
+@pytest.mark.slow
 def test_ties_are_decided_by_the_key(tmp_path: Path) -> None:
     found = grouping(tmp_path, [1, 2] * 50, [3] * 100)
     rows = PersonRows(one_row=OneRow(Which.FIRST, "place"))

@@ -152,6 +152,7 @@ def test_one_column_is_believed_whole() -> None:
     assert learned_by([held % 2], held).temper == 1
 
 
+@pytest.mark.slow
 def test_same_column_five_times_is_believed_as_once() -> None:
     """It is tempered to a fifth, and says five times as much."""
     chance = np.random.default_rng(1)

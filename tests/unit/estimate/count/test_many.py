@@ -443,6 +443,7 @@ def recognised(sql: str, manifest: Manifest) -> CountQuery | None:
     return CountQuery(found.where, tuple(sorted(found.values, key=lambda value: order[value])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uniform", "subset"])
 def test_interval_by_the_exact_law_is_the_same_by_every_way(releases: dict[str, Release], name: str) -> None:
     release, values = releases[name], ["flu", "HIV", "cold", "gout"]
