@@ -1542,6 +1542,7 @@ def test_the_published_weights_are_what_a_record_adds(case: Case) -> None:
             assert _weight(case, shown, place) == pytest.approx(added[place,], abs=1e-9)
 
 
+@pytest.mark.slow
 @every_case
 def test_the_plan_can_be_counted_with(case: Case) -> None:
     case.mechanism.check_countable(case.plan)
