@@ -92,6 +92,8 @@ def test_original_cannot_be_compared_without_the_key_that_chose(table: Path) -> 
     publish(request(table, one_row="random"), "release", plan_file="plan")
     with pytest.raises(SpecError, match=r"give its plan file \(--plan-file\)"):
         verify("release", table)
+    with pytest.raises(SpecError, match=r"name the table too \(--original\)"):
+        verify("release", plan_file="plan")
     pq.write_table(pq.read_table(table).slice(1), "other.parquet")
     with pytest.raises(ReleaseFormatError, match="the plan file belongs to another table"):
         verify("release", "other.parquet", plan_file="plan")

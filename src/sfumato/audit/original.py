@@ -43,6 +43,8 @@ def verify(
 
     Where rows of persons were left out, the plan file tells which.
     """
+    if plan_file is not None and original is None:
+        raise SpecError("a plan file tells which rows of a table were published; name the table too (--original).")
     opened = Release.open(release)  # an unpacked .zip lasts as long as this object
     folder = opened.folder
     found = verify_folder(folder)
@@ -81,7 +83,8 @@ def published_rows(
     chosen, left_out = Grouping(source, column, private).checked(rows, plan.draws)
     is_same = Persons.of(rows, left_out, written.public) == said
     words = f"each {column!r} of the original was counted again, and {left_out:,} rows were left out"
-    return chosen, [Check(PERSONS, is_same, f"{words}, {'as' if is_same else 'not as'} the release says.")]
+    found = "as the release says." if is_same else "which is not how the release says; is this its plan file?"
+    return chosen, [Check(PERSONS, is_same, f"{words}, {found}")]
 
 
 def verify_original(folder: Path, law: Law, written: Written, source: Source, private: Path) -> Verification:
