@@ -115,14 +115,8 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             if target.suffix == ".zip":
                 ready = built.with_suffix(".zip")
                 pack(built, ready)
-            kept_plan = PlanFile(
-                draws,
-                fingerprint,
-                asked.remembered(),
-                chosen.mechanism.name,
-                chosen.digest,
-                persons=None if asked.schema.person is None else (asked.schema.person, asked.schema.person_rows),
-            )
+            name, people = chosen.mechanism.name, asked.schema.people
+            kept_plan = PlanFile(draws, fingerprint, asked.remembered(), name, chosen.digest, persons=people)
             claim.write(kept_plan, partial(is_at, target, ready.stat()))
             move_into_place(ready, target, folder, force=force)
     except OSError as error:

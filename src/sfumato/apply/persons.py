@@ -83,8 +83,8 @@ class Grouping:
         bits, kept, read = self.choose(rows, draws)
         return SelectedSource(self.source, bits, kept), read - kept
 
-    def check(self, most: int) -> int:
-        """Refuse a table in which persons have more rows than so many; returns how many persons there are."""
+    def check(self, most: int) -> None:
+        """Refuse a table in which persons have more rows than so many."""
         persons, repeated, largest, missing = self.count(most)
         if missing:
             self._refuse_missing(missing)
@@ -96,7 +96,6 @@ class Grouping:
                 "(--one-row first:COL, last:COL or random), or share the bound among up to K rows of each "
                 "(--rows-per-person K, and --surplus drop where some have more)."
             )
-        return persons
 
     def count(self, most: int) -> tuple[int, int, int, int]:
         """How many persons there are, how many have more rows than so many, the most rows, and rows of nobody."""
@@ -166,7 +165,7 @@ class Grouping:
 
         def batches() -> Iterator[pa.RecordBatch]:
             first = 0
-            for batch in self.source.batches(list(dict.fromkeys(names)), self.batch_rows):
+            for batch in self.source.batches(names, self.batch_rows):
                 arrays = [_named(dense(batch.column(self.person))).cast(kinds[0])]
                 if column is not None:
                     arrays.append(_without_nan(dense(batch.column(column))).cast(kinds[1]))

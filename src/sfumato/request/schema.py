@@ -241,6 +241,11 @@ class Schema:
         return next((name for name, role in self.roles.items() if role is Role.PERSON), None)
 
     @property
+    def people(self) -> tuple[str, PersonRows] | None:
+        """The column that says whose row it is, and how many rows a person may have; None where nothing says so."""
+        return None if self.person is None else (self.person, self.person_rows)
+
+    @property
     def identifiers(self) -> tuple[str, ...]:
         """The columns that name people."""
         return tuple(name for name, role in self.roles.items() if role is Role.IDENTIFIER)

@@ -57,8 +57,13 @@ class Evidence:
 
     def said(self, rows: Places) -> Floats:
         """What the column says of some records, for each protected value."""
-        codes = self.codes[rows]
-        return np.asarray(self.says[codes] if isinstance(self.says, np.ndarray) else self.says[codes].toarray())
+        return rows_of(self.says, self.codes[rows])
+
+
+def rows_of(table: Table, rows: Places) -> Floats:
+    """Some rows of a table, written out."""
+    found = table[rows]
+    return np.asarray(found if isinstance(table, np.ndarray) else found.toarray())
 
 
 def met_counts(codes: Codes, held: Codes, size: int) -> tuple[Table, Floats]:

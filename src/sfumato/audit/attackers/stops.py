@@ -11,7 +11,7 @@ import numpy as np
 from sfumato.apply.sample import Sample
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import ONE_COLUMN, chunks
-from sfumato.audit.attackers.knowledge import met_counts
+from sfumato.audit.attackers.knowledge import met_counts, rows_of
 from sfumato.errors import InfeasibleError
 from sfumato.plan.predict import Chosen
 from sfumato.request.guarantee import Guarantee
@@ -41,7 +41,7 @@ def breaches(chosen: Chosen, sample: Sample) -> list[Breach]:
         table, _ = met_counts(codes, sample.sensitive, size)
         worst, breached = 0.0, 0.0
         for rows in chunks(table.shape[0], size):
-            groups = (table[rows] if isinstance(table, np.ndarray) else table[rows].toarray()).astype(np.int64)
+            groups = rows_of(table, rows).astype(np.int64)
             risk = chosen.mechanism.risk(chosen.plan, groups)
             if risk is not None:
                 worst, breached = max(worst, risk.worst), breached + risk.breached * float(groups.sum())
