@@ -83,8 +83,9 @@ def _built(mechanisms: tuple[tuple[str, AnyMechanism], ...]) -> TyperGroup:
 def run_apart(*arguments: str | Path, largest_file: int | None = None, **environment: str) -> Outcome:
     """Run a command in a process of its own, which may be forbidden to write large files."""
     limit = [] if largest_file is None else [str(largest_file)]
+    # Without -B, Python would cut off the bytecode of what it compiles first there, and others would trip over it.
     ran = subprocess.run(
-        [sys.executable, "-c", LIMITED if limit else SCRIPT, *limit, *map(str, arguments)],
+        [sys.executable, "-B", "-c", LIMITED if limit else SCRIPT, *limit, *map(str, arguments)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

@@ -100,9 +100,10 @@ def demo(
 ) -> None:
     """Invent a hospital table, publish it, verify it, and ask it three questions."""
     from sfumato.cli.demo import demonstrate  # noqa: PLC0415 - takes long to load
-    from sfumato.cli.practice import write_stays  # noqa: PLC0415 - takes long to load
 
     if raw is not None:
+        from sfumato.cli.practice import write_stays  # noqa: PLC0415 - takes long to load
+
         if keep_in is not None:
             raise TargetError("--raw writes one table and --out a directory with a release; give one of the two.")
         write_stays(raw, rows)
