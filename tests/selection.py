@@ -92,7 +92,8 @@ def chosen(items: Sequence[pytest.Item], extent: Extent) -> list[pytest.Item]:
     """What runs, in the order it has."""
     runs = [item for item in items if not any(item.get_closest_marker(name) for name in LEFT_OUT[extent])]
     cases: dict[str, list[pytest.Item]] = defaultdict(list)
-    for item in runs:
+    # By name, so that the choice does not depend on whether another plugin has shuffled the tests before.
+    for item in sorted(runs, key=lambda item: item.nodeid):
         cases[item.nodeid.partition("[")[0]].append(item)
     kept = {several[number] for name, several in cases.items() for number in _kept(name, several, extent)}
     return [item for item in runs if item in kept]
