@@ -26,6 +26,7 @@ from typer.exceptions import TyperException
 import sfumato
 from sfumato.cli import render
 from sfumato.cli.commands import Command, RequestCommand
+from sfumato.cli.option_group import spread
 from sfumato.cli.options import (
     Encoding,
     Json,
@@ -40,7 +41,6 @@ from sfumato.cli.options import (
     StopOptions,
     TableOptions,
     TablePath,
-    spread,
 )
 from sfumato.draws import Draws
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason

@@ -1,25 +1,22 @@
 """The options of commands, each declared once.
 
 Options of the table, of the output and of questions are declared here; those of a request and of a mechanism stand
-beside what they are for, and are read from there. A command takes groups of options as its parameters, and `spread`
-makes of it what typer reads: a function with a parameter for each option.
+beside what they are for, and are read from there.
 """
 
 from __future__ import annotations
 
 import csv
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
-from dataclasses import MISSING, dataclass, field, fields
-from functools import cached_property, wraps
-from inspect import Parameter, Signature
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self, get_args, get_type_hints
+from typing import Annotated, Any, ClassVar, Self
 
 import typer
-from typer.models import ArgumentInfo
 
+from sfumato.cli.option_group import OptionGroup, command_parameter
 from sfumato.errors import SchemaError
 from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.estimate.limits import DEFAULT_SECONDS
@@ -46,60 +43,6 @@ Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 BY_COLUMN = " or ".join(flag.name for kind in REQUESTS if kind.TAKES_COLUMNS for flag in kind.FLAGS)
-
-
-@dataclass(frozen=True)
-class OptionGroup:
-    """Options that stand together: in the signature of a command, and in a panel of its help."""
-
-    PANEL: ClassVar[str | None] = None
-    """The title of the panel; None for the panel of all that has no other."""
-
-    @classmethod
-    def parameters(cls) -> Iterator[Parameter]:
-        """Each option as the parameter that typer reads."""
-        declared = get_type_hints(cls, include_extras=True)
-        for each in fields(cls):
-            kind, shown = get_args(declared[each.name])
-            shown = copy(shown)
-            shown.rich_help_panel = None if isinstance(shown, ArgumentInfo) else cls.PANEL
-            default = Parameter.empty if each.default is MISSING else each.default
-            if each.default_factory is not MISSING:
-                default = each.default_factory()
-            yield _parameter(each.name, kind, shown, default)
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
-        """The group, from what each of its parameters was given."""
-        return cls(**given)
-
-
-def _parameter(name: str, kind: Any, shown: Any, default: Any) -> Parameter:
-    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
-
-
-def spread(function: Callable[..., None]) -> Callable[..., None]:
-    """A command with a parameter for each option of the groups that a function takes."""
-    declared = inspect.signature(function, eval_str=True).parameters
-    groups = {
-        name: each.annotation
-        for name, each in declared.items()
-        if isinstance(each.annotation, type) and issubclass(each.annotation, OptionGroup)
-    }
-    options = {name: list(group.parameters()) for name, group in groups.items()}
-
-    @wraps(function)
-    def command(**given: Any) -> None:
-        made = {
-            name: group.of({each.name: given.pop(each.name) for each in options[name]})
-            for name, group in groups.items()
-        }
-        function(**given, **made)
-
-    flat = [each for name, own in declared.items() for each in options.get(name, [own])]
-    by_name = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in flat]
-    command.__signature__ = Signature(by_name)  # type: ignore[attr-defined]
-    return command
 
 
 # ----------------------------------------------------------------------------------------------------------- the table
@@ -248,10 +191,10 @@ class PromiseOptions(OptionGroup):
         yield from (_flag_parameter(flag, PROMISE) for flag in requested)
         names, covered = ", ".join((AUTO, *REGISTRY)), " or ".join(ASKED)
         how = typer.Option("--mechanism", help=f"How to protect: {names}.", rich_help_panel=PROMISE)
-        yield _parameter("mechanism", str, how, AUTO)
+        yield command_parameter("mechanism", str, how, AUTO)
         prior = f"Which prior knowledge is covered: {covered}."
         whom = typer.Option("--guarantee", help=prior, show_default=ASKED[0], rich_help_panel=PROMISE)
-        yield _parameter("guarantee", str | None, whom, None)
+        yield command_parameter("guarantee", str | None, whom, None)
         seen: set[str] = set()
         for mechanism in REGISTRY.values():
             for _, flag in options_of(mechanism.options):
@@ -303,7 +246,7 @@ class PromiseOptions(OptionGroup):
 def _flag_parameter(flag: Flag, panel: str) -> Parameter:
     """An option that is None where it is not given, so that what it is for can tell."""
     shown = typer.Option(flag.name, metavar=flag.metavar, min=flag.least, help=flag.help, rich_help_panel=panel)
-    return _parameter(flag.parameter, flag.kind | None, shown, None)
+    return command_parameter(flag.parameter, flag.kind | None, shown, None)
 
 
 @dataclass(frozen=True)

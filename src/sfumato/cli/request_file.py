@@ -32,9 +32,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin
 
+from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import (
     NoticeOptions,
-    OptionGroup,
     PlanTableOptions,
     PromiseOptions,
     ReleaseOptions,

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import SchemaError
+from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.small_files import LONGEST_VALUE, lines
 from sfumato.request.values import Value
 
@@ -25,10 +26,14 @@ class Histogram:
     counts: tuple[int, ...]
     axes: tuple[int, ...] = ()
     """The numbers of values of several columns that are protected each for itself; empty for one column."""
+    hierarchy: Hierarchy | None = None
+    """The groups of the values, if any were declared; its domain is `values`."""
 
     def __post_init__(self) -> None:
         if len(self.values) != len(self.counts):
             raise SchemaError(f"{len(self.values)} values and {len(self.counts)} counts do not fit together.")
+        if self.hierarchy is not None and self.hierarchy.domain != self.values:
+            raise SchemaError("the hierarchy has other values than the column, or another order.")
         if any(count < 0 for count in self.counts):
             raise SchemaError("a count is below zero.")
         if len({(type(value), value) for value in self.values}) != len(self.values):

@@ -1,0 +1,68 @@
+"""Groups of options: a command takes them as its parameters, and `spread` makes of it what typer reads."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
+from dataclasses import MISSING, dataclass, fields
+from functools import wraps
+from inspect import Parameter, Signature
+from typing import Annotated, Any, ClassVar, Self, get_args, get_type_hints
+
+from typer.models import ArgumentInfo
+
+
+@dataclass(frozen=True)
+class OptionGroup:
+    """Options that stand together: in the signature of a command, and in a panel of its help."""
+
+    PANEL: ClassVar[str | None] = None
+    """The title of the panel; None for the panel of all that has no other."""
+
+    @classmethod
+    def parameters(cls) -> Iterator[Parameter]:
+        """Each option as the parameter that typer reads."""
+        declared = get_type_hints(cls, include_extras=True)
+        for each in fields(cls):
+            kind, shown = get_args(declared[each.name])
+            shown = copy(shown)
+            shown.rich_help_panel = None if isinstance(shown, ArgumentInfo) else cls.PANEL
+            default = Parameter.empty if each.default is MISSING else each.default
+            if each.default_factory is not MISSING:
+                default = each.default_factory()
+            yield command_parameter(each.name, kind, shown, default)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Self:
+        """The group, from what each of its parameters was given."""
+        return cls(**given)
+
+
+def command_parameter(name: str, kind: Any, shown: Any, default: Any) -> Parameter:
+    """A parameter of a command, with what typer shows of it."""
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, shown])
+
+
+def spread(function: Callable[..., None]) -> Callable[..., None]:
+    """A command with a parameter for each option of the groups that a function takes."""
+    declared = inspect.signature(function, eval_str=True).parameters
+    groups = {
+        name: each.annotation
+        for name, each in declared.items()
+        if isinstance(each.annotation, type) and issubclass(each.annotation, OptionGroup)
+    }
+    options = {name: list(group.parameters()) for name, group in groups.items()}
+
+    @wraps(function)
+    def command(**given: Any) -> None:
+        made = {
+            name: group.of({each.name: given.pop(each.name) for each in options[name]})
+            for name, group in groups.items()
+        }
+        function(**given, **made)
+
+    flat = [each for name, own in declared.items() for each in options.get(name, [own])]
+    by_name = [each.replace(kind=Parameter.KEYWORD_ONLY) for each in flat]
+    command.__signature__ = Signature(by_name)  # type: ignore[attr-defined]
+    return command

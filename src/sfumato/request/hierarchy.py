@@ -1,0 +1,97 @@
+"""A hierarchy of the values of a column: codes in chapters, chapters in parts; declared, never learned from a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import SchemaError
+from sfumato.request.small_files import lines
+from sfumato.request.values import Value, display, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """Levels of values, the finest first; a group of each level lies in one group of the next."""
+
+    levels: tuple[str, ...]
+    """The names of the levels; the first is that of the values themselves."""
+    paths: tuple[tuple[Value, ...], ...]
+    """For each value of the domain, in its order: the value, its group, and the groups above."""
+
+    def __post_init__(self) -> None:
+        lowered = [name.lower() for name in self.levels]
+        if len(self.levels) < 2 or "" in lowered or len(set(lowered)) != len(lowered):  # noqa: PLR2004 - value, group
+            raise SchemaError("a hierarchy has at least two levels with different names, such as code,chapter.")
+        if wrong := next((path for path in self.paths if len(path) != len(self.levels)), None):
+            raise SchemaError(f"{display(wrong[0])!r} has not a group at every level of the hierarchy; give it one.")
+        if any(group == "" or (group is None and path[0] is not None) for path in self.paths for group in path[1:]):
+            raise SchemaError("a value of the hierarchy has an empty group; give it one at every level.")
+        if len({path[0] for path in self.paths}) != len(self.paths):
+            raise SchemaError("the hierarchy names a value twice; name each value once.")
+        for level in range(1, len(self.levels) - 1):
+            above: dict[Value, Value] = {}
+            for path in self.paths:
+                if above.setdefault(path[level], path[level + 1]) != path[level + 1]:
+                    raise SchemaError(
+                        f"{self.levels[level]} {display(path[level])!r} lies in two groups of "
+                        f"{self.levels[level + 1]}; a group lies in one."
+                    )
+
+    @classmethod
+    def of(cls, levels: Sequence[str], paths: Sequence[Sequence[Value]]) -> Hierarchy:
+        """Make a hierarchy of any sequences."""
+        return cls(tuple(levels), tuple(tuple(path) for path in paths))
+
+    @classmethod
+    def read(cls, path: Path) -> Hierarchy:
+        """Read a CSV whose header names the levels, with a line for each value; an empty value is the missing one."""
+        unlike = (
+            f"the hierarchy {str(path)!r} must be a CSV with a header that names the levels, such as code,chapter, and "
+            "a line for each value."
+        )
+        header, *rest = lines(path, SchemaError, unlike, "the hierarchy") or [[]]
+        return cls.of([name.strip() for name in header], [[field or None for field in row] for row in rest if row])
+
+    @classmethod
+    def from_json(cls, written: Any) -> Hierarchy:
+        """Read back what `to_json` wrote; the values are as JSON has them."""
+        return cls.of(written["levels"], written["paths"])
+
+    def to_json(self) -> dict[str, Any]:
+        """For a manifest."""
+        return {"levels": list(self.levels), "paths": [[to_json(each) for each in path] for path in self.paths]}
+
+    @property
+    def domain(self) -> tuple[Value, ...]:
+        """The values of the finest level."""
+        return tuple(path[0] for path in self.paths)
+
+    def number(self, level: str) -> int:
+        """The number of a level, whatever its capital letters."""
+        lowered = [name.lower() for name in self.levels]
+        if level.lower() not in lowered:
+            raise SchemaError(f"there is no level {level!r}; the hierarchy has {', '.join(self.levels)}.")
+        return lowered.index(level.lower())
+
+    def groups(self, number: int) -> tuple[Value, ...]:
+        """The groups of a level, in the order in which the values name them."""
+        return tuple(dict.fromkeys(path[number] for path in self.paths))
+
+    def places(self, number: int) -> tuple[int, ...]:
+        """For each value of the domain, the place of its group among the groups of a level."""
+        place = {group: index for index, group in enumerate(self.groups(number))}
+        return tuple(place[path[number]] for path in self.paths)
+
+    def with_values(self, values: Sequence[Value]) -> Hierarchy:
+        """The same with the values in another spelling or type."""
+        paths = zip(values, self.paths, strict=True)
+        return Hierarchy(self.levels, tuple((value, *path[1:]) for value, path in paths))
+
+    def above(self, number: int) -> Hierarchy | None:
+        """What is left of it where the groups of a level are the values; None where nothing is above them."""
+        if number >= len(self.levels) - 1:
+            return None
+        return Hierarchy(self.levels[number:], tuple(dict.fromkeys(path[number:] for path in self.paths)))
