@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from sfumato.estimate.release import Release
     from sfumato.outlook import Outlook, Request, plan_table
     from sfumato.plan.choose import choose
+    from sfumato.plan.curve import ErrorAt
     from sfumato.plan.predict import Chosen
+    from sfumato.plan.target import bound_for_error
     from sfumato.publication import Publication, publish
     from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap, ShareCap
     from sfumato.request.histogram import Histogram
@@ -58,6 +60,7 @@ __all__ = [
     "CountQuery",
     "DecoyGroups",
     "Diversity",
+    "ErrorAt",
     "Estimate",
     "Estimates",
     "Histogram",
@@ -88,6 +91,7 @@ __all__ = [
     "TargetError",
     "Tolerance",
     "Verification",
+    "bound_for_error",
     "choose",
     "plan_table",
     "publish",
@@ -104,6 +108,7 @@ _HOMES = {
     "CountQuery": "sfumato.estimate.count.queries",
     "DecoyGroups": "sfumato.request.group_spec",
     "Diversity": "sfumato.request.group_spec",
+    "ErrorAt": "sfumato.plan.curve",
     "Estimate": "sfumato.estimate.estimate",
     "Estimates": "sfumato.estimate.estimate",
     "Histogram": "sfumato.request.histogram",
@@ -134,6 +139,7 @@ _HOMES = {
     "TargetError": "sfumato.errors",
     "Tolerance": "sfumato.request.spec",
     "Verification": "sfumato.audit.result",
+    "bound_for_error": "sfumato.plan.target",
     "choose": "sfumato.plan.choose",
     "plan_table": "sfumato.outlook",
     "publish": "sfumato.publication",

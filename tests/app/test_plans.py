@@ -18,6 +18,7 @@ import pytest
 
 from command_line import SCRIPT, content, run_apart, succeed, write_csv, write_parquet
 from protected_tables import BOUND, DISEASES, EXAMPLE, SMALL_DOMAIN, WAYS, bounds_file, counts_file, patients, refused
+from sfumato import BreachBound, choose
 from slow_counts import SlowRelease
 
 NARROW = ("--prior", "1/10", "--posterior", "1/2")
@@ -35,7 +36,10 @@ COMMON = {
     "remarks",
     "alternatives",
 }
-"""What every plan tells; the format, the notices and the exposures stand beside the chosen one."""
+"""What every plan tells."""
+
+BESIDE = {"format", "target", "notices", "exposures", "uniqueness"}
+"""What stands beside the chosen one."""
 
 
 def planned(desk: Path, counts: Sequence[int], *options: str | Path) -> dict[str, Any]:
@@ -67,7 +71,16 @@ def test_per_cents_ask_for_the_same_as_fractions(desk: Path) -> None:
 def test_plan_of_the_paper_s_example_has_its_two_cells(desk: Path) -> None:
     """Chaytor and Wang, Example 1 and the examples after it: cells of 36 and 6 records, and a bound of 2.0196."""
     plan = planned(desk, EXAMPLE, *SMALL_DOMAIN, "--merge", "paper")
-    assert plan.keys() - COMMON == {"balance", "error_bound", "cells", "format", "notices", "exposures", "uniqueness"}
+    assert plan.keys() - COMMON == {
+        "balance",
+        "error_bound",
+        "cells",
+        "format",
+        "target",
+        "notices",
+        "exposures",
+        "uniqueness",
+    }
     assert (plan["mechanism"], plan["feasible"], plan["guarantee"]) == ("small-domain", True, "marginal-prior")
     assert (plan["total"], plan["domain_size"], plan["balance"]) == (42, 10, 3)
     assert plan["counts"] == list(EXAMPLE)
@@ -125,7 +138,7 @@ def test_plan_of_one_bound_for_each_value_has_a_retention_for_each(desk: Path) -
     """With x1 never kept, the others may be kept by 1/3 each: (1/4 * 1/4) + 3 * (1/4 * (1/3 + 1/6)) is 7/16."""
     plan = planned(desk, [5] * 4, "--bounds", bounds_file(desk, AMPLIFICATIONS))
     own = {"direction", "objective", "retention", "amplification", "record_utility", "aggregate_error", "shadow_price"}
-    assert plan.keys() - COMMON == own | {"reason", "format", "notices", "exposures", "uniqueness"}
+    assert plan.keys() - COMMON == own | {"reason", *BESIDE}
     assert (plan["mechanism"], plan["guarantee"], plan["direction"]) == ("fine-grain", "single-values", "upward")
     assert plan["retention"] == {"x1": "0/1", "x2": "1/3", "x3": "1/3", "x4": "1/3"}
     assert plan["amplification"] == {"x1": "3/2", "x2": "3/1", "x3": "19/2", "x4": "18/1"}
@@ -204,7 +217,7 @@ def test_plan_of_sets_has_their_size_and_chances(desk: Path) -> None:
     """Of 20 values with amplification 9, sets of 2: they hold the true one with 9 * 2 / (9 * 2 + 18) = 1/2."""
     plan = planned(desk, [50] * 20, *NARROW, "--mechanism", "subset")
     own = {"subset_size", "hold_probability", "other_probability", "amplification"}
-    assert plan.keys() - COMMON == own | {"format", "notices", "exposures", "uniqueness"}
+    assert plan.keys() - COMMON == own | BESIDE
     assert (plan["subset_size"], plan["hold_probability"], plan["amplification"]) == (2, "1/2", "9/1")
     assert plan["other_probability"] == "3/38"
 
@@ -449,3 +462,18 @@ def test_automatic_choice_with_options_can_be_repeated(desk: Path, codes: Path, 
     succeed(*automatic(codes, "one", *options))
     succeed(*automatic(codes, "two", *options))
     assert content(desk / "one") == content(desk / "two")
+
+
+def test_inverse_question_is_answered_beside_the_plan(desk: Path) -> None:
+    """The posterior that is told gives at most the error that was asked for; a hundredth below it does not."""
+    asked = ("--error", "20%", "--at", "300", "--prior", "1/10", "--posterior", "1/3")
+    counts = [4000, 1500, 1000, 500, 400]
+    found = planned(desk, counts, *asked)["target"]
+    assert (found["error"], found["at"], found["reason"]) == ("1/5", 300, None)
+    told = Fraction(found["posterior"])
+    plans = [choose(dict(enumerate(counts)), BreachBound("1/10", each)) for each in (told, told - Fraction(1, 100))]
+    enough, below = (plan.error_curve([300])[0].evenly or 0 for plan in plans)
+    assert enough <= 0.2 < below
+    file = counts_file(desk, {"x1": 400, "x2": 300})
+    assert "takes a posterior of" in succeed("plan", "--counts", file, *asked).words
+    assert planned(desk, counts[1:], "--diversity", "2")["target"] is None

@@ -41,9 +41,11 @@ from sfumato.cli.options import (
     StopOptions,
     TableOptions,
     TablePath,
+    TargetOptions,
 )
 from sfumato.draws import Draws
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
+from sfumato.plan.target import target
 from sfumato.printable import printable, printable_json
 from sfumato.request.exact import exact
 from sfumato.request.histogram import Histogram
@@ -158,6 +160,7 @@ def plan(
     described: PlanTableOptions,
     promise: PromiseOptions,
     accepting: StopOptions,
+    aimed: TargetOptions,
     stops: NoticeOptions,
     printed: PrintOptions,
 ) -> None:
@@ -180,15 +183,20 @@ def plan(
         request = _request(described.table, described, promise, accepting)
         with render.progress_engine(err, quiet=printed.as_json) as engine:
             found = sfumato.plan_table(request, engine)
+        spec = request.spec
         chosen, notices, exposed, uniqueness = found.chosen, found.notices, found.exposures, found.uniqueness
+    aim = None
+    if spec.bound is not None:
+        same = {"mechanism": how, "guarantee": guarantee, "options": options}
+        aim = target(chosen.histogram, spec.bound, aimed.error, aimed.at, **same)
     if any(notice.code in stops.codes for notice in notices):
         pass  # what fails prints nothing but why
     elif printed.as_json:
         said = [each.to_json() for each in notices]
         told = {"exposures": [each.to_json() for each in exposed], "uniqueness": uniqueness and uniqueness.to_json()}
-        _print_json({**chosen.to_json(), "notices": said, **told})
+        _print_json({**chosen.to_json(), "target": aim and aim.to_json(), "notices": said, **told})
     else:
-        render.show_plan(out, chosen)
+        render.show_plan(out, chosen, aim)
         render.show_exposures(out, exposed, uniqueness)
     for notice in notices:  # last, where somebody who reads the end of the result finds them
         render.show_notice(err, notice)

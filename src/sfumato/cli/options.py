@@ -23,6 +23,7 @@ from sfumato.estimate.limits import DEFAULT_SECONDS
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.plan.choose import AUTO
+from sfumato.plan.target import AT, ERROR
 from sfumato.request.accepted import BREACH_LIMIT
 from sfumato.request.flags import Flag, options_of
 from sfumato.request.guarantee import ASKED, Guarantee
@@ -156,6 +157,18 @@ class PlanTableOptions(TableOptions):
     counts: Annotated[
         Path | None, typer.Option("--counts", metavar="CSV", help="Plan from a CSV of value,count instead of a table.")
     ] = None
+
+
+@dataclass(frozen=True)
+class TargetOptions(OptionGroup):
+    """How exact counts must be: the inverse of what a plan tells."""
+
+    PANEL: ClassVar = PROMISE
+
+    error: Annotated[
+        str, typer.Option("--error", metavar="R", help="Also tell which posterior gives this error: 10%, 1/20.")
+    ] = ERROR
+    at: Annotated[int, typer.Option("--at", metavar="N", help="The count that shall have that error.", min=1)] = AT
 
 
 def _assignments(options: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what is only looked at need not be loaded before it is ther
     from sfumato.apply.alike import Uniqueness
     from sfumato.apply.guesses import TableGuess
     from sfumato.cli.demo import Demonstration
+    from sfumato.plan.target import ErrorTarget
 
 MOST_CELLS = 12
 EXACT_DIGITS = 4
@@ -142,12 +143,14 @@ def show_notice(console: Console, notice: Notice | str) -> None:
     console.print(f"[yellow]notice:[/yellow] {plain(str(notice))}", soft_wrap=not console.is_terminal, highlight=False)
 
 
-def show_plan(console: Console, chosen: Chosen) -> None:
+def show_plan(console: Console, chosen: Chosen, target: ErrorTarget | None = None) -> None:
     """What would be published, at which error."""
     histogram, plan = chosen.histogram, chosen.to_json()
     console.print(f"mechanism [bold]{plan['mechanism']}[/bold], guarantee {plan['guarantee']}")
     console.print(chosen.mechanism.summary(chosen.plan), highlight=False)
     _show_questions(console, [chosen, *chosen.others])
+    if target is not None:
+        show_text(console, target.sentence)
     extra = [each for each in chosen.mechanism.by_value if each.entry in plan]
     table = Table("value", Column("count", justify="right"), Column("share", justify="right"))
     for each in extra:
@@ -176,14 +179,27 @@ def _show_questions(console: Console, plans: Sequence[Chosen]) -> None:
         reasons |= {each.reason: None for each in asked if each.reason}
         errors = [each.relative_error for each in asked]
         if any(error is not None for error in errors):
-            table.add_row(plain(asked[0].held), *("not told" if error is None else _off_by(error) for error in errors))
+            table.add_row(plain(asked[0].held), *map(_off_by, errors))
+    table.add_section()
+    for found in zip(*(plan.error_curve() for plan in plans), strict=True):
+        if any(each.evenly is not None for each in found):
+            means = [dict.fromkeys(map(_off_by, (each.evenly, each.by_records))) for each in found]
+            table.add_row(f"any value ({found[0].count:,} people)", *(" / ".join(each) for each in means))
     if table.row_count:
         console.print(table)
+    if any(each.values for each in plans[0].error_curve()):
+        show_text(
+            console,
+            "any value: the mean over values chosen evenly / over those that records have, each as frequent among all "
+            "people as it is; values of fewer people are left out.",
+        )
     for reason in reasons:
         console.print(f"not told: {plain(reason)}.", highlight=False)
 
 
-def _off_by(error: float) -> str:
+def _off_by(error: float | None) -> str:
+    if error is None:
+        return "not told"
     return "exact" if not error else f"{error:.1%}" if error < 1 else f"{error:,.0%}"
 
 

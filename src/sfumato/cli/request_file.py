@@ -39,11 +39,19 @@ from sfumato.cli.options import (
     PromiseOptions,
     ReleaseOptions,
     StopOptions,
+    TargetOptions,
 )
 from sfumato.errors import SpecError, reason
 
 SUFFIX = ".toml"
-GROUPS: tuple[type[OptionGroup], ...] = (PlanTableOptions, PromiseOptions, StopOptions, ReleaseOptions, NoticeOptions)
+GROUPS: tuple[type[OptionGroup], ...] = (
+    PlanTableOptions,
+    PromiseOptions,
+    TargetOptions,
+    StopOptions,
+    ReleaseOptions,
+    NoticeOptions,
+)
 """The options that a file may have: all but those that say how the outcome is told."""
 SECTIONS = ("table", "columns", "promise", "output")
 BY_COLUMN = {"bins": "bins", "domains": "domain"}

@@ -16,6 +16,7 @@ from sfumato.plan.predict import Chosen, even_error
 from sfumato.request.guarantee import ASKED, Guarantee
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import SEVERAL_ROWS, PrivacySpec
+from sfumato.request.values import Value
 
 AUTO = "auto"
 NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
@@ -24,9 +25,9 @@ SAME = 1.005
 
 
 def choose(  # noqa: PLR0913 - a request has this many parts
-    histogram: Histogram,
+    histogram: Histogram | Mapping[Value, int],
     spec: PrivacySpec,
-    draws: Draws,
+    draws: Draws | None = None,
     mechanism: str = AUTO,
     *,
     guarantee: str | None = None,
@@ -37,7 +38,10 @@ def choose(  # noqa: PLR0913 - a request has this many parts
 
     Which one is the best follows the size of the domain, the request and the options, and no count of the table.
     With `rivals`, every other mechanism that meets the request is planned too, under the guarantee that it gives.
+    Draws are those of a new key unless others are given, as for a release that shall be repeated.
     """
+    histogram = histogram if isinstance(histogram, Histogram) else Histogram.of([*histogram], [*histogram.values()])
+    draws = draws or Draws.secret()
     promised = _checked(mechanism, guarantee, options)
     request = spec.resolved(histogram)
     family = [each for each in REGISTRY.values() if each.lent(request) is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -13,12 +13,15 @@ import numpy as np
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms.mechanism import AnyMechanism
+from sfumato.plan.curve import ErrorAt, error_at
 from sfumato.plan.questions import Prediction, questions
 from sfumato.request.digest import json_digest
 from sfumato.request.histogram import Histogram
 from sfumato.request.values import values_to_json
 
 SELECTIVITIES = ("0.001", "0.005", "0.01")
+CURVE = (100, 1_000, 10_000, 100_000)
+"""The counts of which the error is always told."""
 EVEN_RECORDS = 1000
 """Of each value, in the table by which mechanisms are compared."""
 
@@ -47,31 +50,25 @@ class Chosen:
 
     @cached_property
     def predicted(self) -> Mapping[str, float | None]:
-        """The expected relative error of a count, by the share of the table's records that the count finds."""
-        return {text: self._relative_error(float(text)) for text in SELECTIVITIES}
+        """The expected relative error of a count, by the share of the table's records that the count finds.
+
+        It is averaged over the records that can be found; an error is about normal, so the mean of |error| is
+        sqrt(2/pi) standard errors.
+        """
+        found = {text: self._at(float(text) * self.histogram.total).by_records for text in SELECTIVITIES}
+        return {text: None if error is None else math.sqrt(2 / math.pi) * error for text, error in found.items()}
 
     @cached_property
     def questions(self) -> tuple[Prediction, ...]:
         """What people ask, each with the error of its answer."""
         return questions(self.histogram, partial(self.mechanism.variances, self.plan), self.mechanism.name)
 
-    def _relative_error(self, selectivity: float) -> float | None:
-        """Average the expected error over the records.
+    def error_curve(self, counts: Sequence[float] = CURVE) -> tuple[ErrorAt, ...]:
+        """How far off counts of these sizes are, for a value chosen evenly and by records."""
+        return tuple(self._at(count) for count in counts)
 
-        A query about a value x finds count = selectivity * total records among count / share(x) rows, and its error is
-        about normal, so the mean of |error| is sqrt(2/pi) standard errors. Values rarer than the selectivity cannot be
-        found that often, and are left out; and no count finds less than one record.
-        """
-        total, held = self.histogram.total, np.array(self.histogram.counts, dtype=np.float64)
-        count = selectivity * total
-        is_found = (held >= count) & (count >= 1)
-        if not is_found.any():
-            return None
-        rows = np.where(is_found, count * total / np.where(held > 0, held, 1), total)
-        variances = self.mechanism.variances(self.plan, rows, np.full(len(held), count))[is_found]
-        errors = np.sqrt(2 / math.pi * np.maximum(variances, 0.0)) / count
-        found = float(held[is_found] @ errors / held[is_found].sum())
-        return found if math.isfinite(found) else None
+    def _at(self, count: float) -> ErrorAt:
+        return error_at(self.histogram, partial(self.mechanism.variances, self.plan), count)
 
     def to_json(self) -> dict[str, Any]:
         """The plan for its holder: it contains the counts."""
@@ -89,6 +86,7 @@ class Chosen:
             **self.mechanism.explain(self.plan),
             "predicted": {
                 "relative_error": dict(self.predicted),
+                "error_curve": [each.to_json() for each in self.error_curve()],
                 "questions": [each.to_json() for each in self.questions],
             },
             "remarks": [str(remark) for remark in self.mechanism.remarks(self.plan)],
