@@ -28,8 +28,11 @@ from sfumato.errors import InternalError, SpecError
 
 Halves = tuple[Numbers, Numbers]
 
-VERSION = 1
+VERSION = 2
 """Of the draws: the same key gives the same draws in all versions of the software that share this number."""
+
+WORDS_SINCE, SLOTS_SINCE = 1, 2
+"""Since which version the words of a key are what they are, and the slots of records, which are made of them."""
 
 KEY_BYTES = 32
 WORD_BYTES = 8
@@ -40,7 +43,7 @@ LARGEST_BOUND = 2**63
 """Bounds up to here: at least half of all words are accepted, and arithmetic stays within 64 bits."""
 
 LARGEST_TABLE = 65_536
-"""Up to here a permutation is a table made by Fisher-Yates; above, a Feistel network computes it."""
+"""Up to here a permutation is a table, in the order of keyed words; above, a Feistel network computes it."""
 
 FEISTEL_ROUNDS = 10
 
@@ -82,15 +85,19 @@ class Draws:
         """The stream of one purpose."""
         return Stream(self._subkey(purpose))
 
-    def permutation(self, purpose: str, item: int, size: int) -> Permutation:
-        """A keyed pseudo-random permutation of `range(size)`, one for each item (a value of the domain)."""
-        if size <= LARGEST_TABLE:
-            return TablePermutation.shuffled(self.stream(f"{purpose}/table/{item}"), size)
-        return FeistelPermutation.of(self._subkey(f"{purpose}/feistel/{item}"), size)
+    def permutations(self, purpose: str, sizes: Sequence[int]) -> list[Permutation]:
+        """A keyed pseudo-random permutation of `range(size)` for each item (a value of the domain) of these sizes."""
+        tables = self.stream(f"{purpose}/table")
+        return [
+            TablePermutation.shuffled(tables, size, item * LARGEST_TABLE)
+            if size <= LARGEST_TABLE
+            else FeistelPermutation.of(self._subkey(f"{purpose}/feistel/{item}"), size)
+            for item, size in enumerate(sizes)
+        ]
 
     def _subkey(self, purpose: str) -> bytes:
         # JSON makes the pair unambiguous: ("a", "b/c") and ("a/b", "c") must not meet.
-        info = json.dumps(["sfumato", VERSION, self.column, purpose]).encode()
+        info = json.dumps(["sfumato", WORDS_SINCE, self.column, purpose]).encode()
         return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(self.key)
 
 
@@ -158,13 +165,24 @@ class TablePermutation:
     table: Numbers
 
     @classmethod
-    def shuffled(cls, stream: Stream, size: int) -> TablePermutation:
-        """Shuffle by Fisher and Yates: exactly uniform over all orders."""
-        table = list(range(size))
-        chosen = stream.integers(0, size, np.arange(1, size + 1, dtype=np.uint64)).tolist()
-        for last in range(size - 1, 0, -1):
-            table[last], table[chosen[last]] = table[chosen[last]], table[last]
-        return cls(np.array(table, dtype=np.min_scalar_type(size)))
+    def shuffled(cls, stream: Stream, size: int, first: int = 0) -> TablePermutation:
+        """In the order of the words of a stream from `first` on: exactly uniform over all orders.
+
+        Words that carry their place in their low bits are sorted at a fifth of the time. Where two words are equal but
+        for these bits, all bits decide, and where these are equal too, those of the next attempt; so no place is
+        preferred.
+        """
+        words = [stream.words(first, size)]
+        low_bits = np.uint64(max(size - 1, 1).bit_length())
+        carrying = np.sort((words[0] >> low_bits << low_bits) | np.arange(size, dtype=np.uint64))
+        order = (carrying & ((np.uint64(1) << low_bits) - np.uint64(1))).astype(np.min_scalar_type(size))
+        is_tied = np.diff(carrying >> low_bits) == 0
+        while is_tied.any():
+            full = np.lexsort(words[::-1])
+            order = full.astype(order.dtype)
+            is_tied = np.logical_and.reduce([np.diff(each[full]) == 0 for each in words])
+            words += [stream.words(first, size, len(words))] if is_tied.any() else []
+        return cls(order)
 
     def __call__(self, ranks: Numbers, /) -> Numbers:
         """The slot of each rank."""

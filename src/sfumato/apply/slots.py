@@ -18,7 +18,7 @@ class Slots:
 
     def __init__(self, draws: Draws, purpose: str, counts: Sequence[int]) -> None:
         self.counts = np.array(counts, dtype=np.int64)
-        permutations = [draws.permutation(f"{purpose}/slots", code, count) for code, count in enumerate(counts)]
+        permutations = draws.permutations(f"{purpose}/slots", counts)
         networks = [each for each in permutations if isinstance(each, FeistelPermutation)]
         tables = [each.table if isinstance(each, TablePermutation) else EMPTY for each in permutations]
         self._is_computed = np.array([isinstance(each, FeistelPermutation) for each in permutations])

@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sfumato.draws import VERSION, Draws
+from sfumato.draws import SLOTS_SINCE, VERSION, WORDS_SINCE, Draws
 from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError, reason
 from sfumato.mechanisms import REGISTRY, UNNAMED
 from sfumato.request.guarantee import Guarantee
@@ -128,7 +128,8 @@ class PlanFile:
             raise ReleaseFormatError(
                 f"the plan file was made with the mechanism {self.mechanism!r}, unknown to this version; name another."
             )
-        if self.draws_version != VERSION:
+        since = SLOTS_SINCE if REGISTRY[self.mechanism].uses_slots else WORDS_SINCE
+        if not since <= self.draws_version <= VERSION:
             raise self._other_release()
 
     def check_plan(self, plan: str) -> None:

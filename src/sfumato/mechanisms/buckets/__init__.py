@@ -158,7 +158,7 @@ def dealt(  # noqa: PLR0913, PLR0917 - what was chosen, and how to deal it
         words = draws.stream(f"{name}/orders").words(0, len(tranches) * histogram.domain_size)
         orders = np.argsort(words.reshape(len(tranches), -1), axis=1, kind="stable")
         dealing = mixed(choice.assignment, choice.floors, tranches, orders)
-    ids = draws.permutation(f"{name}/ids", 0, int(dealing.buckets.sum()))
+    (ids,) = draws.permutations(f"{name}/ids", [int(dealing.buckets.sum())])
     return Plan(histogram, caps, choice, dealing, ids, name)
 
 
