@@ -21,6 +21,7 @@ NAMES = [
     "Diversity",
     "Estimate",
     "Estimates",
+    "Hierarchy",
     "Histogram",
     "InfeasibleError",
     "InternalError",

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from sfumato.plan.predict import Chosen
     from sfumato.publication import Publication, publish
     from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap, ShareCap
+    from sfumato.request.hierarchy import Hierarchy
     from sfumato.request.histogram import Histogram
     from sfumato.request.notice import Notice, NoticeWarning
     from sfumato.request.schema import Bins, NullPolicy, Role, Schema
@@ -60,6 +61,7 @@ __all__ = [
     "Diversity",
     "Estimate",
     "Estimates",
+    "Hierarchy",
     "Histogram",
     "InfeasibleError",
     "InternalError",
@@ -106,6 +108,7 @@ _HOMES = {
     "Diversity": "sfumato.request.group_spec",
     "Estimate": "sfumato.estimate.estimate",
     "Estimates": "sfumato.estimate.estimate",
+    "Hierarchy": "sfumato.request.hierarchy",
     "Histogram": "sfumato.request.histogram",
     "InfeasibleError": "sfumato.errors",
     "InternalError": "sfumato.errors",

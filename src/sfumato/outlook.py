@@ -105,6 +105,7 @@ class Request:
 
     def remembered(self) -> Remembered:
         """What a plan file remembers of the request: enough to tell whether another one is the same."""
+        known = self.schema.hierarchies
         schema = {
             "roles": {name: role.value for name, role in sorted(self.schema.roles.items())},
             "domains": {name: [to_json(value) for value in values] for name, values in self.schema.domains.items()},
@@ -112,6 +113,7 @@ class Request:
             "nulls": self.schema.nulls.value,
             "text": sorted(self.text),
             "encoding": self.encoding,
+            **({"hierarchies": {name: each.to_json() for name, each in known.items()}} if known else {}),
             **({"missing": sorted(self.missing)} if self.missing else {}),
             **({"compound": list(self.schema.compound)} if self.schema.compound else {}),
             **({} if self.schema.person_rows.is_plain else {"person_rows": self.schema.person_rows.to_json()}),

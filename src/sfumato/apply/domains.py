@@ -115,6 +115,8 @@ def with_merged(schema: Schema, rare: Mapping[str, Merged], columns: Sequence[Ta
     for name, merged in rare.items():
         if name in schema.bins:
             raise SchemaError(f"rare values of {name!r} cannot be merged, because it has bins; make its bins wider.")
+        if name in schema.hierarchies:
+            raise SchemaError(f"rare values of {name!r} cannot be merged, because it has a hierarchy; leave one out.")
         if merged.label is not None and not pa.types.is_string(kinds[name]):
             raise SchemaError(f"rare values of {name!r} cannot be merged, because they are no texts; suppress them.")
         if name in domains:

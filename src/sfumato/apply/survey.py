@@ -79,7 +79,7 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
         check_lines(profile, schema)
     columns = table_columns(profile, schema)
     sensitive = sensitive_domain(profile, schema, columns, most_combinations)
-    histogram = _histogram(profile, sensitive)
+    histogram = _histogram(profile, schema, sensitive)
     sample = coded(profile.records, columns, sensitive, histogram.total)
     uniqueness = Uniqueness(
         profile.alike,
@@ -111,9 +111,11 @@ def _places(profile: Profile, sensitive: Sensitive) -> Counts:
     return np.append(places.astype(np.int64), len(column.values) if column.has_missing else 0)
 
 
-def _histogram(profile: Profile, sensitive: Sensitive) -> Histogram:
+def _histogram(profile: Profile, schema: Schema, sensitive: Sensitive) -> Histogram:
     counted, places = profile.columns[sensitive.name], _places(profile, sensitive)
     counts = np.zeros(len(sensitive.domain), dtype=np.int64)
     np.add.at(counts, places, np.append(counted.counts, counted.missing))
     axes = sensitive.sizes if sensitive.is_independent else ()
-    return Histogram.of(sensitive.domain, counts.tolist(), axes)
+    declared = schema.hierarchies.get(sensitive.name)
+    hierarchy = None if declared is None else declared.missing_last.with_values(sensitive.domain)
+    return Histogram.of(sensitive.domain, counts.tolist(), axes, hierarchy)

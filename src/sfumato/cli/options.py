@@ -91,6 +91,14 @@ class TableOptions(OptionGroup):
         list[str],
         typer.Option("--domain", metavar="COL=FILE", help="The values a column may have, one a line. Recommended."),
     ] = field(default_factory=list)
+    hierarchy: Annotated[
+        list[str],
+        typer.Option(
+            "--hierarchy",
+            metavar="COL=FILE",
+            help="A domain with groups: a CSV of code,chapter,... for a value a line.",
+        ),
+    ] = field(default_factory=list)
     bins: Annotated[
         list[str],
         typer.Option("--bins", metavar="COL=0,20,40,60", help="Publish a number or date in ranges [a,b). Repeatable."),
@@ -136,6 +144,7 @@ class TableOptions(OptionGroup):
             drop=self.drop,
             keep=self.keep,
             domains={name: read_domain(Path(file)) for name, file in _assignments(self.domain, "--domain COL=FILE")},
+            hierarchies={name: Path(file) for name, file in _assignments(self.hierarchy, "--hierarchy COL=FILE")},
             bins={
                 name: Bins.parse(edges) for name, edges in _assignments(self.bins, "--bins COL=0,20,40", at_last=True)
             },

@@ -13,9 +13,9 @@
     prior = 0.1
     posterior = "1/3"
 
-A key is the name of an option, with `_` for `-`. Sections are for people: a key may stand in any of them but `bins` and
-`domains`, which have a line for each column. Numbers are taken as they are written, so that 0.1 is one tenth. Paths are
-relative to the file.
+A key is the name of an option, with `_` for `-`. Sections are for people: a key may stand in any of them but `bins`,
+`domains` and `hierarchies`, which have a line for each column. Numbers are taken as they are written, so that 0.1 is
+one tenth. Paths are relative to the file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SUFFIX = ".toml"
 GROUPS: tuple[type[OptionGroup], ...] = (PlanTableOptions, PromiseOptions, StopOptions, ReleaseOptions, NoticeOptions)
 """The options that a file may have: all but those that say how the outcome is told."""
 SECTIONS = ("table", "columns", "promise", "output")
-BY_COLUMN = {"bins": "bins", "domains": "domain"}
+BY_COLUMN = {"bins": "bins", "domains": "domain", "hierarchies": "hierarchy"}
 """Sections with a line for each column, and the options that they are."""
 PATH = "path"
 """The key of the table itself, which is no option."""

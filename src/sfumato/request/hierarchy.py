@@ -85,6 +85,11 @@ class Hierarchy:
         place = {group: index for index, group in enumerate(self.groups(number))}
         return tuple(place[path[number]] for path in self.paths)
 
+    @property
+    def missing_last(self) -> Hierarchy:
+        """The same with the missing value after all others, where a published domain has it."""
+        return Hierarchy(self.levels, tuple(sorted(self.paths, key=lambda path: path[0] is None)))
+
     def with_values(self, values: Sequence[Value]) -> Hierarchy:
         """The same with the values in another spelling or type."""
         paths = zip(values, self.paths, strict=True)

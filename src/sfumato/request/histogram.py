@@ -42,9 +42,15 @@ class Histogram:
             raise SchemaError("the table is empty: there is nothing to publish.")
 
     @classmethod
-    def of(cls, values: Sequence[Value], counts: Sequence[int], axes: Sequence[int] = ()) -> Histogram:
+    def of(
+        cls,
+        values: Sequence[Value],
+        counts: Sequence[int],
+        axes: Sequence[int] = (),
+        hierarchy: Hierarchy | None = None,
+    ) -> Histogram:
         """Make a histogram of any two sequences."""
-        return cls(tuple(values), tuple(operator.index(count) for count in counts), tuple(axes))
+        return cls(tuple(values), tuple(operator.index(count) for count in counts), tuple(axes), hierarchy)
 
     @classmethod
     def read(cls, path: Path) -> Histogram:

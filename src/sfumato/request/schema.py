@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SchemaError
+from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.persons import ONE_EACH, OneRow, PersonRows, Surplus
 from sfumato.request.small_files import lines
 from sfumato.request.values import Value, display, to_json
@@ -133,8 +134,17 @@ class Schema:
     """Sensitive columns that are protected together, as one column of their combinations."""
     merged: Mapping[str, Merged] = field(default_factory=dict)
     person_rows: PersonRows = ONE_EACH
+    hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
+    """Groups of the values of a column, which are its declared domain."""
 
     def __post_init__(self) -> None:
+        named = [name for name, role in self.roles.items() if role is Role.SENSITIVE]
+        if other := next((name for name in self.hierarchies if named != [name]), None):
+            raise SchemaError(
+                f"a hierarchy was given for {other!r}; only a sensitive column that is protected alone can have one."
+            )
+        declared = {name: each.domain for name, each in self.hierarchies.items()}
+        object.__setattr__(self, "domains", {**self.domains, **declared})
         if self.person is None and not self.person_rows.is_plain:
             raise SchemaError(
                 "rows of a person are counted and chosen only if a column says whose they are; name it (--person COL)."
@@ -166,6 +176,7 @@ class Schema:
         drop: Iterable[str] = (),
         keep: Iterable[str] = (),
         domains: Mapping[str, Sequence[Value] | Path] | None = None,
+        hierarchies: Mapping[str, Hierarchy | Path] | None = None,
         bins: Mapping[str, Bins | str | Sequence[Edge]] | None = None,
         nulls: NullPolicy | str = NullPolicy.VALUE,
         rows_per_person: int = 1,
@@ -187,6 +198,10 @@ class Schema:
                     raise SchemaError(
                         f"column {name!r} cannot be both {roles[name].value} and {role.value}: give it one role."
                     )
+        if both := sorted(set(domains or ()) & set(hierarchies or ())):
+            raise SchemaError(
+                f"column {both[0]!r} has both a domain and a hierarchy, whose first level is its domain; give one."
+            )
         read_domains = {name: _domain(name, values) for name, values in (domains or {}).items()}
         read_bins = {name: Bins.of(edges) for name, edges in (bins or {}).items()}
         chosen = OneRow.parse(one_row) if isinstance(one_row, str) else one_row
@@ -198,6 +213,10 @@ class Schema:
             frozenset(_names(keep)),
             together,
             person_rows=PersonRows(rows_per_person, Surplus(surplus), chosen),
+            hierarchies={
+                name: each if isinstance(each, Hierarchy) else Hierarchy.read(each)
+                for name, each in (hierarchies or {}).items()
+            },
         )
 
     @property
