@@ -170,6 +170,7 @@ def _describe(built: Path, manifest: Manifest, found: Survey) -> None:
 
 
 def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
+    known = found.histogram.hierarchy
     return Manifest(
         mechanism_name=rewrite.mechanism.name,
         sensitive=request.schema.sensitive_columns,
@@ -182,6 +183,7 @@ def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
         persons=found.persons,
         accepted=request.accepted,
         missing=request.missing,
+        hierarchies={} if known is None else {request.schema.sensitive: known},
         nulls=request.schema.nulls.value,
         software=version("sfumato"),
         is_test=rewrite.draws.is_test,

@@ -19,7 +19,7 @@ import sfumato
 from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.printable import printable, printable_lines
 from sfumato.request.schema import Bins
-from sfumato.request.values import display, labels, to_json
+from sfumato.request.values import display, labels, listed, to_json
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from sfumato import Answer, Attack, Chosen, LocalEngine, Notice, Publication, Release, Verification
@@ -287,6 +287,7 @@ def info_json(release: Release) -> dict[str, Any]:
         "persons": None if manifest.persons is None else manifest.persons.to_json(),
         "counted": manifest.counted,
         "public": list(manifest.public),
+        "levels": {name: list(dict.fromkeys(groups)) for name, groups in manifest.groups.items()},
         "fit_to_publish": not manifest.is_test,
         "methods": list(release.methods),
         "design": manifest.design.to_json(),
@@ -313,6 +314,10 @@ def show_info(console: Console, release: Release) -> None:
         bins = manifest.bins.get(field.name)
         table.add_row(plain(field.name), field.type, plain(f"{role}, in {_ranges(bins)}" if bins else role))
     console.print(table)
+    for name, groups in manifest.groups.items():
+        known = tuple(dict.fromkeys(groups))
+        said = f"{name} has {len(known):,} groups: {listed(known, MOST_CELLS)} (query: GROUP BY {name})"
+        console.print(plain(said), highlight=False)
     show_text(console, release.promise)
     if len(release.methods) > 1:
         console.print(f"estimators: {', '.join(release.methods)} (query --method)", highlight=False)

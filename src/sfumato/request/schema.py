@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SchemaError
-from sfumato.request.hierarchy import Hierarchy
+from sfumato.request.hierarchy import Hierarchy, level_name
 from sfumato.request.persons import ONE_EACH, OneRow, PersonRows, Surplus
 from sfumato.request.small_files import lines
 from sfumato.request.values import Value, display, to_json
@@ -300,6 +300,9 @@ class Schema:
             raise SchemaError(
                 f"the table has a column {self.sensitive!r}, the name of what is sensitive together; rename it."
             )
+        levels = [level_name(name, level) for name, each in self.hierarchies.items() for level in each.levels]
+        if taken := next((level for level in levels if level.lower() in lowered), None):
+            raise SchemaError(f"the table has a column {taken!r}, the name of a level of the hierarchy; rename one.")
         if not any(self.role(name) is Role.PUBLIC for name in columns):
             raise SchemaError("no public column is left to publish beside the sensitive one.")
 
