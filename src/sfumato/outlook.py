@@ -114,6 +114,7 @@ class Request:
             "text": sorted(self.text),
             "encoding": self.encoding,
             **({"hierarchies": {name: each.to_json() for name, each in known.items()}} if known else {}),
+            **({"publish_at": dict(self.schema.publish_at)} if self.schema.publish_at else {}),
             **({"missing": sorted(self.missing)} if self.missing else {}),
             **({"compound": list(self.schema.compound)} if self.schema.compound else {}),
             **({} if self.schema.person_rows.is_plain else {"person_rows": self.schema.person_rows.to_json()}),

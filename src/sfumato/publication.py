@@ -183,6 +183,7 @@ def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
         persons=found.persons,
         accepted=request.accepted,
         missing=request.missing,
+        published_at=request.schema.publish_at,
         hierarchies={} if known is None else {request.schema.sensitive: known},
         nulls=request.schema.nulls.value,
         software=version("sfumato"),

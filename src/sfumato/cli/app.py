@@ -41,6 +41,7 @@ from sfumato.cli.options import (
     StopOptions,
     TableOptions,
     TablePath,
+    assignments,
 )
 from sfumato.draws import Draws
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
@@ -325,10 +326,15 @@ def verify(
         Path | None,
         typer.Option("--plan-file", metavar="FILE", help="With --original, if rows of persons were left out."),
     ] = None,
+    hierarchy: Annotated[
+        list[str] | None,
+        typer.Option("--hierarchy", metavar="COL=FILE", help="With --original, if groups of a level were published."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a release: files, columns, domain and the exact promise; with --original, also against the table."""
-    found = sfumato.verify(release, original, encoding=encoding, plan_file=plan_file)
+    files = {name: Path(file) for name, file in assignments(hierarchy or (), "--hierarchy COL=FILE")}
+    found = sfumato.verify(release, original, encoding=encoding, plan_file=plan_file, hierarchies=files)
     if as_json:
         _print_json(render.verification_json(found))
     else:

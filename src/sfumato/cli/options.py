@@ -99,6 +99,10 @@ class TableOptions(OptionGroup):
             help="A domain with groups: a CSV of code,chapter,... for a value a line.",
         ),
     ] = field(default_factory=list)
+    publish_at: Annotated[
+        list[str],
+        typer.Option("--publish-at", metavar="COL=LEVEL", help="Publish the groups of a level in the place of values."),
+    ] = field(default_factory=list)
     bins: Annotated[
         list[str],
         typer.Option("--bins", metavar="COL=0,20,40,60", help="Publish a number or date in ranges [a,b). Repeatable."),
@@ -143,10 +147,11 @@ class TableOptions(OptionGroup):
             person=next(iter(self.person), None),
             drop=self.drop,
             keep=self.keep,
-            domains={name: read_domain(Path(file)) for name, file in _assignments(self.domain, "--domain COL=FILE")},
-            hierarchies={name: Path(file) for name, file in _assignments(self.hierarchy, "--hierarchy COL=FILE")},
+            domains={name: read_domain(Path(file)) for name, file in assignments(self.domain, "--domain COL=FILE")},
+            hierarchies={name: Path(file) for name, file in assignments(self.hierarchy, "--hierarchy COL=FILE")},
+            publish_at=dict(assignments(self.publish_at, "--publish-at COL=LEVEL")),
             bins={
-                name: Bins.parse(edges) for name, edges in _assignments(self.bins, "--bins COL=0,20,40", at_last=True)
+                name: Bins.parse(edges) for name, edges in assignments(self.bins, "--bins COL=0,20,40", at_last=True)
             },
             nulls=self.nulls,
             rows_per_person=self.rows_per_person,
@@ -167,7 +172,7 @@ class PlanTableOptions(TableOptions):
     ] = None
 
 
-def _assignments(options: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:
+def assignments(options: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:
     """Names and what they are given; the name of a column may hold the sign itself, and edges do not."""
     if (wrong := next((option for option in options if "=" not in option), None)) is not None:
         raise SchemaError(f"{wrong!r} should be written as {form}.")

@@ -287,6 +287,7 @@ def info_json(release: Release) -> dict[str, Any]:
         "persons": None if manifest.persons is None else manifest.persons.to_json(),
         "counted": manifest.counted,
         "public": list(manifest.public),
+        "published_at": dict(manifest.published_at),
         "levels": {name: list(dict.fromkeys(groups)) for name, groups in manifest.groups.items()},
         "fit_to_publish": not manifest.is_test,
         "methods": list(release.methods),
@@ -312,7 +313,9 @@ def show_info(console: Console, release: Release) -> None:
     for field in manifest.fields:
         role = "public" if field.name in manifest.public else "protected"
         bins = manifest.bins.get(field.name)
-        table.add_row(plain(field.name), field.type, plain(f"{role}, in {_ranges(bins)}" if bins else role))
+        level = manifest.published_at.get(field.name)
+        said = f", in {_ranges(bins)}" if bins else f", at the level {level}" if level else ""
+        table.add_row(plain(field.name), field.type, plain(role + said))
     console.print(table)
     for name, groups in manifest.groups.items():
         known = tuple(dict.fromkeys(groups))

@@ -79,6 +79,8 @@ class Manifest:
     """Texts of the original that stand for a missing value."""
     hierarchies: Mapping[str, Hierarchy] = dataclasses.field(default_factory=dict)
     """Groups of the values of a sensitive column, by its name; the finest level is the domain."""
+    published_at: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The level of a hierarchy whose groups are the values of a sensitive column, where they are not the original's."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -222,6 +224,7 @@ class Manifest:
                 "accepted": self.accepted.to_json(),
                 **({"missing": list(self.missing)} if self.missing else {}),
                 **({"merged": {name: each.to_json() for name, each in self.merged.items()}} if self.merged else {}),
+                **({"published_at": dict(self.published_at)} if self.published_at else {}),
                 **({"hierarchies": {name: each.to_json() for name, each in known.items()}} if known else {}),
                 "fit_to_publish": not self.is_test,
             },
@@ -287,6 +290,17 @@ def read_hierarchies(ours: Mapping[str, Any], types: Sequence[str], domain: Sequ
         if found[name].domain != tuple(domain):
             raise ReleaseFormatError("the hierarchy of the release has other values than its domain.")
     return found
+
+
+def read_published_at(ours: Mapping[str, Any]) -> dict[str, str]:
+    """The level at which a manifest says that its sensitive column was published."""
+    found: Any = ours.get("published_at", {})
+    if not isinstance(found, dict) or any([name] != ours["sensitive"] for name in found):
+        raise ReleaseFormatError("the release has a level that is not of its sensitive column.")
+    known = {name: each["levels"][0] for name, each in ours.get("hierarchies", {}).items()}
+    if any(not isinstance(level, str) or known.get(name, level) != level for name, level in found.items()):
+        raise ReleaseFormatError("the level at which the release was published is not that of its hierarchy.")
+    return dict(found)
 
 
 def manifest_digest(written: Mapping[str, Any]) -> str:
@@ -385,6 +399,7 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         accepted=Accepted.from_json(ours["accepted"]) if "accepted" in ours else NOTHING_ACCEPTED,
         missing=read_missing(ours),
         hierarchies=read_hierarchies(ours, types, design.domain),
+        published_at=read_published_at(ours),
     )
     if not {name.lower() for name in names}.isdisjoint(level.lower() for level in read.levels):
         raise ReleaseFormatError("a column of the release has the name of a level of its hierarchy.")

@@ -64,10 +64,11 @@ def release_readme(manifest: Manifest, rows: int) -> str:
     each = "each for itself" if manifest.is_independent else "together"
     together = "column {} is" if len(manifest.sensitive) == 1 else f"columns {{}} are, {each},"
     by_hand = manifest.shown.by_hand(naming, wanted) or manifest.mechanism.by_hand(manifest.design, naming)
+    levels = [f" Its values are groups, of the level `{level}`." for level in manifest.published_at.values()]
     return _TEXT.format(
         warning=_TEST if manifest.is_test else "",
         rows=rows,
-        shown=manifest.shown.words(f"The {together.format(naming.quoted)} protected", naming),
+        shown=manifest.shown.words(f"The {together.format(naming.quoted)} protected", naming) + "".join(levels),
         sensitive=naming.quoted,
         public=", ".join(f"`{name}`" for name in manifest.public),
         bins="; some are given in ranges" if manifest.bins else "",
