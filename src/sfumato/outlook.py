@@ -32,6 +32,7 @@ from sfumato.errors import (
 )
 from sfumato.mechanisms import REGISTRY
 from sfumato.plan.choose import AUTO, NO_OPTIONS, choose
+from sfumato.plan.gains import Gain, gains
 from sfumato.plan.plan_file import Remembered, usual_guarantee
 from sfumato.plan.predict import Chosen, even_error
 from sfumato.request.accepted import BREACH_LIMIT, Accepted
@@ -147,6 +148,8 @@ class Outlook:
     notices: tuple[Notice, ...]
     tellings: tuple[Telling, ...] = field(default=(), repr=False)
     """How well what is protected is guessed from public columns."""
+    gains: tuple[Gain, ...] = ()
+    """What publishing at each level of the hierarchy would gain, for a plan."""
 
 
 def open_table(request: Request, folder: Path) -> Source:
@@ -212,6 +215,9 @@ def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
         folder, draws = Path(name), Draws.secret()
         request, found = surveyed(request, open_table(request, folder), engine or LocalEngine(), folder, draws)
         seen = outlook(request, found, draws, rivals=True)
+    how, guarantee, options = request.mechanism, request.guarantee, request.options
+    again = partial(choose, spec=request.spec, draws=draws, mechanism=how, guarantee=guarantee, options=options)
+    seen = replace(seen, gains=gains(seen.chosen, again))
     try:
         check_publishable(request, found, seen)
     except InfeasibleError as error:

@@ -28,6 +28,7 @@ from sfumato.cli import render
 from sfumato.cli.commands import Command, RequestCommand
 from sfumato.cli.option_group import spread
 from sfumato.cli.options import (
+    HIERARCHY,
     Encoding,
     Json,
     NoticeOptions,
@@ -164,6 +165,7 @@ def plan(
 ) -> None:
     """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
     from sfumato.outlook import notice_codes, plan_notices  # noqa: PLC0415 - takes long to load
+    from sfumato.plan.gains import gains  # noqa: PLC0415 - takes long to load
 
     check_codes(stops.codes, notice_codes())
     spec, options = promise.spec, promise.options
@@ -173,23 +175,30 @@ def plan(
     if (described.table is None) == (described.counts is None):
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
     if described.counts is not None:
-        histogram, draws = Histogram.read(described.counts), Draws.secret()
+        histogram, column = described.grouped(Histogram.read(described.counts))
         spec = spec.for_rows(described.rows_per_person)
-        chosen = sfumato.choose(histogram, spec, draws, how, guarantee=guarantee, options=options, rivals=True)
+        choose = partial(
+            sfumato.choose, spec=spec, draws=Draws.secret(), mechanism=how, guarantee=guarantee, options=options
+        )
+        chosen = choose(histogram, rivals=True)
         notices: Sequence[Notice] = plan_notices(chosen, spec, "value")
+        found_gains = gains(chosen, choose)
     else:
         request = _request(described.table, described, promise, accepting)
         with render.progress_engine(err, quiet=printed.as_json) as engine:
             found = sfumato.plan_table(request, engine)
         chosen, notices, exposed, uniqueness = found.chosen, found.notices, found.exposures, found.uniqueness
+        found_gains, column = found.gains, request.schema.sensitive
     if any(notice.code in stops.codes for notice in notices):
         pass  # what fails prints nothing but why
     elif printed.as_json:
         said = [each.to_json() for each in notices]
         told = {"exposures": [each.to_json() for each in exposed], "uniqueness": uniqueness and uniqueness.to_json()}
-        _print_json({**chosen.to_json(), "notices": said, **told})
+        levels = [each.to_json() for each in found_gains]
+        _print_json({**chosen.to_json(), "publish_at": levels, "notices": said, **told})
     else:
         render.show_plan(out, chosen)
+        render.show_gains(out, column, found_gains)
         render.show_exposures(out, exposed, uniqueness)
     for notice in notices:  # last, where somebody who reads the end of the result finds them
         render.show_notice(err, notice)
@@ -333,7 +342,7 @@ def verify(
     as_json: Json = False,
 ) -> None:
     """Check a release: files, columns, domain and the exact promise; with --original, also against the table."""
-    files = {name: Path(file) for name, file in assignments(hierarchy or (), "--hierarchy COL=FILE")}
+    files = {name: Path(file) for name, file in assignments(hierarchy or (), HIERARCHY)}
     found = sfumato.verify(release, original, encoding=encoding, plan_file=plan_file, hierarchies=files)
     if as_json:
         _print_json(render.verification_json(found))

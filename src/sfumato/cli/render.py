@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what is only looked at need not be loaded before it is ther
     from sfumato.apply.alike import Uniqueness
     from sfumato.apply.guesses import TableGuess
     from sfumato.cli.demo import Demonstration
+    from sfumato.plan.gains import Gain
 
 MOST_CELLS = 12
 EXACT_DIGITS = 4
@@ -163,6 +164,14 @@ def show_plan(console: Console, chosen: Chosen) -> None:
         table.add_row(f"... {len(order) - MOST_CELLS} more", *[""] * (2 + len(extra)))
     console.print(table)
     show_text(console, plan["scope"])
+
+
+def show_gains(console: Console, column: str, gains: Sequence[Gain]) -> None:
+    """What publishing at each level of a hierarchy would gain."""
+    if gains:
+        console.print("if groups were published in the place of values:", highlight=False)
+    for gain in gains:
+        show_text(console, gain.words(column))
 
 
 def _show_questions(console: Console, plans: Sequence[Chosen]) -> None:
