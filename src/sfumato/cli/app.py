@@ -194,8 +194,8 @@ def plan(
     elif printed.as_json:
         said = [each.to_json() for each in notices]
         told = {"exposures": [each.to_json() for each in exposed], "uniqueness": uniqueness and uniqueness.to_json()}
-        levels = [each.to_json() for each in found_gains]
-        _print_json({**chosen.to_json(), "publish_at": levels, "notices": said, **told})
+        levels = {"publish_at": [each.to_json() for each in found_gains]} if found_gains else {}
+        _print_json({**chosen.to_json(), **levels, "notices": said, **told})
     else:
         render.show_plan(out, chosen)
         render.show_gains(out, column, found_gains)
