@@ -39,7 +39,7 @@ from sfumato.request.accepted import BREACH_LIMIT, Accepted
 from sfumato.request.digest import json_digest
 from sfumato.request.flags import options_json
 from sfumato.request.guarantee import Guarantee
-from sfumato.request.histogram import margins
+from sfumato.request.histogram import Histogram, margins
 from sfumato.request.notice import CODES, Figure, Notice
 from sfumato.request.schema import Merged, Role, Schema, no_column
 from sfumato.request.spec import BreachBound, PrivacySpec
@@ -144,7 +144,8 @@ class Outlook:
     chosen: Chosen
     exposures: tuple[Attack, ...]
     """What somebody believes who knows public columns, without the release and with it."""
-    uniqueness: Uniqueness
+    uniqueness: Uniqueness | None
+    """How many records are alone with their public columns; None where there is no table."""
     notices: tuple[Notice, ...]
     tellings: tuple[Telling, ...] = field(default=(), repr=False)
     """How well what is protected is guessed from public columns."""
@@ -223,6 +224,23 @@ def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
     except InfeasibleError as error:
         return replace(seen, notices=(*seen.notices, Notice("would-be-refused", f"publishing would stop: {error}")))
     return seen
+
+
+def plan_counts(
+    histogram: Histogram,
+    spec: PrivacySpec,
+    mechanism: str = AUTO,
+    *,
+    guarantee: str | None = None,
+    options: Mapping[str, Any] = NO_OPTIONS,
+) -> Outlook:
+    """The same from counts alone, of which nothing is known but what a plan looks at."""
+    planned = partial(
+        choose, spec=spec, draws=Draws.secret(), mechanism=mechanism, guarantee=guarantee, options=options
+    )
+    chosen = planned(histogram, rivals=True)
+    notices = tuple(plan_notices(chosen, spec, "value"))
+    return Outlook(chosen, (), None, notices, gains=gains(chosen, planned))
 
 
 def outlook(

@@ -121,7 +121,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             move_into_place(ready, target, folder, force=force)
     except OSError as error:
         raise TargetError(f"the release cannot be written to {str(target)!r}: {reason(error)}.") from error
-    return Publication(Release.open(target), seen.notices, seen.exposures, seen.uniqueness)
+    return Publication(Release.open(target), seen.notices, seen.exposures, found.uniqueness)
 
 
 def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
