@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from releases import SENSITIVE, WAYS, known_key
 from selection import examples
 from sfumato.errors import QueryError
 from sfumato.estimate.count.queries import CountQuery, Range
+from sfumato.estimate.count.simple import simple_count
 from sfumato.estimate.estimate import Estimate
 from sfumato.estimate.release import Release
 from sfumato.outlook import Request
@@ -123,6 +125,23 @@ def test_every_path_gives_the_same_count_of_a_group(releases: Mapping[str, Relea
     values = release.count(where="disease IN ('J10', 'J45') AND sex = 'F'")
     for found in (many, batch.only(), table["lungs", "F"], bar, values):
         assert same(one, found)
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        ("disease.chapter = 'lungs' AND sex = 'F'", ("J10", "J45")),
+        ("disease.CHAPTER IN ('heart', 'unknown')", ("I10", None)),
+        ("disease.chapter = 'lungs' AND disease = 'J10'", ("J10",)),
+    ],
+)
+def test_simple_counts_of_groups_are_answered_many_at_a_time(
+    release: Release, condition: str, values: tuple[Value, ...]
+) -> None:
+    select = sqlglot.parse_one(f"SELECT COUNT(*) FROM release WHERE {condition}", dialect="duckdb")
+    found = simple_count(select, release.manifest)
+    assert found is not None
+    assert found.values == values
 
 
 # -------------------------------------------------------------------------------------------------------- what is named
