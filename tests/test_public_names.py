@@ -22,6 +22,7 @@ NAMES = [
     "ErrorAt",
     "Estimate",
     "Estimates",
+    "Hierarchy",
     "Histogram",
     "InfeasibleError",
     "InternalError",

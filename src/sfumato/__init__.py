@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from sfumato.plan.target import bound_for_error
     from sfumato.publication import Publication, publish
     from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap, ShareCap
+    from sfumato.request.hierarchy import Hierarchy
     from sfumato.request.histogram import Histogram
     from sfumato.request.notice import Notice, NoticeWarning
     from sfumato.request.schema import Bins, NullPolicy, Role, Schema
@@ -63,6 +64,7 @@ __all__ = [
     "ErrorAt",
     "Estimate",
     "Estimates",
+    "Hierarchy",
     "Histogram",
     "InfeasibleError",
     "InternalError",
@@ -111,6 +113,7 @@ _HOMES = {
     "ErrorAt": "sfumato.plan.curve",
     "Estimate": "sfumato.estimate.estimate",
     "Estimates": "sfumato.estimate.estimate",
+    "Hierarchy": "sfumato.request.hierarchy",
     "Histogram": "sfumato.request.histogram",
     "InfeasibleError": "sfumato.errors",
     "InternalError": "sfumato.errors",

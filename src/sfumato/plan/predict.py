@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -101,7 +101,7 @@ def even_error(mechanism: AnyMechanism, request: Any, options: Any, draws: Draws
     where the request cannot be met for such a table; infinite where nothing is known of the error.
     """
     size = histogram.domain_size
-    even = Histogram(histogram.values, (EVEN_RECORDS,) * size, histogram.axes)
+    even = replace(histogram, counts=(EVEN_RECORDS,) * size)
     try:
         plan = mechanism.plan(even, request, options, draws)
     except InfeasibleError:
