@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.errors import InternalError
-from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, small_domain, subset, uniform
+from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, harmonic, small_domain, subset, uniform
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 REGISTRY: dict[str, AnyMechanism] = {
@@ -14,6 +14,7 @@ REGISTRY: dict[str, AnyMechanism] = {
         uniform.MECHANISM,
         subset.MECHANISM,
         small_domain.MECHANISM,
+        harmonic.MECHANISM,
         fine_grain.MECHANISM,
         buckets.MECHANISM,
         anatomy.MECHANISM,
@@ -34,6 +35,7 @@ def mechanism_of(name: str) -> AnyMechanism:
 UNNAMED: dict[str, dict[str, Any]] = {
     "subset": {"form": "bits"},
     "small-domain": {"merge": "variance", "min_cell": None, "publish_shares": False},
+    "harmonic": {"direction": "upward"},
     "fine-grain": {"direction": "upward", "objective": "record"},
     "buckets": {"sizes": "optimal", "min_bucket": 2, "max_bucket": 50, "dealing": "mixed"},
     "anatomy": {"dealing": "mixed"},
