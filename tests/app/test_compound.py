@@ -36,7 +36,8 @@ DOMAINS = {"disease": ["asthma", "flu", "it's"], "drug": ["none", "pill", "tea",
 WAYS: Mapping[str, tuple[str, ...]] = {
     "uniform": ("--mechanism", "uniform", *BOUND),
     "subset": ("--mechanism", "subset", *BOUND),
-    "fine-grain": ("--tolerance", "3", "--objective", "aggregate"),
+    "fine-grain": ("--mechanism", "fine-grain", "--tolerance", "3", "--objective", "aggregate"),
+    "harmonic": ("--mechanism", "harmonic", "--tolerance", "3"),
     "small-domain": (
         *("--mechanism", "small-domain", "--prior", "1/5", "--posterior", "1/2"),
         *("--min-cell", "0", "--accept-marginal-prior"),

@@ -426,7 +426,19 @@ def bounded(desk: Path, bounds: Mapping[str, tuple[str, str]], *options: str) ->
     """The arguments that publish four values as frequent as each other under these bounds."""
     table = write_csv(desk / "t.csv", {"sex": ["F", "M"] * 400, "disease": [f"x{row % 4 + 1}" for row in range(800)]})
     file = bounds_file(desk, bounds)
-    return ["publish", table, "--out", "release", "--sensitive", "disease", "--bounds", file, *options]
+    return [
+        "publish",
+        table,
+        "--out",
+        "release",
+        "--sensitive",
+        "disease",
+        "--bounds",
+        file,
+        "--mechanism",
+        "fine-grain",
+        *options,
+    ]
 
 
 def test_values_that_nobody_could_tell_apart_are_refused(desk: Path) -> None:
@@ -438,7 +450,7 @@ def test_values_that_nobody_could_tell_apart_are_refused(desk: Path) -> None:
 
 def test_values_that_nobody_could_tell_apart_can_still_be_planned(desk: Path) -> None:
     file = counts_file(desk, dict.fromkeys(TIED, 200))
-    outcome = succeed("plan", "--counts", file, "--bounds", bounds_file(desk, TIED))
+    outcome = succeed("plan", "--counts", file, "--bounds", bounds_file(desk, TIED), "--mechanism", "fine-grain")
     assert "counts cannot be reconstructed" in outcome.words
     assert any("never kept under these bounds" in notice and "'x1', 'x3'" in notice for notice in outcome.notices)
 

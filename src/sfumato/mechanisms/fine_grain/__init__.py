@@ -75,7 +75,7 @@ class Options:
         Direction.UPWARD, "--direction", "Keep beliefs from rising (upward), or from falling too (both)."
     )
     objective: Objective = option(
-        Objective.AGGREGATE, "--objective", "Make counts best (aggregate), or keep the most records (record)."
+        Objective.RECORD, "--objective", "Keep the most records, or make counts (aggregate) best."
     )
 
 
