@@ -126,7 +126,7 @@ def test_release_says_what_it_is_and_promises(made: Made, way: str) -> None:
     assert made.said == {**found, **{name: made.said[name] for name in ("path", "notices", "exposures", "uniqueness")}}
     mechanism = way.partition(" ")[0]
     assert (found["mechanism"], found["rows"], found["sensitive"]) == (mechanism, 600, "disease")
-    own = {"small-domain": "marginal-prior", "fine-grain": "single-values"}
+    own = {"small-domain": "marginal-prior", "fine-grain": "single-values", "harmonic": "single-values"}
     assert found["guarantee"] == own.get(mechanism, "any-prior")
     methods = {"uniform": ["closed", "em"], "fine-grain": ["closed", "em"], "small-domain": ["closed", "gls", "em"]}
     assert found["methods"] == methods.get(mechanism, ["closed"])

@@ -589,13 +589,14 @@ SECOND = {
 OLD = [pytest.param(1, old, id=f"1-{name}") for name, old in FIRST.items()]
 OLD += [pytest.param(2, old, id=f"2-{name}") for name, old in SECOND.items()]
 every_old = pytest.mark.parametrize(("form", "old"), OLD)
+THEN = ("uniform", "subset", "small-domain", "fine-grain", "buckets", "anatomy", "decoys")
+"""The mechanisms of old files: no more will be old."""
 
 
 def test_old_files_are_tried_with_and_without_the_options_of_every_mechanism() -> None:
     named = {name for old in SECOND.values() for name in old.texts}
-    then = {"uniform", "subset", "small-domain", "fine-grain", "buckets", "anatomy", "decoys"}  # no more will be old
-    assert named == then
-    assert {old.mechanism for old in SECOND.values() if not old.texts} == {"auto", *then}
+    assert named == set(THEN)
+    assert {old.mechanism for old in SECOND.values() if not old.texts} == {"auto", *THEN}
 
 
 @every_old
@@ -676,7 +677,7 @@ def test_plan_file_of_an_automatic_choice_names_the_options_of_all_that_could_be
     }
 
 
-@every_mechanism
+@pytest.mark.parametrize("mechanism", THEN)
 def test_old_file_repeats_the_same_bytes(mechanism: str, desk: Path) -> None:
     """The request as it was written then, options as Python printed them."""
     one = published_again(mechanism, "one")
@@ -690,7 +691,11 @@ def test_old_file_repeats_the_same_bytes(mechanism: str, desk: Path) -> None:
     guarantee = "any-prior" if mechanism == "fine-grain" else REGISTRY[mechanism].guarantee.value
     request = {**written["request"], "guarantee": guarantee, "options": {mechanism: f"Options({printed})"}}
     (desk / "plan").write_text(json.dumps({**named, "sfumato_plan": 2, "request": request}))
-    assert published_again(mechanism, "two") == one
+    if mechanism == "fine-grain":  # asked by a tolerance, of which shares were rounded in another way then
+        with pytest.raises(ReleaseFormatError, match="would come out differently, because it was made by sfumato 0.1"):
+            published_again(mechanism, "two")
+    else:
+        assert published_again(mechanism, "two") == one
 
 
 @every_mechanism

@@ -51,7 +51,7 @@ _GRID, _ZOOMS = 64, 4
 _RESOLUTION = 1 << 20
 """What it finds is rounded down to one of so many steps."""
 
-MOST_PEAKS = 8
+MOST_PEAKS = 5
 """Domains up to this size have every value tried as the peak."""
 
 # ------------------------------------------------------------------------------------------------------ record utility
