@@ -50,14 +50,18 @@ def coarse_steps(total: int) -> int:
 def coarse_share(count: int, total: int) -> Fraction:
     """A share rounded down to two significant digits, or to ten records if that is coarser; in integers.
 
-    Digits alone would tell the counts of rare values: the total is public.
+    Digits alone would tell the counts of rare values: the total is public. Every share but that of everybody is one
+    that ten counts in a row or more are rounded to.
     """
     parts = 10  # such that the share is 10 to 99 of so many
     while 0 < count * parts < 10 * total:
         parts *= 10
-    if parts * COARSEST_STEP > total:
-        return Fraction(count // COARSEST_STEP * COARSEST_STEP, total)
-    return Fraction(count * parts // total, parts)
+    if parts * COARSEST_STEP <= total:
+        return Fraction(count * parts // total, parts)
+    tens, first = count // COARSEST_STEP, -(-100 * total // parts)
+    # Where steps of digits begin, a step of ten records may be cut short, and belongs to the one before.
+    is_cut = parts <= total and first - COARSEST_STEP * tens < COARSEST_STEP
+    return Fraction(COARSEST_STEP * (tens - is_cut), total)
 
 
 LARGEST_PART = 10**6

@@ -692,7 +692,7 @@ def test_old_file_repeats_the_same_bytes(mechanism: str, desk: Path) -> None:
     request = {**written["request"], "guarantee": guarantee, "options": {mechanism: f"Options({printed})"}}
     (desk / "plan").write_text(json.dumps({**named, "sfumato_plan": 2, "request": request}))
     if mechanism == "fine-grain":  # asked by a tolerance, of which shares were rounded in another way then
-        with pytest.raises(ReleaseFormatError, match="would come out differently, because it was made by sfumato 0.1"):
+        with pytest.raises(ReleaseFormatError, match="would come out differently, because it was made by"):
             published_again(mechanism, "two")
     else:
         assert published_again(mechanism, "two") == one

@@ -261,6 +261,8 @@ def weights(design: Design, /) -> Mapping[str, Any] | None:
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of a count of each value, if the other rows are composed as the table is."""
     own, other = inverse_variances(plan.published.operator, plan.shares)
+    if np.isinf(own).any():  # two values that are never kept cannot be told apart, however few have them
+        return own
     return own * counts + other * (rows - counts)
 
 
