@@ -171,7 +171,7 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
         raise ReleaseFormatError("the design's retention or swaps are out of range.")
     pairs = zip(amplifications(read.bounds), read.swaps, strict=True)
     if any(bound is not None and read.retention > (bound - 1) * swap for bound, swap in pairs):
-        raise ReleaseFormatError("a value is redrawn more rarely than its bound allows, so the promise is untrue.")
+        raise ReleaseFormatError("the design's retention is higher than its bounds allow, so its promise is untrue.")
     return read
 
 
