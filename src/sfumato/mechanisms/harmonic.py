@@ -49,6 +49,8 @@ from sfumato.shown.values import Values
 
 NAME = "harmonic"
 
+CLEAR = "A record that shows a value without a bound holds it, for certain."
+
 MOST_KEPT = 1 << 40
 """So many outcomes keep a value where the exact chances need more; the others are rounded up, towards privacy."""
 
@@ -299,7 +301,11 @@ def summary(plan: Plan, /) -> str:
 
 def remarks(plan: Plan, /) -> list[Notice]:
     """Which values have no bound, and that beliefs may fall."""
-    return per_value.remarks(plan.histogram.values, plan.bounds, may_fall=True)
+    said = per_value.remarks(plan.histogram.values, plan.bounds, may_fall=True)
+    return [
+        dataclass_replace(each, sentence=f"{each.sentence} {CLEAR}") if each.code == "values-unprotected" else each
+        for each in said
+    ]
 
 
 def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
@@ -312,7 +318,8 @@ def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
 
 def promise(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
-    return per_value.promise(design.domain, design.bounds, design.tolerance, may_fall=True)
+    said = per_value.promise(design.domain, design.bounds, design.tolerance, may_fall=True)
+    return said if all(design.bounds) else f"{said} {CLEAR}"
 
 
 MECHANISM = Mechanism(
