@@ -41,7 +41,7 @@ def bounded_posteriors(
     if not covered:
         odds = posterior * (1 - prior) / (prior * (1 - posterior))
         if any(worst > reached(Fraction(count, sum(counts)), odds) for count, worst in pairs):
-            return Check("posteriors", False, f"the odds of a value can rise more than {odds} times, as is promised.")
+            return Check("posteriors", False, f"the odds of a value can rise more than the promised {odds} times.")
         return Check("posteriors", True, f"no value has a share within {prior}, so only the odds are bounded.")
     worst = max(covered)
     words = f"of {len(covered)} values with a share within {prior}, none can be believed with more than {worst}"

@@ -19,8 +19,10 @@ import pytest
 from command_line import complaint, run
 from protected_tables import DISEASES, patients
 from releases import edit_manifest, read_json
+from sfumato.apply.source import open_source
 from sfumato.audit.files import verify_folder
-from sfumato.audit.original import verify
+from sfumato.audit.laws import read
+from sfumato.audit.original import verify, verify_original
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import REGISTRY, fine_grain, harmonic, small_domain, subset
 from sfumato.outlook import Request
@@ -141,6 +143,16 @@ def test_chance_that_is_too_large_breaks_the_promise(folder: Path, digits: int) 
     assert "promise" in failed_alone(folder)
     with pytest.raises(ReleaseFormatError, match=r"(higher|more often) than .* bounds? allows?"):
         verify(folder)
+
+
+@pytest.mark.parametrize("way", [TOLERATED])
+def test_odds_that_rise_too_far_are_noticed_beside_the_original(folder: Path, tmp_path: Path) -> None:
+    """No value has a share within a prior of next to nothing, and so it is the odds that are looked at."""
+    edit_design(folder, lambda design: raise_chance(design, 1))
+    source = open_source(original(), tmp_path / "spool")
+    found = {each.name: each for each in verify_original(folder, *read(read_json(folder)), source, tmp_path).checks}
+    assert not found["posteriors"].passed
+    assert found["posteriors"].detail == "the odds of a value can rise more than the promised 3 times."
 
 
 @both_cells
