@@ -87,7 +87,8 @@ class Plan:
     @cached_property
     def published(self) -> Design:
         """What is published of the plan."""
-        retention, *swaps = (Fraction(each, self.words) for each in (self.keep_words, *self.swap_words))
+        words = self.words
+        retention, *swaps = (Fraction(each, words) for each in (self.keep_words, *self.swap_words))
         return Design(self.histogram.values, self.bounds, self.tolerance, retention, tuple(swaps))
 
 

@@ -238,10 +238,10 @@ class BreachBoundPerValue(PrivacySpec):
         the amplification of the tolerance itself, which is the limit. A value of which `tolerance` times the share
         reaches 1 has no bound, as in the paper.
         """
-        factor = Tolerance(tolerance).factor
+        factor, total = Tolerance(tolerance).factor, histogram.total
         bounds: dict[Value, BreachBound] = {}
         for value, count in zip(histogram.values, histogram.counts, strict=True):
-            prior = coarse_share(count, histogram.total)
+            prior = coarse_share(count, total)
             if factor * prior < 1:
                 bounds[value] = BreachBound(prior, factor * prior) if prior else BreachBound.of_odds(factor)
         if not bounds:
@@ -288,8 +288,10 @@ class BreachBoundPerValue(PrivacySpec):
         """
         if isinstance(self, kind):
             return self
-        least = min(self.bounds.values(), key=lambda each: each.amplification)
-        one = least if self.tolerance is None else BreachBound.of_odds(self.tolerance)
+        if self.tolerance is None:
+            one = min(self.bounds.values(), key=lambda each: each.amplification)
+        else:
+            one = BreachBound.of_odds(self.tolerance)
         return one if isinstance(one, kind) else None
 
     def part_limit(self, share: Fraction) -> Fraction | None:
