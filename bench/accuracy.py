@@ -48,7 +48,7 @@ from sfumato import (
 from sfumato.evaluate.accuracy import accuracy
 from sfumato.evaluate.coded_table import CodedTable
 from sfumato.evaluate.pools import Band, Pool, between, crossed, passing, small_counts, spread, within
-from sfumato.mechanisms import small_domain
+from sfumato.mechanisms import fine_grain, small_domain
 from sfumato.request.spec import PrivacySpec
 
 SEED = 14
@@ -99,7 +99,11 @@ class Subject:
         merging = {"small-domain": small_domain.Options(small_domain.Merge.PAPER)}
         yield Contender("small-domain, paper's merging", "small-domain", words, bound, merging, ("closed",))
         yield Contender("small-domain", "small-domain", words, bound)
+        counts = {"fine-grain": fine_grain.Options(objective=fine_grain.Objective.AGGREGATE)}
         yield Contender("fine-grain", "fine-grain", "tolerance 10", Tolerance(10))
+        yield Contender("fine-grain for counts", "fine-grain", "tolerance 10", Tolerance(10), counts)
+        yield Contender("harmonic", "harmonic", "tolerance 10", Tolerance(10))
+        yield Contender("subset by a tolerance", "subset", "tolerance 10", Tolerance(10))
         yield Contender("anatomy", "anatomy", f"diversity {self.size}", Diversity(self.size))
         for factor in self.factors:
             yield Contender("buckets", "buckets", f"caps {factor}f + 1/50", LinearCap(factor, "1/50"))

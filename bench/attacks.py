@@ -4,7 +4,8 @@
 
 Two independent releases of decoys: how often a value on which both agree is the true one, over all records and where
 the value is rarer than 1% of the table. One release of Anatomy buckets: for how many records the likeliest value is the
-true one, where the promise speaks of one in the diversity, by what the release itself teaches.
+true one, where the promise speaks of one in the diversity, by what the release itself teaches. And of a tolerance: how
+often its bounds, which are published, are others if one record takes the value of another one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from decoys import Codes, histogram_of, released, slots_of
 from sfumato.draws import Draws
 from sfumato.evaluate.learning import learned
 from sfumato.mechanisms import anatomy, decoys
+from sfumato.request.exact import coarse_share
 from sfumato.request.group_spec import Diversity
 from sfumato.shown.tally import Holdings
 
@@ -53,6 +55,21 @@ def measure_learning(sensitive: Codes, columns: list[Codes], diversity: int, rou
             print(f"    and for {right[sure].mean():.1%} of the {sure.mean():.1%} believed with more than {SURE}")
 
 
+def measure_tolerance(sensitive: Codes) -> None:
+    """Every record and every other value that it could have instead, weighed by how often that is held; exact."""
+    counts, total = np.bincount(sensitive).tolist(), len(sensitive)
+    shares = np.array(counts) / total
+    less, more = (
+        np.array([coarse_share(count + step, total) != coarse_share(count, total) for count in counts])
+        for step in (-1, 1)
+    )
+    pairs = np.outer(shares, shares) * ~np.eye(len(counts), dtype=np.bool_)
+    followed = float((pairs * (less[:, None] | more)).sum() / pairs.sum())
+    print(
+        f"a tolerance, {len(counts)} values: one record that takes another's value changes the bounds in {followed:.1%}"
+    )
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -69,6 +86,7 @@ def main() -> None:
     }
     sensitive = codes.pop(arguments.column)
     print(f"{len(sensitive):,} records, {sensitive.max() + 1} values")
+    measure_tolerance(sensitive)
     measure_agreement(sensitive, arguments.group_size)
     for diversity in arguments.diversity:
         measure_learning(sensitive, list(codes.values()), diversity, arguments.rounds)

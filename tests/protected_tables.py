@@ -23,7 +23,17 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     "small-domain": CELLS,
     "small-domain with shares": (*CELLS, "--publish-shares"),
     "fine-grain": ("--mechanism", "fine-grain", "--tolerance", "3"),
-    "fine-grain for counts": ("--tolerance", "4", "--objective", "aggregate", "--direction", "both"),
+    "fine-grain for counts": (
+        "--mechanism",
+        "fine-grain",
+        "--tolerance",
+        "4",
+        "--objective",
+        "aggregate",
+        "--direction",
+        "both",
+    ),
+    "harmonic": ("--mechanism", "harmonic", "--tolerance", "3"),
 }
 """The requests that every part of the program is tried with: each mechanism, in each form that a release can have."""
 

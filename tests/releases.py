@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sfumato.apply.local import LocalEngine
 from sfumato.estimate.release import Release
-from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, small_domain, subset, uniform
+from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, harmonic, small_domain, subset, uniform
 from sfumato.outlook import Request
 from sfumato.publication import publish
 from sfumato.release.manifest import MANIFEST, README, WEIGHTS, manifest_digest
@@ -49,6 +49,7 @@ WAYS: dict[str, Way] = {
     "uniform": Way(BOUND, uniform.NoOptions()),
     "subset": Way(BreachBound("3/7", "1/2"), subset.Options()),
     "small-domain": Way(BreachBound("1/2", "3/4"), small_domain.Options(min_cell=1)),
+    "harmonic": Way(Tolerance("3/2"), harmonic.Options()),
     "fine-grain": Way(Tolerance("3/2"), fine_grain.Options(objective=fine_grain.Objective.AGGREGATE)),
     "buckets": Way(LinearCap("3/2"), buckets.Options()),
     "anatomy": Way(Diversity(2), anatomy.Options()),

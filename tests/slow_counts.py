@@ -74,6 +74,8 @@ class SlowRelease:
             found = self._by_members(rows)
         elif mechanism == "fine-grain":
             found = self._by_elimination(rows)
+        elif mechanism == "harmonic":
+            found = self._by_draws(rows)
         elif mechanism == "decoys":
             found = self._by_decoys(rows)
         else:
@@ -109,6 +111,12 @@ class SlowRelease:
             for place in places:
                 found[place] += (shown.get((number, place), 0) - swap * total) / retention
         return found
+
+    def _by_draws(self, rows: Sequence[Row]) -> list[Fraction]:
+        """A row shows its own value by a coin, or else any value with a chance of its own: o = p c + b R."""
+        shown, kept = self.shown(rows), Fraction(self.design["retention"])
+        drawn = map(Fraction, self.design["swaps"])
+        return [(shown.get((0, place), 0) - chance * len(rows)) / kept for place, chance in enumerate(drawn)]
 
     def members(self, row: Row) -> set[int]:
         """The places that the set of a row holds."""

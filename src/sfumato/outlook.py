@@ -132,7 +132,7 @@ class Request:
             {
                 name: options_json(self.options.get(name) or each.options())
                 for name, each in REGISTRY.items()
-                if name in self.options or name in self.family
+                if name in self.family
             },
         )
 

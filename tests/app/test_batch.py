@@ -34,7 +34,7 @@ from sfumato.request.values import Value
 ROWS = 300
 DAY = datetime.date(2020, 2, 29)
 SUFFIXES = pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
-LINEAR = ("uniform", "small-domain", "subset", "fine-grain")
+LINEAR = ("uniform", "small-domain", "subset", "fine-grain", "harmonic")
 
 
 def patients() -> pa.Table:

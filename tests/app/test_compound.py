@@ -36,7 +36,8 @@ DOMAINS = {"disease": ["asthma", "flu", "it's"], "drug": ["none", "pill", "tea",
 WAYS: Mapping[str, tuple[str, ...]] = {
     "uniform": ("--mechanism", "uniform", *BOUND),
     "subset": ("--mechanism", "subset", *BOUND),
-    "fine-grain": ("--tolerance", "3", "--objective", "aggregate"),
+    "fine-grain": ("--mechanism", "fine-grain", "--tolerance", "3", "--objective", "aggregate"),
+    "harmonic": ("--mechanism", "harmonic", "--tolerance", "3"),
     "small-domain": (
         *("--mechanism", "small-domain", "--prior", "1/5", "--posterior", "1/2"),
         *("--min-cell", "0", "--accept-marginal-prior"),
@@ -340,11 +341,15 @@ def test_column_is_checked_by_the_plan_itself() -> None:
 
 @st.composite
 def cells(draw: st.DrawFn) -> list[Coin]:
-    """A cell of combinations of two columns with one retention, or one for each."""
+    """A cell of combinations of two columns with one retention, or one for each; drawn evenly, or by some law."""
     values = draw(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), min_size=2, max_size=7, unique=True))
     one = draw(st.fractions(0, Fraction(9, 10), max_denominator=20))
     retentions = draw(st.sampled_from([st.just(one), st.fractions(0, Fraction(9, 10), max_denominator=20)]))
-    return [Coin(value, draw(st.integers(1, 20)), draw(retentions)) for value in values]
+    weights = draw(st.lists(st.integers(0, 5), min_size=len(values), max_size=len(values)))
+    drawn = [Fraction(each, sum(weights)) for each in weights] if any(weights) else [None] * len(values)
+    return [
+        Coin(value, draw(st.integers(1, 20)), draw(retentions), each) for value, each in zip(values, drawn, strict=True)
+    ]
 
 
 @settings(max_examples=examples(60))
@@ -352,9 +357,10 @@ def cells(draw: st.DrawFn) -> list[Coin]:
 def test_posterior_of_a_column_is_that_of_bayes_rule(cell: list[Coin]) -> None:
     brute: dict[Any, Fraction] = {}
     for seen in cell:
-        chances = [
-            entry.count * ((entry is seen) * entry.retention + (1 - entry.retention) / len(cell)) for entry in cell
-        ]
+        drawn = Fraction(1, len(cell)) if seen.drawn is None else seen.drawn
+        chances = [entry.count * ((entry is seen) * entry.retention + (1 - entry.retention) * drawn) for entry in cell]
+        if not any(chances):  # it is never shown
+            continue
         for part in {entry.value[0] for entry in cell}:  # type: ignore[index]
             mine = sum(each for each, entry in zip(chances, cell, strict=True) if entry.value[0] == part)  # type: ignore[index]
             brute[part] = max(brute.get(part, Fraction(0)), Fraction(mine) / sum(chances))

@@ -136,31 +136,33 @@ AMPLIFICATIONS = {"x1": ("2/5", "1/2"), "x2": ("1/4", "1/2"), "x3": ("2/21", "1/
 
 def test_plan_of_one_bound_for_each_value_has_a_retention_for_each(desk: Path) -> None:
     """With x1 never kept, the others may be kept by 1/3 each: (1/4 * 1/4) + 3 * (1/4 * (1/3 + 1/6)) is 7/16."""
-    plan = planned(desk, [5] * 4, "--bounds", bounds_file(desk, AMPLIFICATIONS))
+    plan = planned(desk, [5] * 4, "--bounds", bounds_file(desk, AMPLIFICATIONS), "--mechanism", "fine-grain")
     own = {"direction", "objective", "retention", "amplification", "record_utility", "aggregate_error", "shadow_price"}
-    assert plan.keys() - COMMON == own | {"reason", *BESIDE}
+    assert plan.keys() - COMMON == own | BESIDE
     assert (plan["mechanism"], plan["guarantee"], plan["direction"]) == ("fine-grain", "single-values", "upward")
     assert plan["retention"] == {"x1": "0/1", "x2": "1/3", "x3": "1/3", "x4": "1/3"}
     assert plan["amplification"] == {"x1": "3/2", "x2": "3/1", "x3": "19/2", "x4": "18/1"}
     assert plan["record_utility"] == 0.4375
     assert plan["shadow_price"].keys() == {"x1", "x2", "x3", "x4"}
     assert plan["aggregate_error"] > 0
-    assert plan["alternatives"] == []
+    assert {each["mechanism"] for each in plan["alternatives"]} == {"uniform", "subset", "harmonic"}
 
 
 def test_shadow_price_is_what_a_wider_bound_gains(desk: Path) -> None:
     """One amplification at a time raised by a thousandth; with a posterior of 1/2, g has the prior 1 / (1 + g)."""
-    plan = planned(desk, [5] * 4, "--bounds", bounds_file(desk, AMPLIFICATIONS))
+    plan = planned(desk, [5] * 4, "--bounds", bounds_file(desk, AMPLIFICATIONS), "--mechanism", "fine-grain")
     for value, written in plan["amplification"].items():
         more = Fraction(written) + Fraction(1, 1000)
         wider = bounds_file(desk, {**AMPLIFICATIONS, value: (str(1 / (1 + more)), "1/2")})
-        gain = planned(desk, [5] * 4, "--bounds", wider)["record_utility"] - plan["record_utility"]
+        gain = planned(desk, [5] * 4, "--bounds", wider, "--mechanism", "fine-grain")["record_utility"]
+        gain -= plan["record_utility"]
         assert gain == pytest.approx(plan["shadow_price"][value] / 1000, rel=1e-2, abs=1e-9)
     assert plan["shadow_price"]["x1"] > 0
 
 
 def test_plan_for_counts_keeps_fewer_records_and_has_no_shadow_price(desk: Path) -> None:
-    options = ("--bounds", bounds_file(desk, AMPLIFICATIONS), "--direction", "both")
+    bounds = bounds_file(desk, AMPLIFICATIONS)
+    options = ("--bounds", bounds, "--direction", "both", "--mechanism", "fine-grain")
     record, counts = planned(desk, [5] * 4, *options), planned(desk, [5] * 4, *options, "--objective", "aggregate")
     assert (record["objective"], counts["objective"]) == ("record", "aggregate")
     assert "shadow_price" not in counts
@@ -170,7 +172,8 @@ def test_plan_for_counts_keeps_fewer_records_and_has_no_shadow_price(desk: Path)
 
 def test_plan_in_both_directions_keeps_fewer_records(desk: Path) -> None:
     bounds = bounds_file(desk, AMPLIFICATIONS)
-    upward, both = (planned(desk, [5] * 4, "--bounds", bounds, "--direction", each) for each in ("upward", "both"))
+    options = ("--mechanism", "fine-grain", "--bounds", bounds, "--direction")
+    upward, both = (planned(desk, [5] * 4, *options, each) for each in ("upward", "both"))
     assert both["direction"] == "both"
     assert both["record_utility"] < upward["record_utility"]
     assert any("kept from rising, not from falling" in remark for remark in upward["remarks"])
@@ -183,7 +186,7 @@ def test_values_without_a_bound_are_named_and_have_no_amplification(desk: Path) 
     assert any(remark.startswith("without a bound") and "'x1', 'x3', 'x4'" in remark for remark in plan["remarks"])
 
 
-def test_tolerance_makes_bounds_of_shares_in_hundredths(desk: Path) -> None:
+def test_tolerance_makes_bounds_of_shares_of_two_digits(desk: Path) -> None:
     """Of 1280 records, 370 are 28 hundredths and 270 are 21: from 7/25 to 14/25 the odds rise by 36/11; a half has no
     bound, because twice that is certain.
     """
@@ -192,22 +195,31 @@ def test_tolerance_makes_bounds_of_shares_in_hundredths(desk: Path) -> None:
 
 
 def test_tolerance_says_by_how_much_the_odds_of_each_value_may_rise(desk: Path) -> None:
-    """Four times a fifth is 4/5, for which odds of 1/4 become 4: 16 times. A third has no bound, and a thousandth is
-    rounded down to nothing, and leaves its factor.
+    """Four times a fifth is 4/5, for which odds of 1/4 become 4: 16 times. A third has no bound, and what fewer than
+    ten records have is rounded down to nothing, and leaves the tolerance itself.
     """
-    counts = {"flu": 3300, "cold": 3300, "gout": 2000, "HIV": 1390, "kuru": 10}
-    options = ("--counts", counts_file(desk, counts), "--tolerance", "4", "--objective", "aggregate")
+    counts = {"flu": 3300, "cold": 3300, "gout": 2000, "HIV": 1391, "kuru": 9}
+    options = (
+        "--counts",
+        counts_file(desk, counts),
+        "--mechanism",
+        "fine-grain",
+        "--tolerance",
+        "4",
+        "--objective",
+        "aggregate",
+    )
     shown = succeed("plan", *options)
     for row in ("flu │ 3,300 │ 33.00%", "cold │ 3,300 │ 33.00%"):
         assert re.search(rf"{re.escape(row)} │ [\d./]+ │ no bound │", shown.words)
     assert re.search(r"gout │ 2,000 │ 20.00% │ [\d./]+ │ 16 times │", shown.words)
-    assert re.search(r"kuru │ 10 │ 0.10% │ [\d./]+ │ just over 4 times │", shown.words)
-    assert "'kuru' odds just over 4 times" in shown.words
+    assert re.search(r"kuru │ 9 │ 0.09% │ [\d./]+ │ 4 times │", shown.words)
+    assert "'kuru' odds 4 times" in shown.words
     assert "Without a bound, and so not protected: 'flu', 'cold'." in shown.words
     assert "000000" not in shown.out
     told = succeed("plan", *options, "--json").json["amplification"]
     assert (told["flu"], told["cold"], told["gout"]) == (None, None, "16/1")
-    assert Fraction(told["kuru"]) == 4 * (1 - Fraction(1, 10**9)) / (1 - Fraction(4, 10**9))
+    assert Fraction(told["kuru"]) == 4
 
 
 # ------------------------------------------------------------------------------------------- sets, and the alternatives
@@ -297,7 +309,7 @@ def test_plan_for_people_asks_what_people_ask_and_says_why_it_does_not_tell(desk
 def test_mechanism_that_predicts_nothing_says_so(desk: Path) -> None:
     """Of two values that are never kept nobody can tell the counts apart."""
     held = {"flu": 3100, "cold": 2600, "gout": 2000, "asthma": 1200, "HIV": 104, "kuru": 9, "rabies": 2, "yaws": 0}
-    shown = succeed("plan", "--counts", counts_file(desk, held), "--tolerance", "4").words
+    shown = succeed("plan", "--counts", counts_file(desk, held), "--tolerance", "4", "--mechanism", "fine-grain").words
     assert "not told: fine-grain predicts no error for such a count." in shown
 
 
@@ -329,7 +341,7 @@ def test_plan_prints_its_result_first_and_notices_after_it_one_line_each(desk: P
     ("options", "words"),
     [
         (["--merge", "paper", *SMALL_DOMAIN], "2 cells of 6 values"),
-        (["--tolerance", "3"], "a record keeps its value with probability"),
+        (["--mechanism", "fine-grain", "--tolerance", "3"], "a record keeps its value with probability"),
         (["--mechanism", "uniform", *BOUND], "retention 3/13; odds may rise 4 times"),
     ],
     ids=["small-domain", "fine-grain", "uniform"],

@@ -42,6 +42,7 @@ from sfumato.mechanisms import (
     buckets,
     decoys,
     fine_grain,
+    harmonic,
     mechanism_of,
     small_domain,
     subset,
@@ -290,6 +291,22 @@ CASES: Mapping[str, Sequence[Case]] = {
             ("cells of four values", BreachBound("1/4", "1/2"), CELLS, (4, 4, 3, 2, 2, 1)),
             ("one cell, merged as in the paper", BreachBound("1/4", "1/2"), PAPER, (4, 4, 3, 2, 2, 1)),
         ],
+        "harmonic": [
+            (
+                "three values",
+                _per_value(("1/4", "1/2"), ("1/3", "2/3"), ("1/5", "1/2")),
+                harmonic.Options(),
+                (4, 3, 2),
+            ),
+            ("one is never drawn", _per_value(("1/4", "1/2"), ("1/3", "1/2"), None), harmonic.Options(), (6, 2, 1)),
+            ("two values, one free", _per_value(("1/3", "2/3"), None), harmonic.Options(), (2, 5)),
+            (
+                "nobody has one of four",
+                _per_value(("1/4", "1/2"), ("1/3", "1/2"), ("1/5", "1/2"), ("1/3", "2/3")),
+                harmonic.Options(),
+                (5, 3, 0, 2),
+            ),
+        ],
         "fine-grain": [
             (
                 "three coins",
@@ -484,7 +501,19 @@ def _group_law(case: Case) -> Law:
     return [dict(row) for row in rows]
 
 
-PUBLISHED: Mapping[str, Callable[[Case], Law]] = {"subset": _published_sets, "decoys": _group_law}
+def _published_draws(case: Case) -> Law:
+    """A coin for all values, or else a draw that does not look at the original."""
+    written = case.design.to_json()
+    drawn, kept = {place: Fraction(each) for place, each in enumerate(written["swaps"])}, Fraction(written["retention"])
+    rows = [{place: swap + kept * (place == original) for place, swap in drawn.items()} for original in drawn]
+    return [{place: chance for place, chance in row.items() if chance} for row in rows]
+
+
+PUBLISHED: Mapping[str, Callable[[Case], Law]] = {
+    "subset": _published_sets,
+    "harmonic": _published_draws,
+    "decoys": _group_law,
+}
 """The law of each mechanism whose records are not kept or redrawn in cells, and not dealt."""
 
 
@@ -597,7 +626,7 @@ def test_odds_are_multiplied_by_the_amplification_at_worst(case: Case) -> None:
     assert max(ratios) <= case.spec.amplification
 
 
-@_each("fine-grain")
+@_each("harmonic", "fine-grain")
 def test_no_belief_in_a_bounded_value_rises_above_its_posterior(case: Case) -> None:
     worst = {
         place: max(_beliefs_after(case, bound.prior, [place]))
@@ -1271,6 +1300,21 @@ BROKEN: Mapping[str, Mapping[str, Damage]] = {
         "too few counts": lambda made: made["cells"][0].update(counts=[1]),
         "a count of nobody": lambda made: made["cells"][0].update(counts=[0] * len(made["cells"][0]["places"])),
     },
+    "harmonic": {
+        "a retention above the bounds": lambda made: made.update(retention=_more(made["retention"])),
+        "a value drawn too rarely": lambda made: made["swaps"].__setitem__(
+            slice(2), [_more(made["swaps"][0]), str(Fraction(made["swaps"][1]) * 2 - Fraction(_more(made["swaps"][1])))]
+        ),
+        "more than everything": lambda made: made["swaps"].__setitem__(0, _more(made["swaps"][0])),
+        "a negative chance": lambda made: made["swaps"].__setitem__(0, "-1/9"),
+        "nothing kept": lambda made: made.update(retention="0"),
+        "too few chances": lambda made: made["swaps"].pop(),
+        "too few bounds": lambda made: (made["priors"].pop(), made["posteriors"].pop()),
+        "no bound at all": lambda made: made.update(
+            priors=[None] * len(made["priors"]), posteriors=[None] * len(made["posteriors"])
+        ),
+        "bounds beyond the tolerance": lambda made: made.update(tolerance="3/2"),
+    },
     "fine-grain": {
         "retentions above the bounds": lambda made: made.update(retentions=_all_more(made["retentions"])),
         "a retention above one": lambda made: made["retentions"].__setitem__(0, "3/2"),
@@ -1430,7 +1474,7 @@ def test_the_variance_of_a_set_of_one_value_is_that_of_the_value(case: Case) -> 
     assert single == pytest.approx(case.mechanism.variances(case.plan, rows, share * held), rel=1e-9, abs=1e-9)
 
 
-@_each("uniform", "subset")
+@_each("uniform", "subset", "harmonic")
 def test_an_estimate_carries_the_exact_variance_for_the_true_count(case: Case) -> None:
     rows = sum(case.counts)
     some = next(iter(case.law[0]))

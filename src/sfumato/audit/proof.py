@@ -79,20 +79,25 @@ def check_parts(chosen: Chosen, spec: PrivacySpec, names: Sequence[str]) -> None
 def part_posteriors(cell: Sequence[Coin], number: int) -> Iterator[tuple[Scalar, Fraction]]:
     """The largest posterior of each value of one column within a cell, by Bayes' rule with the cell's counts.
 
-    A record of x is redrawn into each published value with weight n(x)(1-p)/m, and kept with weight n(x)p.
+    A record of x is redrawn with weight n(x)(1-p), into y with some chance d(y), and kept with weight n(x)p. So y is
+    shown by all who are redrawn, and by n(y)p / d(y) more for each of them; without an end where y is never drawn.
     """
-    drawn = [coin.count * (1 - coin.retention) / len(cell) for coin in cell]
-    kept = [coin.count * coin.retention for coin in cell]
     keys = [parts(coin.value)[number] for coin in cell]
-    by_part = _added(zip(keys, drawn, strict=True))
-    total = sum(drawn, Fraction(0))
+    by_part = _added((key, coin.count * (1 - coin.retention)) for key, coin in zip(keys, cell, strict=True))
+    total = sum(by_part.values(), Fraction(0))
+    chances = [Fraction(1, len(cell)) if coin.drawn is None else coin.drawn for coin in cell]
+    kept = [(coin.count * coin.retention, chance) for coin, chance in zip(cell, chances, strict=True)]
+    more = [each / chance if chance else None for each, chance in kept]
+    certain = {key for key, (each, chance) in zip(keys, kept, strict=True) if each and not chance}
     for part, weight in by_part.items():
-        inside = max(each for each, key in zip(kept, keys, strict=True) if key == part)
-        outside = min((each for each, key in zip(kept, keys, strict=True) if key != part), default=None)
+        inside = max((each for each, key in zip(more, keys, strict=True) if key == part and each), default=Fraction(0))
+        outside = min(
+            (each for each, key in zip(more, keys, strict=True) if key != part and each is not None), default=None
+        )
         reached = (weight + inside) / (total + inside) if total + inside else Fraction(0)
         if outside is not None and total + outside:
             reached = max(reached, weight / (total + outside))
-        yield part, reached
+        yield part, Fraction(1) if part in certain else reached
 
 
 def _added(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.errors import InternalError
-from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, small_domain, subset, uniform
+from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, harmonic, small_domain, subset, uniform
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 REGISTRY: dict[str, AnyMechanism] = {
@@ -15,6 +15,7 @@ REGISTRY: dict[str, AnyMechanism] = {
         subset.MECHANISM,
         small_domain.MECHANISM,
         fine_grain.MECHANISM,
+        harmonic.MECHANISM,
         buckets.MECHANISM,
         anatomy.MECHANISM,
         decoys.MECHANISM,
@@ -35,6 +36,7 @@ UNNAMED: dict[str, dict[str, Any]] = {
     "subset": {"form": "bits"},
     "small-domain": {"merge": "variance", "min_cell": None, "publish_shares": False},
     "fine-grain": {"direction": "upward", "objective": "record"},
+    "harmonic": {"direction": "upward"},
     "buckets": {"sizes": "optimal", "min_bucket": 2, "max_bucket": 50, "dealing": "mixed"},
     "anatomy": {"dealing": "mixed"},
     "decoys": {"groups": "mixed", "ratio_limit": None, "rare": "keep"},

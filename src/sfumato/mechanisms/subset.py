@@ -36,7 +36,7 @@ from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
-from sfumato.request.spec import BreachBound
+from sfumato.request.spec import BreachBound, BreachBoundPerValue
 from sfumato.request.values import Value, values_from_json, values_to_json
 from sfumato.shown import Replaced
 from sfumato.shown.sets import Sets
@@ -342,6 +342,7 @@ MECHANISM = Mechanism(
     name=NAME,
     guarantee=Guarantee.ANY_PRIOR,
     spec=BreachBound,
+    requests=(BreachBoundPerValue,),
     covers_predicates=True,
     options=Options,
     plan=plan,

@@ -30,7 +30,7 @@ from sfumato.mechanisms.mechanism import Mechanism, NoOptions
 from sfumato.request.exact import exact
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
+from sfumato.request.spec import BreachBound, BreachBoundPerValue
 from sfumato.request.values import Value, values_from_json, values_to_json
 from sfumato.shown import Replaced
 from sfumato.shown.values import Values
@@ -194,6 +194,7 @@ MECHANISM = Mechanism(
     name=NAME,
     guarantee=Guarantee.ANY_PRIOR,
     spec=BreachBound,
+    requests=(BreachBoundPerValue,),
     covers_predicates=True,
     options=NoOptions,
     plan=plan,

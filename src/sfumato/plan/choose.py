@@ -36,7 +36,8 @@ def choose(  # noqa: PLR0913 - a request has this many parts
 ) -> Chosen:
     """Plan with the named mechanism, or with the best one that gives the guarantee.
 
-    Which one is the best follows the size of the domain, the request and the options, and no count of the table.
+    Which one is the best follows the size of the domain, the request and the options, and no count of the table but
+    what a request for shares lets through.
     With `rivals`, every other mechanism that meets the request is planned too, under the guarantee that it gives.
     Draws are those of a new key unless others are given, as for a release that shall be repeated.
     """
@@ -150,6 +151,6 @@ def _reason(name: str, errors: Mapping[str, float | None], size: int) -> str:
         for rival, factor in factors.items()
     )
     return (
-        f"{name} has the smallest predicted error of the mechanisms that give this guarantee, if {size:,} values are "
-        f"equally frequent ({compared})."
+        f"{name} has the smallest predicted error of the mechanisms that give this guarantee, for a rare value and on "
+        f"average over all {size:,} ({compared})."
     )

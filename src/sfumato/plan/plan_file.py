@@ -133,8 +133,11 @@ class PlanFile:
             raise self._other_release()
 
     def check_plan(self, plan: str) -> None:
-        """Refuse to go on with a plan that is not the one of the file."""
-        if self.plan is not None and self.plan != plan:
+        """Refuse to go on with a plan that is not the one of the file.
+
+        Files that do not tell it are of times when the shares behind a tolerance were rounded in another way.
+        """
+        if plan != self.plan and (self.plan is not None or "tolerance" in self.remembered.request):
             raise self._other_release()
 
     def _other_release(self) -> ReleaseFormatError:
@@ -258,12 +261,13 @@ def _persons(written: Mapping[str, Any] | None) -> tuple[str, PersonRows] | None
 def _remembered(written: Mapping[str, Any]) -> Remembered:
     """The request of a plan file; what an older one does not name has the value that was the default then."""
     request = dict(written["request"])
-    if written["sfumato_plan"] >= FORMAT:
+    if written["sfumato_plan"] >= FORMAT:  # it names every mechanism that could be taken
         given = written["options"]
+        names = set(given)
     else:
         given = {name: _old_options(text) for name, text in request.pop("options", {}).items()}
         request["guarantee"] = _old_guarantee(request)
-    names = {*UNNAMED, *given}
+        names = {*UNNAMED, *given}
     return Remembered(request, {name: {**UNNAMED.get(name, {}), **given.get(name, {})} for name in sorted(names)})
 
 

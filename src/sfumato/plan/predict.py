@@ -23,7 +23,7 @@ SELECTIVITIES = ("0.001", "0.005", "0.01")
 CURVE = (100, 1_000, 10_000, 100_000)
 """The counts of which the error is always told."""
 EVEN_RECORDS = 1000
-"""Of each value, in the table by which mechanisms are compared."""
+"""Of each value, in the table in which mechanisms are compared by the error of a value that hardly anybody has."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Chosen:
 
 
 def even_error(mechanism: AnyMechanism, request: Any, options: Any, draws: Draws, histogram: Histogram) -> float | None:
-    """The relative error of the counts in a table of the same values, all of them equally frequent.
+    """The error of the count of a rare value, averaged evenly over the values, where others are equally frequent.
 
     Which mechanism is taken is published, so it must not follow the counts: one person's value could decide it. None
     where the request cannot be met for such a table; infinite where nothing is known of the error.
@@ -106,6 +106,6 @@ def even_error(mechanism: AnyMechanism, request: Any, options: Any, draws: Draws
         plan = mechanism.plan(even, request, options, draws)
     except InfeasibleError:
         return None
-    held = np.full(size, float(EVEN_RECORDS))
-    error = math.sqrt(max(float(mechanism.variances(plan, held * size, held).mean()), 0.0)) / EVEN_RECORDS
+    rows = np.full(size, float(even.total))
+    error = math.sqrt(max(float(mechanism.variances(plan, rows, np.zeros(size)).mean()), 0.0)) / EVEN_RECORDS
     return error if math.isfinite(error) else math.inf

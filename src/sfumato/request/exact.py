@@ -36,15 +36,32 @@ def exact(number: Exact, what: str = "a number") -> Fraction:
 
 
 FINEST_STEPS, COARSEST_STEP = 100, 10
-"""Shares are rounded down to hundredths, or to ten records if that is coarser, before something published follows."""
+"""Where what is published follows shares, these are rounded down: never finer than to ten records."""
 
 SMALLEST_PRIOR = Fraction(1, 10**9)
 """Stands for a share that was rounded down to nothing: below the share of one record in a thousand million."""
 
 
 def coarse_steps(total: int) -> int:
-    """Into how many steps shares of a table of this size are cut where what is published follows them."""
+    """Into how many equal steps shares are cut whose size matters alone: hundredths, or steps of ten records."""
     return max(1, min(FINEST_STEPS, total // COARSEST_STEP))
+
+
+def coarse_share(count: int, total: int) -> Fraction:
+    """A share rounded down to two significant digits, or to ten records if that is coarser; in integers.
+
+    Digits alone would tell the counts of rare values: the total is public. Every share but that of everybody is one
+    that ten counts in a row or more are rounded to.
+    """
+    parts = 10  # such that the share is 10 to 99 of so many
+    while 0 < count * parts < 10 * total:
+        parts *= 10
+    if parts * COARSEST_STEP <= total:
+        return Fraction(count * parts // total, parts)
+    tens, first = count // COARSEST_STEP, -(-100 * total // parts)
+    # Where steps of digits begin, a step of ten records may be cut short, and belongs to the one before.
+    is_cut = parts <= total and first - COARSEST_STEP * tens < COARSEST_STEP
+    return Fraction(COARSEST_STEP * (tens - is_cut), total)
 
 
 LARGEST_PART = 10**6

@@ -34,7 +34,7 @@ _SENTENCES = {
     ),
     Guarantee.SINGLE_VALUES: (
         "whatever somebody knew before, the odds of each single value rise no further than its own bound; statements "
-        "about several values are not covered, and the design follows the counts of the table."
+        "about several values are not covered, and the design may follow the counts of the table."
     ),
     Guarantee.MARGINAL_PRIOR: (
         "the bound holds for somebody who knows how the values are distributed and nothing else about the person; "

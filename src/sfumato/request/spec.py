@@ -6,7 +6,6 @@ sentence, what it comes to for a table, and how far a single column of a compoun
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
 from sfumato.errors import InfeasibleError, SpecError
-from sfumato.request.exact import SMALLEST_PRIOR, Exact, coarse_steps, exact, root_below
+from sfumato.request.exact import SMALLEST_PRIOR, Exact, coarse_share, exact, root_below
 from sfumato.request.flags import Flag
 from sfumato.request.histogram import Histogram
 from sfumato.request.persons import MOST_ROWS
@@ -152,6 +151,17 @@ class BreachBound(PrivacySpec):
         return cls(**given)
 
     @classmethod
+    def of_odds(cls, amplification: Fraction) -> Self:
+        """A bound on odds alone: exactly so many times, from a prior that is next to nothing."""
+        reached = amplification * SMALLEST_PRIOR
+        return cls(SMALLEST_PRIOR, reached / (reached + 1 - SMALLEST_PRIOR))
+
+    @property
+    def is_of_odds(self) -> bool:
+        """Whether the bound speaks of odds alone: its ends say no more than its amplification does."""
+        return self.prior == SMALLEST_PRIOR
+
+    @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Self:
         """Read it back from a design, which has one row a person unless it says otherwise."""
         rows = int(written.get("rows_per_person", 1))
@@ -212,6 +222,8 @@ class BreachBoundPerValue(PrivacySpec):
     WANTED: ClassVar = "a bound for each value (--bounds or --tolerance)"
 
     bounds: Mapping[Value, BreachBound]
+    tolerance: Fraction | None = None
+    """The factor that made the bounds of shares, if one did."""
 
     def __post_init__(self) -> None:
         if not self.bounds:
@@ -221,23 +233,23 @@ class BreachBoundPerValue(PrivacySpec):
     def from_tolerance(cls, histogram: Histogram, tolerance: Exact) -> BreachBoundPerValue:
         """Let the belief in each value rise from its share to `tolerance` times its share.
 
-        Shares are first rounded down to coarse steps: the amplification that a tolerance allows grows with the share,
-        so this rounds towards privacy, and the bounds tell no more than the steps. A value of which `tolerance` times
-        the share reaches 1 has no bound, as in the paper.
+        Shares are first rounded down: the amplification that a tolerance allows grows with the share, so this rounds
+        towards privacy, and the bounds tell no more than the rounded shares. A share that is rounded to nothing has
+        the amplification of the tolerance itself, which is the limit. A value of which `tolerance` times the share
+        reaches 1 has no bound, as in the paper.
         """
-        factor = Tolerance(tolerance).factor
-        steps = coarse_steps(histogram.total)
+        factor, total = Tolerance(tolerance).factor, histogram.total
         bounds: dict[Value, BreachBound] = {}
-        for value, share in zip(histogram.values, histogram.shares, strict=True):
-            prior = max(Fraction(math.floor(share * steps), steps), SMALLEST_PRIOR)
+        for value, count in zip(histogram.values, histogram.counts, strict=True):
+            prior = coarse_share(count, total)
             if factor * prior < 1:
-                bounds[value] = BreachBound(prior, factor * prior)
+                bounds[value] = BreachBound(prior, factor * prior) if prior else BreachBound.of_odds(factor)
         if not bounds:
             raise SpecError(
                 f"with a tolerance of {factor} the belief in every value may rise to certainty, so nothing would be "
                 "protected; choose a smaller one."
             )
-        return cls(bounds)
+        return cls(bounds, factor)
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -264,12 +276,23 @@ class BreachBoundPerValue(PrivacySpec):
         """Each bound by its value."""
         return {"bounds": {display(value): f"{each.prior} {each.posterior}" for value, each in self.bounds.items()}}
 
+    def resolved(self, histogram: Histogram) -> BreachBoundPerValue:
+        """Itself, if every bound is for a value of the table."""
+        self.of(histogram.values)
+        return self
+
     def lent(self, kind: type[Lent]) -> Lent | None:
-        """As one bound for all values: that of the smallest amplification asks for more of every value."""
+        """As one bound for all values: that of the smallest amplification asks for more of every value.
+
+        No share has a smaller one than the tolerance itself, which is lent instead: it tells nothing about shares.
+        """
         if isinstance(self, kind):
             return self
-        least = min(self.bounds.values(), key=lambda each: each.amplification)
-        return least if isinstance(least, kind) else None
+        if self.tolerance is None:
+            one = min(self.bounds.values(), key=lambda each: each.amplification)
+        else:
+            one = BreachBound.of_odds(self.tolerance)
+        return one if isinstance(one, kind) else None
 
     def part_limit(self, share: Fraction) -> Fraction | None:
         """Bounds for combinations are none for the parts."""
@@ -323,7 +346,7 @@ class Tolerance(PrivacySpec):
         return {"tolerance": str(self.factor)}
 
     def resolved(self, histogram: Histogram) -> BreachBoundPerValue:
-        """A bound for each value, from coarse shares."""
+        """A bound for each value, from rounded shares."""
         return BreachBoundPerValue.from_tolerance(histogram, self.factor)
 
     def part_limit(self, share: Fraction) -> Fraction | None:

@@ -6,19 +6,20 @@ import json
 import pickle
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError, dataclass
-from decimal import Decimal
+from decimal import ROUND_DOWN, Context, Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from selection import examples
 from sfumato.errors import InfeasibleError, SfumatoError, SpecError
 from sfumato.mechanisms import REGISTRY
-from sfumato.request.exact import Exact, exact
+from sfumato.request.exact import Exact, coarse_share, exact
 from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap, ShareCap
 from sfumato.request.histogram import Histogram
 from sfumato.request.requests import REQUESTS, asked
@@ -420,6 +421,8 @@ def test_two_kinds_of_request_at_once_are_refused(one: Known, other: Known) -> N
 @every_request
 @given(histogram=histograms())
 def test_request_that_does_not_follow_shares_is_itself_for_every_table(known: Known, histogram: Histogram) -> None:
+    if isinstance(known.spec, BreachBoundPerValue):
+        histogram = Histogram.of([*known.spec.bounds, "none"], range(1, len(known.spec.bounds) + 2))
     if known.spec.RESOLVED is None:
         assert known.spec.resolved(histogram) is known.spec
     else:
@@ -428,19 +431,89 @@ def test_request_that_does_not_follow_shares_is_itself_for_every_table(known: Kn
 
 
 def test_tolerance_becomes_bounds_from_coarse_shares() -> None:
-    """Of 1000 records, shares are cut to hundredths: 0.335 becomes 33/100, and 0.004 nearly nothing."""
+    """Of 1000 records, 0.335 becomes 33/100, and 0.004, which is below ten records, has odds of 3/2."""
     histogram = Histogram.of(("a", "b", "c", None), (335, 4, 500, 161))
     found = Tolerance("3/2").resolved(histogram)
     assert found == BreachBoundPerValue.from_tolerance(histogram, "3/2")
     assert found.bounds == {
         "a": BreachBound("33/100", "99/200"),
-        "b": BreachBound("1/1000000000", "3/2000000000"),
+        "b": BreachBound.of_odds(Fraction(3, 2)),
         "c": BreachBound("1/2", "3/4"),
         None: BreachBound("4/25", "6/25"),
     }
     assert set(Tolerance(2).resolved(histogram).bounds) == {"a", "b", None}  # twice a half may be certain
     with pytest.raises(SpecError, match="the belief in every value may rise to certainty"):
-        Tolerance(10**10).resolved(histogram)
+        Tolerance(100).resolved(Histogram.of(("a", "c"), (335, 500)))
+
+
+def _rounded(count: int, total: int) -> Fraction:
+    """Two digits by way of the decimal expansion; or tens of records, if a unit of the second digit is less."""
+    digits = Context(prec=2, rounding=ROUND_DOWN).divide(Decimal(count), Decimal(total))
+    unit = Fraction(10) ** (digits.adjusted() - 1)
+    return Fraction(digits) if count and unit * total >= 10 else Fraction(count // 10 * 10, total)
+
+
+@settings(max_examples=examples(200))
+@given(st.integers(1, 10**7), st.data())
+def test_shares_are_rounded_down_to_two_digits_and_to_ten_records_at_least(total: int, data: st.DataObject) -> None:
+    count = data.draw(st.integers(0, total) | st.integers(0, min(total, 2000)))
+    found = coarse_share(count, total)
+    assert found in (_rounded(count, total), _rounded(max(count - 10, 0), total))
+    assert 0 <= found <= Fraction(count, total)
+    assert bool(found) == (count >= 10)
+    near = range(max(count - 9, 0), min(count + 10, total + 1))
+    alike = [each for each in near if coarse_share(each, total) == found]
+    assert len(alike) >= 10 or alike[-1] in (total - 1, total)  # the table ends there
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "share"),
+    [
+        (9, 1000, "0"),
+        (10, 1000, "1/100"),
+        (1999, 10**6, "19/10000"),
+        (1234, 10**4, "3/25"),
+        (37, 150, "1/5"),
+        (7, 7, "0"),
+        (153, 1550, "140/1550"),  # 150 to 154 would be five counts, because 155 are a tenth
+        (155, 1550, "1/10"),
+    ],
+)
+def test_shares_of_small_and_large_tables(count: int, total: int, share: str) -> None:
+    assert coarse_share(count, total) == Fraction(share)
+
+
+def test_a_value_of_fewer_than_ten_records_is_not_weakened_to_the_bound_of_ten() -> None:
+    """At a tolerance of 50 and 1,000 records, one record may rise to odds of 53, and ten may to 99."""
+    histogram = Histogram.of(("a", "b", "c"), (1, 10, 989))
+    bounds = Tolerance(50).resolved(histogram).bounds
+    assert (bounds["a"].amplification, bounds["b"].amplification) == (50, 99)
+    assert BreachBound("1/1000", "50/1000").amplification == Fraction(999, 19)
+
+
+@given(histograms(), st.integers(2, 30).map(lambda number: Fraction(number, 2) + 1))
+def test_no_bound_of_a_tolerance_lets_odds_rise_further_than_the_exact_share_would(
+    histogram: Histogram, factor: Fraction
+) -> None:
+    exactly = dict(zip(histogram.values, histogram.shares, strict=True))
+    try:
+        found = Tolerance(factor).resolved(histogram)
+    except SpecError:
+        return
+    assert found.tolerance == factor
+    for value, bound in found.bounds.items():
+        share = exactly[value]
+        assert factor <= bound.amplification
+        assert factor * share >= 1 or bound.amplification <= factor * (1 - share) / (1 - factor * share)
+    # As one bound for all it is the tolerance itself, and tells nothing of the shares.
+    lent = found.lent(BreachBound)
+    assert lent is not None
+    assert (lent.amplification, lent.is_of_odds) == (factor, True)
+
+
+def test_a_bound_for_a_value_that_nobody_could_have_is_refused_for_every_mechanism() -> None:
+    with pytest.raises(SpecError, match="a bound for a value that is not in the domain: 'HIV'"):
+        PER_VALUE.resolved(Histogram.of(("flu", None), (1, 2)))
 
 
 def test_linear_cap_becomes_caps_from_shares() -> None:

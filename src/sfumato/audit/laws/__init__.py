@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sfumato.audit.laws import buckets, decoys, fine_grain, small_domain, subset, uniform
+from sfumato.audit.laws import buckets, decoys, fine_grain, harmonic, small_domain, subset, uniform
 from sfumato.audit.laws.law import Law
 from sfumato.audit.written import Written
 from sfumato.errors import InternalError, ReleaseFormatError
@@ -16,6 +16,7 @@ LAWS: dict[str, Law] = {
     "subset": subset.LAW,
     "small-domain": small_domain.LAW,
     "fine-grain": fine_grain.LAW,
+    "harmonic": harmonic.LAW,
     "buckets": buckets.LAW,
     "anatomy": buckets.ANATOMY,
     "decoys": decoys.LAW,

@@ -36,9 +36,12 @@ def bounded_posteriors(
         return written.outside("posteriors")
     prior, posterior = exact(written.design["prior"]), exact(written.design["posterior"])
     limit = prior.numerator * sum(counts)
-    pairs = zip(counts, believed(counts), strict=True)
+    pairs = list(zip(counts, believed(counts), strict=True))
     covered = [worst for count, worst in pairs if count * prior.denominator <= limit]
     if not covered:
+        odds = posterior * (1 - prior) / (prior * (1 - posterior))
+        if any(worst > reached(Fraction(count, sum(counts)), odds) for count, worst in pairs):
+            return Check("posteriors", False, f"the odds of a value can rise more than the promised {odds} times.")
         return Check("posteriors", True, f"no value has a share within {prior}, so only the odds are bounded.")
     worst = max(covered)
     words = f"of {len(covered)} values with a share within {prior}, none can be believed with more than {worst}"

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from sfumato.audit.comparison import Connection, original_counts
+from sfumato.audit.comparison import Connection
 from sfumato.audit.laws import shown_values
-from sfumato.audit.laws.cells import CellLaw, bound_of, cell_posteriors, fallen, reached
+from sfumato.audit.laws.cells import CellLaw, cell_posteriors
 from sfumato.audit.laws.law import Coin, Json, Law
+from sfumato.audit.laws.single_values import check_single_values, single_posteriors
 from sfumato.audit.laws.weight_lines import CLOSE, are_values
 from sfumato.audit.result import Check
 from sfumato.audit.written import Written
 from sfumato.request.exact import exact
-from sfumato.request.spec import BreachBound
 
 LARGEST_WEIGHTS = 1000
 """Larger domains come without weights."""
@@ -31,26 +30,7 @@ def law_of(design: Json) -> CellLaw:
 def check_promise(folder: Path, written: Written) -> Check:
     """No belief in a value with a bound rises above its posterior; or falls below its prior, if that is promised."""
     law, design = law_of(written.design), written.design
-    bounds = list(zip(design["priors"], design["posteriors"], strict=True))
-    if len(bounds) != len(law.places):
-        return Check("promise", False, "there is not one bound for each value.")
-    bounded = 0
-    for number, (low, high) in enumerate(bounds):
-        if low is None:
-            continue
-        bounded += 1
-        prior, posterior = bound_of(low, high)
-        risen, lowered = reached(prior, law.rise(number)), fallen(posterior, law.fall(number))
-        if risen > posterior:
-            return Check("promise", False, f"a belief of {prior} can rise to {risen}, above the promised {posterior}.")
-        if design["direction"] == "both" and lowered < prior:
-            return Check(
-                "promise", False, f"a belief of {posterior} can fall to {lowered}, below the promised {prior}."
-            )
-    if not bounded:
-        return Check("promise", False, "no value has a bound, so nothing is promised.")
-    also = "above its posterior or below its prior" if design["direction"] == "both" else "above its posterior"
-    return Check("promise", True, f"no belief in one of {bounded} values with a bound can go {also}.")
+    return check_single_values(design, law.rise, law.fall if design["direction"] == "both" else None)
 
 
 def are_weights(written: Written, table: Mapping[str, list[Any]]) -> bool:
@@ -81,22 +61,8 @@ def check_draws(connection: Connection, written: Written) -> Check:
 
 def check_posteriors(connection: Connection, written: Written) -> Check:
     """Each value with a bound, by Bayes' rule with the counts of the original."""
-    counts = original_counts(connection, written)
-    if counts is None:
-        return written.outside("posteriors")
-    law, design, total = law_of(written.design), written.design, sum(counts)
-    bounds = zip(design["priors"], design["posteriors"], counts, cell_posteriors(counts, law), strict=True)
-    bounded = [
-        (worst, allowed(BreachBound(low, high), Fraction(count, total))) for low, high, count, worst in bounds if low
-    ]
-    if over := next((pair for pair in bounded if pair[0] > pair[1]), None):
-        return Check("posteriors", False, f"a value can be believed with {over[0]}; promised: {over[1]}.")
-    return Check("posteriors", True, f"none of {len(bounded)} values with a bound can be believed beyond it.")
-
-
-def allowed(bound: BreachBound, share: Fraction) -> Fraction:
-    """How far a value of this share may come to be believed: beyond its prior, the bound is one on the odds."""
-    return bound.posterior if share <= bound.prior else reached(share, bound.amplification)
+    law = law_of(written.design)
+    return single_posteriors(connection, written, lambda counts: cell_posteriors(counts, law))
 
 
 def coins(explained: Json, design: Json, counts: Sequence[int]) -> list[list[Coin]]:

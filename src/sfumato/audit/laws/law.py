@@ -24,6 +24,8 @@ class Coin:
     """As JSON has it."""
     count: int
     retention: Fraction
+    drawn: Fraction | None = None
+    """The chance that a redrawn record becomes this value; None where all values of the cell have the same."""
 
 
 def _no_reason(written: Written) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -69,7 +70,21 @@ def are_weights(written: Written, table: Mapping[str, list[Any]], laws: Sequence
 
 
 def check_draws(connection: Connection, written: Written, laws: Sequence[CellLaw]) -> Check:
-    """The published values must be distributed as the design says, in the whole table and by each public column."""
+    """Values by the coins of their cells."""
+    return compared(connection, written, partial(_deviation, laws), partial(_transition, laws))
+
+
+def compared(
+    connection: Connection,
+    written: Written,
+    deviation: Callable[[Floats, Mapping[int, Floats]], float],
+    transition: Callable[[Mapping[int, Floats], int], Floats],
+) -> Check:
+    """The published values must be distributed as the design says, in the whole table and by each public column.
+
+    `deviation` says by how many standard deviations what is shown is off at most, from what is held; `transition` is
+    the chance that each value shows as each other, from what is shown and the size of the domain.
+    """
     worst = 0.0
     for group in (WHOLE, *coarse_columns(connection, written)):
         truth = held_counts(connection, written, group)
@@ -77,13 +92,13 @@ def check_draws(connection: Connection, written: Written, laws: Sequence[CellLaw
             return written.outside("draws")
         cells = shown_counts(connection, written, group)
         for key, held in truth.items():
-            worst = max(worst, _deviation(laws, held, cells.get(key, {})))
+            worst = max(worst, deviation(held, cells.get(key, {})))
     # Records that share their public columns with few others are found again in the release. Each shows its own value
     # by a coin of its own; counts alone would not tell whether the coins were thrown where values are equally frequent.
     matched = 0
     if len(written.domain) <= LARGEST_TRANSITION:
-        transition = _transition(laws, shown_counts(connection, written, WHOLE).get(None, {}), len(written.domain))
-        matched, agreed = agreement(*matched_values(connection, written, transition))
+        chances = transition(shown_counts(connection, written, WHOLE).get(None, {}), len(written.domain))
+        matched, agreed = agreement(*matched_values(connection, written, chances))
         worst = max(worst, agreed)
     return distributed(worst, matched)
 

@@ -87,6 +87,13 @@ def any_prior(bound: BreachBound) -> str:
             f"by at most {bound.amplification} (about {float(bound.amplification):.3f}), even if they know all other "
             "columns and the true values of all other people. How many records a person has is not hidden."
         )
+    if bound.is_of_odds:
+        return (
+            "Take a person with one record, and any statement about that person's sensitive value. Whatever chance "
+            "somebody gives the statement, from all they know and from everything in this release but that person's "
+            "own published value: the published value multiplies or divides the odds of that chance by at most "
+            f"{bound.amplification}, even if they know all other columns and the true values of all other people."
+        )
     return (
         "Take a person with one record, and any statement about that person's sensitive value. If somebody, from all "
         "they know and from everything in this release but that person's own published value, gives the statement a "

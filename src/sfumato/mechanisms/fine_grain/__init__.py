@@ -6,8 +6,8 @@ Single values only, not statements about several.
 Source: the fine-grain model of the paper on per-value bounds. Its Theorem 1 is true upward and false downward (its own
 Figure 2(b) takes a belief of 1/7 to 1/13, below 1/10), so the direction is a choice here.
 Published: the domain, the bounds, the direction and the retentions. Bounds that come from a tolerance hold shares that
-were rounded down, to hundredths or coarser. The retentions of the `aggregate` objective follow shares rounded in the
-same way. Those of the `record` objective are one of finitely many optima; which one it is follows the exact shares, so
+were rounded down, to two digits or coarser; the retentions of the `aggregate` objective follow shares in hundredths.
+Those of the `record` objective are one of finitely many optima; which one it is follows the exact shares, so
 somebody who knows the values of all others may learn the last one from it (docs/limits.md says how often).
 Notation: ρ1i = prior, ρ2i = posterior and γ_i = amplification of the bound of value i; p_i = its retention,
 q_i = (1-p_i)/m = its swap probability.
@@ -27,7 +27,9 @@ import numpy as np
 
 from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import Draws
-from sfumato.errors import InfeasibleError, ReleaseFormatError, SpecError
+from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.mechanisms.coins import bounds as per_value
+from sfumato.mechanisms.coins.bounds import NAMED_VALUES, Bounds, amplifications
 from sfumato.mechanisms.coins.inverse import inverse_rows, inverse_variances
 from sfumato.mechanisms.coins.methods import ONE_CELL
 from sfumato.mechanisms.coins.operators import Cell, Coins, Operator
@@ -37,12 +39,12 @@ from sfumato.mechanisms.fine_grain import solver
 from sfumato.mechanisms.fine_grain.ladder import Direction as Direction
 from sfumato.mechanisms.fine_grain.prices import shadow_prices
 from sfumato.mechanisms.mechanism import Mechanism, PerValue
-from sfumato.request.exact import SMALLEST_PRIOR, coarse_steps, exact
+from sfumato.request.exact import coarse_steps, exact
 from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
-from sfumato.request.spec import BreachBound, BreachBoundPerValue
+from sfumato.request.spec import BreachBoundPerValue
 from sfumato.request.values import Value, counted, display, labels, listed, values_from_json, values_to_json
 from sfumato.shown import Replaced
 from sfumato.shown.values import Values
@@ -57,8 +59,6 @@ MOST_WEIGHTS = 1000
 
 WORST_LOSS = 10
 """Counts with more than this many times the error of uniform perturbation under the same bounds are refused."""
-
-NAMED_VALUES = 5
 
 
 class Objective(StrEnum):
@@ -85,10 +85,12 @@ class Plan:
     """A coin for each value, in whole outcomes: `kept[i]` of `finest` keep value i."""
 
     histogram: Histogram
-    bounds: tuple[BreachBound | None, ...]
+    bounds: Bounds
     options: Options
     kept: tuple[int, ...]
     finest: int
+    tolerance: Fraction | None = None
+    """The factor that made the bounds of shares, if one did."""
 
     @property
     def amplifications(self) -> tuple[Fraction | None, ...]:
@@ -109,7 +111,7 @@ class Plan:
     @cached_property
     def published(self) -> Design:
         """What is published of the plan."""
-        return Design(self.histogram.values, self.bounds, self.options.direction, self.retentions)
+        return Design(self.histogram.values, self.bounds, self.options.direction, self.retentions, self.tolerance)
 
     @cached_property
     def shares(self) -> Floats:
@@ -122,9 +124,10 @@ class Design:
     """What the analyst needs: the domain, the bounds, the direction and the retention of each value."""
 
     domain: tuple[Value, ...]
-    bounds: tuple[BreachBound | None, ...]
+    bounds: Bounds
     direction: Direction
     retentions: tuple[Fraction, ...]
+    tolerance: Fraction | None = None
 
     @cached_property
     def operator(self) -> Operator:
@@ -142,15 +145,9 @@ class Design:
         return {
             "domain": values_to_json(self.domain),
             "direction": self.direction.value,
-            "priors": [bound and str(bound.prior) for bound in self.bounds],
-            "posteriors": [bound and str(bound.posterior) for bound in self.bounds],
+            **per_value.bounds_json(self.bounds, self.tolerance),
             "retentions": [str(each) for each in self.retentions],
         }
-
-
-def amplifications(bounds: Sequence[BreachBound | None]) -> tuple[Fraction | None, ...]:
-    """The bound of each value on the odds; None where it has none."""
-    return tuple(None if bound is None else bound.amplification for bound in bounds)
 
 
 # ------------------------------------------------------------------------------------------------------------- planning
@@ -159,9 +156,7 @@ def amplifications(bounds: Sequence[BreachBound | None]) -> tuple[Fraction | Non
 def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draws: Draws, /) -> Plan:
     """Choose the retentions that the bounds allow and the objective likes best."""
     check_several(histogram)
-    bounds = spec.of(histogram.values)
-    if not any(bounds):
-        raise SpecError("no value of the domain has a bound, so nothing would be protected; give at least one.")
+    bounds = per_value.bounds_of(histogram, spec)
     limits, direction = amplifications(bounds), options.direction
     if options.objective is Objective.RECORD:
         best = solver.solve(histogram.shares, limits, direction)
@@ -169,7 +164,8 @@ def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draw
         best = solver.aggregate(_rounded(histogram), limits, direction)
     finest = _finest(best)
     # Less retention of any value breaks no bound: it is kept less often itself, and is redrawn into the others more.
-    return Plan(histogram, bounds, options, tuple(math.floor(each * finest) for each in best), finest)
+    kept = tuple(math.floor(each * finest) for each in best)
+    return Plan(histogram, bounds, options, kept, finest, spec.tolerance)
 
 
 def _rounded(histogram: Histogram) -> tuple[Fraction, ...]:
@@ -224,15 +220,16 @@ def design(plan: Plan, /) -> Design:
 
 def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
-    pairs = zip(written["priors"], written["posteriors"], strict=True)
+    bounds, tolerance = per_value.read_bounds(written)
     read = Design(
         values_from_json(written["domain"], types),
-        tuple(None if prior is None else BreachBound(prior, posterior) for prior, posterior in pairs),
+        bounds,
         Direction(written["direction"]),
         tuple(exact(each, "a retention") for each in written["retentions"]),
+        tolerance,
     )
     size = len(set(read.domain))
-    if not size == len(read.domain) == len(read.bounds) == len(read.retentions) or size == 1 or not any(read.bounds):
+    if not size == len(read.domain) == len(read.bounds) == len(read.retentions) or size == 1:
         raise ReleaseFormatError("the design's domain, bounds and retentions do not fit together.")
     if not all(0 <= each <= 1 for each in read.retentions) or sum(not each for each in read.retentions) > 1:
         raise ReleaseFormatError("the design's retentions are out of range.")
@@ -265,6 +262,8 @@ def weights(design: Design, /) -> Mapping[str, Any] | None:
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of a count of each value, if the other rows are composed as the table is."""
     own, other = inverse_variances(plan.published.operator, plan.shares)
+    if np.isinf(own).any():  # two values that are never kept cannot be told apart, however few have them
+        return own
     return own * counts + other * (rows - counts)
 
 
@@ -315,22 +314,13 @@ def summary(plan: Plan, /) -> str:
 
 
 def remarks(plan: Plan, /) -> list[Notice]:
-    """Which values have no bound, and which are never kept."""
-    said = []
-    free = [value for value, bound in zip(plan.histogram.values, plan.bounds, strict=True) if bound is None]
-    if free:
-        without = f"without a bound, and so not protected: {listed(free)}."
-        said.append(Notice("values-unprotected", without, numbers={"values": len(free)}))
-    never = [value for value, kept in zip(plan.histogram.values, plan.kept, strict=True) if not kept]
+    """Which values have no bound, which are never kept, and whether beliefs may fall."""
+    values, may_fall = plan.histogram.values, plan.options.direction is Direction.UPWARD
+    said = per_value.remarks(values, plan.bounds, may_fall=may_fall)
+    never = [value for value, kept in zip(values, plan.kept, strict=True) if not kept]
     if never:
         drawn = f"never kept under these bounds, only drawn by chance: {listed(never)}."
         said.append(Notice("values-never-kept", drawn, numbers={"values": len(never)}))
-    if plan.options.direction is Direction.UPWARD:
-        falling = (
-            "beliefs are kept from rising, not from falling: a value can be nearly ruled out for a person "
-            "(--direction both prevents it)."
-        )
-        said.append(Notice("beliefs-may-fall", falling))
     return said
 
 
@@ -342,27 +332,8 @@ def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
 
 def promise(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
-    bounds = [(value, bound) for value, bound in zip(design.domain, design.bounds, strict=True) if bound is not None]
-    named = []
-    for value, bound in bounds[:NAMED_VALUES]:
-        # A share that was rounded down to nothing has a bound that says no more than its factor does.
-        ends = "" if bound.prior == SMALLEST_PRIOR else f" {bound.prior} and {bound.posterior},"
-        named.append(f"{display(value)!r}{ends} odds {times(bound.amplification)}")
-    more = f"; and {len(bounds) - NAMED_VALUES} more in the design" if len(bounds) > NAMED_VALUES else ""
-    falling = (
-        "and a chance of at least the second number stays at least the first."
-        if design.direction is Direction.BOTH
-        else "it is not promised that a chance does not fall."
-    )
-    free = [value for value, bound in zip(design.domain, design.bounds, strict=True) if bound is None]
-    unprotected = f" Without a bound, and so not protected: {listed(free, NAMED_VALUES)}." if free else ""
-    return (
-        "Take a person with one record, and one value that has a bound. Whatever chance somebody gives the value, from "
-        "all they know and from everything in this release but that person's own published value: the published value "
-        "multiplies the odds of that chance by at most the factor of the bound. Where the bound has two numbers, a "
-        f"chance of at most the first so comes to at most the second; {falling} This holds for single values, not for "
-        f"statements about several. The bounds: {'; '.join(named)}{more}.{unprotected}"
-    )
+    may_fall = design.direction is Direction.UPWARD
+    return per_value.promise(design.domain, design.bounds, design.tolerance, may_fall=may_fall)
 
 
 MECHANISM = Mechanism(
@@ -389,6 +360,6 @@ MECHANISM = Mechanism(
     ),
     summary=summary,
     remarks=remarks,
-    remark_codes=("values-unprotected", "values-never-kept", "beliefs-may-fall"),
+    remark_codes=(*per_value.REMARKS, "values-never-kept"),
     likelihoods=likelihoods,
 )

@@ -51,6 +51,9 @@ _GRID, _ZOOMS = 64, 4
 _RESOLUTION = 1 << 20
 """What it finds is rounded down to one of so many steps."""
 
+MOST_PEAKS = 5
+"""Domains up to this size have every value tried as the peak."""
+
 # ------------------------------------------------------------------------------------------------------ record utility
 
 
@@ -175,24 +178,63 @@ def _tightest_pairs(
 
 
 def aggregate(shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction) -> tuple[Fraction, ...]:
-    """The retentions of the curve with the least total variance found; those of uniform perturbation if none is better.
+    """The retentions with the least total variance found; those of uniform perturbation if none is better.
 
-    An objective that falls with every retention is best on the curve or at a peak; only the curve is searched, and only
-    where every value is kept at times.
+    An objective that falls with every retention is best on the curve or at a peak. Peaks are searched in small domains
+    alone: among 6 values and more none was found that gains. Only points where every value is kept at times are.
     """
     ladder = Ladder.of(shares, amplifications, direction)
+    if len(shares) == 2:  # noqa: PLR2004 - a pair
+        return _tight_pair(*amplifications, direction=direction)
     uniform = ladder.rungs[0].line.corner
+    found = [ladder.retentions(Candidate(uniform)), _searched(ladder, uniform, ladder.end)]
+    for peak in (value for rung in ladder.rungs for value in rung.members) if len(shares) <= MOST_PEAKS else ():
+        ceiling, least = ladder.ceiling(peak), ladder.least_other(peak)
+        end = min(Fraction(1), ceiling.zero, *(ladder.rungs[place].line.zero for place in [least] if place is not None))
+        if ceiling.corner < end:
+            found.append(_searched(ladder, ceiling.corner, end, peak))
+    return min(found, key=lambda retentions: total_variance(shares, retentions))
+
+
+def _tight_pair(first: Bound, second: Bound, *, direction: Direction) -> tuple[Fraction, Fraction]:
+    """The best retentions of two values, whatever their shares: both demands hold with equality.
+
+    With q_i = (1-p_i)/2 the variance is 2 [f_1 q_1 (1-q_1) + f_2 q_2 (1-q_2)] / (1-q_1-q_2)², which rises with q_1 and
+    q_2. Where the demand of 1 is tight, 1-q_1 = γ_1 q_2, it is (f_1 γ_1 + f_2) / q_2 - (f_1 γ_1² + f_2), times a
+    constant, and so falls along that line until the demand of 2 is tight too, or p_2 is 0. A value without a bound has
+    a tight demand where the other is always kept.
+    """
+    one, two = (Fraction(0) if each is None else 1 / each for each in (first, second))
+    if direction is Direction.BOTH:
+        one = two = max(one, two)
+    room = 1 - one * two
+    kept = (1 - 2 * two + one * two) / room, (1 - 2 * one + one * two) / room
+    if kept[0] < 0:  # and so it is never kept, and the other as often as its own demand allows
+        return Fraction(0), 1 / two - 1
+    return (1 / one - 1, Fraction(0)) if kept[1] < 0 else kept
+
+
+def _searched(ladder: Ladder, start: Fraction, end: Fraction, peak: int | None = None) -> tuple[Fraction, ...]:
+    """The best retentions between two levels, on the curve or with a peak; the end itself is left out."""
     lines = [(rung.line.top / rung.line.bottom, rung.line.pull / rung.line.bottom) for rung in ladder.rungs]
     starts, slopes = np.array([*lines, (1.0, 0.0)])[list(ladder.rung_of)].T  # the last one is of values without a bound
     weights, low, high = proportions(ladder.weights), 0.0, 1.0
-    for _ in range(_ZOOMS):  # how far to go from uniform perturbation to the end of the curve
+    ceiling = None if peak is None else ladder.ceiling(peak)
+
+    def variance(part: float) -> float:
+        level = float(start) + part * (float(end) - float(start))
+        cap = level if ceiling is None else (ceiling.top - ceiling.pull * level) / ceiling.bottom
+        kept = np.minimum(cap, starts - slopes * level)
+        if peak is not None:
+            kept[peak] = level
+        return _variance(weights, kept)
+
+    for _ in range(_ZOOMS):  # how far to go from the start to the end
         parts = np.linspace(low, high, _GRID + 1)[:-1]
-        levels = float(uniform) + parts * (float(ladder.end) - float(uniform))
-        best = int(np.argmin([_variance(weights, np.minimum(level, starts - slopes * level)) for level in levels]))
+        best = int(np.argmin([variance(part) for part in parts]))
         low, high = parts[max(best - 1, 0)], parts[best + 1] if best + 1 < _GRID else high
     step = Fraction(min(int(parts[best] * _RESOLUTION), _RESOLUTION - 1), _RESOLUTION)
-    found = [ladder.retentions(Candidate(uniform + part * (ladder.end - uniform))) for part in (Fraction(0), step)]
-    return min(found, key=lambda retentions: total_variance(shares, retentions))
+    return ladder.retentions(Candidate(start + step * (end - start), peak))
 
 
 def total_variance(shares: Sequence[Share], retentions: Sequence[Fraction]) -> float:

@@ -19,10 +19,12 @@ import pytest
 from command_line import complaint, run
 from protected_tables import DISEASES, patients
 from releases import edit_manifest, read_json
+from sfumato.apply.source import open_source
 from sfumato.audit.files import verify_folder
-from sfumato.audit.original import verify
+from sfumato.audit.laws import read
+from sfumato.audit.original import verify, verify_original
 from sfumato.errors import ReleaseFormatError
-from sfumato.mechanisms import REGISTRY, fine_grain, small_domain, subset
+from sfumato.mechanisms import REGISTRY, fine_grain, harmonic, small_domain, subset
 from sfumato.outlook import Request
 from sfumato.publication import publish
 from sfumato.release.manifest import WEIGHTS
@@ -34,12 +36,15 @@ from slow_counts import SlowRelease
 from tampering import Design, edit_design, failed, failed_alone, rewrite, with_cell, with_column
 
 BOUND = BreachBound("1/3", "2/3")
+TOLERATED = "subset by a tolerance"
 LISTS, SHARES, BOTH = "subset as lists", "small-domain with shares", "fine-grain in both directions"
 WAYS: dict[str, tuple[PrivacySpec, Any]] = {
     "subset": (BOUND, subset.Options()),
     LISTS: (BOUND, subset.Options(subset.Form.LIST)),
     "small-domain": (BOUND, small_domain.Options(min_cell=50)),
     SHARES: (BOUND, small_domain.Options(min_cell=50, publish_shares=True)),
+    "harmonic": (Tolerance("3"), harmonic.Options()),
+    TOLERATED: (Tolerance("3"), subset.Options()),
     "fine-grain": (Tolerance("3"), fine_grain.Options()),
     BOTH: (Tolerance("3"), fine_grain.Options(fine_grain.Direction.BOTH, fine_grain.Objective.AGGREGATE)),
 }
@@ -111,10 +116,19 @@ def test_rewriting_a_release_as_it_was_is_not_noticed(folder: Path) -> None:
 # ------------------------------------------------------------------------------------------------------------- promises
 
 
+def with_coin(design: Design, retention: str) -> None:
+    """Another coin, and the redraws as they are to each other."""
+    left, swaps = 1 - Fraction(design["retention"]), map(Fraction, design["swaps"])
+    design["swaps"] = [str(each * (1 - Fraction(retention)) / left) for each in swaps]
+    design["retention"] = retention
+
+
 def raise_chance(design: Design, digits: int) -> None:
     """Raise one chance that a record shows its own value."""
     if "hold_probability" in design:
         design["hold_probability"] = raised(design["hold_probability"], digits)
+    elif "swaps" in design:
+        with_coin(design, raised(design["retention"], digits))
     elif "cells" in design:
         design["cells"][-1]["retention"] = raised(design["cells"][-1]["retention"], digits)
     else:
@@ -129,6 +143,16 @@ def test_chance_that_is_too_large_breaks_the_promise(folder: Path, digits: int) 
     assert "promise" in failed_alone(folder)
     with pytest.raises(ReleaseFormatError, match=r"(higher|more often) than .* bounds? allows?"):
         verify(folder)
+
+
+@pytest.mark.parametrize("way", [TOLERATED])
+def test_odds_that_rise_too_far_are_noticed_beside_the_original(folder: Path, tmp_path: Path) -> None:
+    """No value has a share within a prior of next to nothing, and so it is the odds that are looked at."""
+    edit_design(folder, lambda design: raise_chance(design, 1))
+    source = open_source(original(), tmp_path / "spool")
+    found = {each.name: each for each in verify_original(folder, *read(read_json(folder)), source, tmp_path).checks}
+    assert not found["posteriors"].passed
+    assert found["posteriors"].detail == "the odds of a value can rise more than the promised 3 times."
 
 
 @both_cells
@@ -195,6 +219,8 @@ def test_smaller_chance_contradicts_the_weights(folder: Path) -> None:
         if "hold_probability" in design:
             hold, even = Fraction(design["hold_probability"]), Fraction(design["subset_size"], len(design["domain"]))
             design["hold_probability"] = str((hold + even) / 2)
+        elif "swaps" in design:
+            with_coin(design, lowered(design["retention"]))
         elif "cells" in design:
             design["cells"][0]["retention"] = lowered(design["cells"][0]["retention"])
         else:
@@ -382,6 +408,12 @@ def test_size_of_the_sets_is_that_of_the_design(folder: Path) -> None:
         ("subset", lambda design: design.update(hold_probability="1")),
         ("subset", lambda design: design.update(hold_probability="1/5")),
         ("subset", lambda design: design.update(form="text")),
+        ("harmonic", lambda design: design["swaps"].pop()),
+        ("harmonic", lambda design: design["priors"].pop()),
+        ("harmonic", lambda design: design.update(retention="1")),
+        ("harmonic", lambda design: design["swaps"].__setitem__(0, "1/1000")),
+        ("harmonic", lambda design: design.update(priors=[None] * 10, posteriors=[None] * 10)),
+        ("harmonic", lambda design: design["posteriors"].__setitem__(0, "1/500000000")),
         ("fine-grain", lambda design: design["retentions"].pop()),
         ("fine-grain", lambda design: design["priors"].pop()),
         ("fine-grain", lambda design: design["retentions"].__setitem__(0, "-1/9")),
@@ -455,7 +487,7 @@ def undrawn(slow: SlowRelease, disease: list[Any]) -> dict[str, list[Any]]:
     if slow.ours["mechanism"] == "small-domain":
         homes = [[number for number, (held, _) in enumerate(slow.cells) if place in held] for place in range(10)]
         return {"disease": disease, "cell": [chance.choice(homes[place]) for place in places]}
-    if slow.ours["mechanism"] == "fine-grain":
+    if slow.ours["mechanism"] in ("fine-grain", "harmonic"):
         return {"disease": disease}
     sets = [{place, (place + chance.randrange(1, 10)) % 10} for place in places]
     if slow.design["form"] == "bits":

@@ -61,6 +61,9 @@ class Release:
 
     @property
     def weighing(self) -> Weighing:
+        if self.name == "harmonic":
+            made: Weighing = self.design.weighing
+            return made
         if self.name != "subset":
             return CoinWeights(self.design.operator)
         hold, other = float(self.design.hold_probability), float(self.design.other_probability)
@@ -135,6 +138,8 @@ def releases() -> tuple[Release, ...]:
         ),
         _planned("a coin each", "fine-grain", (2, 3, 1, 2), BreachBoundPerValue(bounds)),
         _never_kept(),
+        _planned("drawn by their bounds", "harmonic", (2, 3, 1, 2), BreachBoundPerValue(bounds)),
+        _planned("all bounded", "harmonic", (2, 3, 1), BreachBoundPerValue({**bounds})),
     )
 
 
@@ -357,7 +362,7 @@ def test_methods_that_know_no_error_give_no_totals() -> None:
     """Only what is unbiased, or nearly so, adds up."""
     has_total = {(name, key) for name, each in REGISTRY.items() for key, method in each.methods.items() if method.total}
     assert has_total == {
-        *((name, "closed") for name in ("uniform", "subset", "small-domain", "fine-grain")),
+        *((name, "closed") for name in ("uniform", "subset", "small-domain", "fine-grain", "harmonic")),
         *((name, key) for name in ("buckets", "anatomy") for key in ("inverse", "uniform")),
         *(("decoys", key) for key in ("fitted", "closed", "inverse")),
     }

@@ -15,7 +15,7 @@ from scipy.optimize import linprog
 
 from selection import examples
 from sfumato.errors import InternalError
-from sfumato.mechanisms.fine_grain.ladder import Direction
+from sfumato.mechanisms.fine_grain.ladder import Candidate, Direction, Ladder
 from sfumato.mechanisms.fine_grain.prices import shadow_prices
 from sfumato.mechanisms.fine_grain.solver import aggregate, record_utility, solve, total_variance, violation
 
@@ -490,7 +490,7 @@ def test_aggregate_keeps_every_value_and_meets_every_demand(
 ) -> None:
     counts, bounds = problem
     retentions = aggregate(counts, bounds, direction)
-    assert min(retentions) > 0
+    assert min(retentions) > 0 or (len(counts) == 2 and max(retentions) > 0)  # of two values, one tells both
     assert violation(bounds, retentions, direction) is None
 
 
@@ -517,6 +517,69 @@ def test_aggregate_gains_where_the_bounds_differ(direction: Direction, most: flo
     shares, bounds = _exact(case.shares), _bounds(case.amplifications)
     found = total_variance(shares, aggregate(shares, bounds, direction))
     assert found < most * total_variance(shares, [_uniform(bounds)] * len(shares))
+
+
+def _best_on_a_grid(counts: Sequence[int], bounds: Sequence[Fraction | None], direction: Direction) -> float:
+    """The least variance of feasible retentions, all but one of them on a grid, by their demands and in floats."""
+    size = len(counts)
+    steps = np.linspace(0, 1, 201 if size == 2 else 61)
+    limits = [math.inf if each is None else float(each) for each in bounds]
+    grid = np.stack(np.meshgrid(*[steps] * (size - 1), indexing="ij")).reshape(size - 1, -1)
+    kept = np.vstack([grid, np.ones(grid.shape[1])])  # the last as large as its demands and those of the others allow
+    for one, other in permutations(range(size), 2):
+        bound = min(limits[one], limits[other]) if direction is BOTH else limits[one]
+        if math.isinf(bound):
+            continue
+        if one == size - 1:
+            kept[-1] = np.minimum(kept[-1], (bound - 1 - bound * kept[other]) / (size - 1))
+        elif other == size - 1:
+            kept[-1] = np.minimum(kept[-1], (bound - 1 - (size - 1) * kept[one]) / bound)
+        else:
+            kept[-1] = np.where((size - 1) * kept[one] + bound * kept[other] <= bound - 1, kept[-1], -1.0)
+    kept = kept[:, (kept[-1] >= 0) & ((kept > 1e-6).sum(axis=0) >= size - 1)]
+    return min(total_variance(counts, [Fraction(each) for each in column]) for column in kept.T.tolist())
+
+
+def test_aggregate_of_two_values_has_tight_demands_and_not_equal_retentions() -> None:
+    """Equal retentions of 0.535 have more than three times the error."""
+    counts, bounds = [49_755, 6_103], _bounds("3301/1001 2092/17")
+    kept = aggregate(counts, bounds, UPWARD)
+    assert [round(float(each), 3) for each in kept] == [0.989, 0.397]
+    for one, other in ((0, 1), (1, 0)):
+        bound = bounds[one]
+        assert bound is not None
+        assert kept[one] + bound * kept[other] == bound - 1
+    assert math.sqrt(total_variance(counts, _exact("0.535 0.535")) / total_variance(counts, kept)) > 3.2
+    assert total_variance(counts, kept) < total_variance(counts, _exact("0.985 0.398"))
+
+
+@settings(max_examples=examples(25))
+@given(problems(2, 2), directions)
+@example(([9, 1], [Fraction(3, 2), Fraction(40)]), UPWARD)
+@example(([1, 9], [None, Fraction(3, 2)]), UPWARD)
+@example(([1, 9], [None, Fraction(9)]), BOTH)
+def test_no_retentions_of_two_values_on_a_grid_are_better(
+    problem: tuple[list[int], list[Fraction | None]], direction: Direction
+) -> None:
+    counts, bounds = problem
+    found = total_variance(counts, aggregate(counts, bounds, direction))
+    assert found <= _best_on_a_grid(counts, bounds, direction) * 1.001 + 1e-12
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("counts", "bounds", "gain"),
+    [([7, 1, 3], "9 20 20", 1.4), ([5, 3, 2], "4 3 2", 1.0)],
+    ids=["at a peak", "on the curve"],
+)
+def test_no_retentions_of_three_values_on_a_grid_are_better(counts: list[int], bounds: str, gain: float) -> None:
+    limits = _bounds(bounds)
+    found = total_variance(counts, aggregate(counts, limits, UPWARD))
+    assert found <= _best_on_a_grid(counts, limits, UPWARD) * 1.001
+    ladder = Ladder.of(counts, limits, UPWARD)
+    curve = [ladder.retentions(Candidate(ladder.end * Fraction(part, 1000))) for part in range(1, 1000)]
+    kept = [each for each in curve if min(each) > 0 and violation(limits, each, UPWARD) is None]
+    assert min(total_variance(counts, each) for each in kept) >= found * gain
 
 
 # ------------------------------------------------------------------------------------------------------- large domains

@@ -1,0 +1,356 @@
+"""The harmonic operator: one coin for all values, and redraws that favour the values with the strictest bounds.
+
+Claim: for each value with a bound and every prior: whoever gave the value a chance of at most its prior gives it at
+most its posterior afterwards. Single values only, and it is not promised that a chance does not fall.
+Source: none; it meets the upward demands of the fine-grain paper, every one of them with equality, and so keeps more
+records than any other operator with one coin for all values.
+Published: the domain, the bounds, the retention and the chance to be redrawn into each value. Nothing in it follows the
+counts but bounds that come from a tolerance, which hold shares that were rounded down.
+Notation: m = domain_size, γ_j = amplification of the bound of value j, p = retention, b_j = swaps: the chance that a
+record is redrawn into value j, whatever it holds, so that p + (sum of b_j) = 1. The demand of value j is
+p + b_j <= γ_j b_j, the smallest b_j is p / (γ_j - 1), and p = 1 / (1 + sum of 1 / (γ_j - 1)). A value without a bound
+is never drawn. Of other values than j, a record of j is as likely to show each as anybody else, or less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sfumato.arrays import Codes, Floats, Numbers, Places
+from sfumato.draws import LARGEST_BOUND, Draws
+from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.mechanisms.coins import bounds as per_value
+from sfumato.mechanisms.coins.bounds import Bounds, amplifications
+from sfumato.mechanisms.coins.inverse import flat_variance
+from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
+from sfumato.mechanisms.coins.weights import Weighing, total
+from sfumato.mechanisms.coins.words import check_several, figure, ratio, times
+from sfumato.mechanisms.fine_grain.ladder import Direction
+from sfumato.mechanisms.mechanism import Mechanism, PerValue
+from sfumato.mechanisms.method import Method, Moments, Piece, Weights
+from sfumato.request.exact import exact
+from sfumato.request.flags import option
+from sfumato.request.guarantee import Guarantee
+from sfumato.request.histogram import Histogram
+from sfumato.request.notice import Notice
+from sfumato.request.spec import BreachBoundPerValue
+from sfumato.request.values import Value, labels, values_from_json, values_to_json
+from sfumato.shown import Replaced
+from sfumato.shown.tally import Tally
+from sfumato.shown.values import Values
+
+NAME = "harmonic"
+
+CLEAR = "A record that shows a value without a bound holds it, for certain."
+
+MOST_KEPT = 1 << 40
+"""So many outcomes keep a value where the exact chances need more; the others are rounded up, towards privacy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Which way beliefs are bounded."""
+
+    direction: Direction = option(
+        Direction.UPWARD, "--direction", "Keep beliefs from rising (upward), or from falling too (both)."
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Of `words` outcomes the first `keep_words` keep a value, and each value owns `swap_words` of the rest."""
+
+    histogram: Histogram
+    bounds: Bounds
+    tolerance: Fraction | None
+    keep_words: int
+    swap_words: tuple[int, ...]
+
+    @property
+    def words(self) -> int:
+        """The number of equally likely outcomes."""
+        return self.keep_words + sum(self.swap_words)
+
+    @cached_property
+    def ends(self) -> Numbers:
+        """The outcome after the last of each value."""
+        return np.cumsum([self.keep_words, *self.swap_words], dtype=np.uint64)[1:]
+
+    @cached_property
+    def published(self) -> Design:
+        """What is published of the plan."""
+        words = self.words
+        retention, *swaps = (Fraction(each, words) for each in (self.keep_words, *self.swap_words))
+        return Design(self.histogram.values, self.bounds, self.tolerance, retention, tuple(swaps))
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the analyst needs: the domain, the bounds, the retention and the chance to be redrawn into each value."""
+
+    domain: tuple[Value, ...]
+    bounds: Bounds
+    tolerance: Fraction | None
+    retention: Fraction
+    swaps: tuple[Fraction, ...]
+
+    @cached_property
+    def weighing(self) -> DrawnWeights:
+        """The chances as floats."""
+        return DrawnWeights(float(self.retention), np.array([float(each) for each in self.swaps]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Write the design down; rationals as strings."""
+        return {
+            "domain": values_to_json(self.domain),
+            **per_value.bounds_json(self.bounds, self.tolerance),
+            "retention": str(self.retention),
+            "swaps": [str(each) for each in self.swaps],
+        }
+
+
+# ------------------------------------------------------------------------------------------------------------- planning
+
+
+def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draws: Draws, /) -> Plan:
+    """Choose the largest retention, and redraw into each value as often as its bound demands."""
+    check_several(histogram)
+    bounds = per_value.bounds_of(histogram, spec)
+    if options.direction is Direction.BOTH:
+        raise InfeasibleError(
+            "the harmonic operator keeps beliefs from rising and not from falling; leave --direction both out, or "
+            "choose --mechanism fine-grain, uniform or subset."
+        )
+    gains = [None if bound is None else bound.amplification - 1 for bound in bounds]
+    keep = math.lcm(*(gain.numerator for gain in gains if gain is not None))
+    keep = min(keep, MOST_KEPT)
+    while keep + sum(swaps := [_least_swap(keep, gain) for gain in gains]) > LARGEST_BOUND:
+        keep //= 2
+    if not keep:
+        raise InfeasibleError(
+            "a posterior is so close to its prior that no value could ever be kept, and nothing could be counted; "
+            "allow larger posteriors."
+        )
+    return Plan(histogram, bounds, spec.tolerance, keep, tuple(swaps))
+
+
+def _least_swap(keep: int, gain: Fraction | None) -> int:
+    """How many outcomes a value must own so that its bound holds: keep / (γ - 1), rounded up."""
+    return 0 if gain is None else -(-keep * gain.denominator // gain.numerator)
+
+
+def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
+    """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
+    drawn = draws.stream(f"{NAME}/coins").integers(first_row, len(codes), plan.words)
+    swapped = np.searchsorted(plan.ends, drawn, side="right")
+    return Replaced(np.where(drawn < plan.keep_words, codes, swapped).astype(codes.dtype))
+
+
+def design(plan: Plan, /) -> Design:
+    """What is published of the plan."""
+    return plan.published
+
+
+def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
+    """Read a design back, given the Data Package types of its columns."""
+    read = Design(
+        values_from_json(written["domain"], types),
+        *per_value.read_bounds(written),
+        exact(written["retention"], "the retention"),
+        tuple(exact(each, "a swap") for each in written["swaps"]),
+    )
+    size = len(set(read.domain))
+    if not size == len(read.domain) == len(read.bounds) == len(read.swaps) or size == 1:
+        raise ReleaseFormatError("the design's domain, bounds and swaps do not fit together.")
+    if not 0 < read.retention < 1 or min(read.swaps) < 0 or read.retention + sum(read.swaps) != 1:
+        raise ReleaseFormatError("the design's retention or swaps are out of range.")
+    pairs = zip(amplifications(read.bounds), read.swaps, strict=True)
+    if any(bound is not None and read.retention > (bound - 1) * swap for bound, swap in pairs):
+        raise ReleaseFormatError("the design's retention is higher than its bounds allow, so its promise is untrue.")
+    return read
+
+
+# ------------------------------------------------------------------------------------------------------------- counting
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnWeights(Weighing):
+    """Records kept by one coin, or redrawn by one law for all of them."""
+
+    retention: float
+    swaps: Floats
+
+    def entries(self, theta: Floats) -> Floats:
+        """Every place is an entry."""
+        return theta
+
+    def unbiased(self, scores: Floats) -> Weights:
+        """A record that shows y adds (score_y - sum of b_j score_j) / p."""
+        return Weights(scores / self.retention, -(scores * self.swaps).sum(axis=-1) / self.retention)
+
+    def spread(self, theta: Floats) -> Floats:
+        """The variance of the score that a record of y shows, over p²: its own with p, and that of j with b_j.
+
+        A constant changes nothing, and is chosen so that nothing large cancels.
+        """
+        scores = theta - theta[..., :1]
+        drawn, squares = ((each * self.swaps).sum(axis=-1, keepdims=True) for each in (scores, scores**2))
+        found = self.retention * scores**2 + squares - (self.retention * scores + drawn) ** 2
+        return np.asarray(np.maximum(found, 0.0) / self.retention**2)
+
+    def range(self, scores: Floats) -> tuple[Weights, Weights]:
+        """The least and the largest score of all."""
+        nothing = np.zeros_like(scores)
+        return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
+
+
+def shown(design: Design, /) -> Values:
+    """Each record shows one value of the domain."""
+    return Values(np.arange(len(design.domain)))
+
+
+def weights(design: Design, /) -> Mapping[str, Any]:
+    """What a row adds to the unbiased count of a value: if it shows that value, and otherwise."""
+    size, swaps = len(design.domain), design.weighing.swaps
+    return {
+        "cell": np.zeros(size, dtype=np.int32),
+        "value": np.arange(size),
+        "if_equal": (1 - swaps) / design.weighing.retention,
+        "otherwise": -swaps / design.weighing.retention,
+    }
+
+
+def _by_closed_form(design: Design, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+    """Estimate (o - R b) / p, where b is the chance to be redrawn into a wanted value.
+
+    A wanted record shows a wanted value with p + b and another one with b: hits are two binomials, and their variance
+    does not depend on what the other records hold.
+    """
+    rows, found = tally.rows.astype(np.float64), []
+    retention, nothing = np.array(design.weighing.retention), np.zeros(len(rows))
+    for places in wanted:
+        if len(places) in (0, len(design.domain)):
+            found.append(Moments.exact(rows if len(places) else nothing))
+            continue
+        other = design.weighing.swaps[places].sum()
+        value = (tally.counts[:, places].sum(axis=1) - rows * other) / retention
+        base, slope = flat_variance(retention, other, rows, 1)
+        moments = Moments(value, base, np.full(len(rows), slope), rows, nothing)
+        chances = np.repeat([[retention + other], [other]], len(rows), axis=1)
+        found.append(dataclass_replace(moments, chances=chances))
+    return found
+
+
+def _by_weights(design: Design, pieces: Sequence[Piece]) -> Moments:
+    return total(design.weighing, pieces)
+
+
+def _weights(design: Design, theta: Floats) -> Weights:
+    return design.weighing.weights(theta)
+
+
+METHODS: Mapping[str, Method[Design]] = {
+    DEFAULT: Method(
+        "unbiased count, exact or score interval",
+        NO_ASSUMPTION,
+        _by_closed_form,
+        total=_by_weights,
+        weights=_weights,
+        needs_hits_only=lambda design: True,
+    )
+}
+
+
+def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+    """The exact variance of a count of each value."""
+    weighing = plan.published.weighing
+    base, slope = flat_variance(np.array(weighing.retention), weighing.swaps, rows, 1)
+    return base + slope * counts
+
+
+def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+    """The exact variance of the count of each set of values."""
+    held = share * np.array(plan.histogram.counts, dtype=np.float64)
+    return plan.published.weighing.set_variances(held, sets, len(held))
+
+
+# ----------------------------------------------------------------------------------------------------------- explaining
+
+
+def explain(plan: Plan, /) -> dict[str, Any]:
+    """The coin, how often each value is drawn, and what it may be drawn for."""
+    made, names = plan.published, labels(plan.histogram.values)
+    limits = amplifications(plan.bounds)
+    return {
+        "direction": Direction.UPWARD.value,
+        "retention": ratio(made.retention),
+        "swap": dict(zip(names, map(ratio, made.swaps), strict=True)),
+        "amplification": {name: each and ratio(each) for name, each in zip(names, limits, strict=True)},
+    }
+
+
+def summary(plan: Plan, /) -> str:
+    """The coin, in one line."""
+    factors = [each for each in amplifications(plan.bounds) if each is not None]
+    return (
+        f"retention {figure(ratio(plan.published.retention))}; odds may rise {times(min(factors))} for the strictest "
+        f"bound, {times(max(factors))} for the loosest"
+    )
+
+
+def remarks(plan: Plan, /) -> list[Notice]:
+    """Which values have no bound, and that beliefs may fall."""
+    said = per_value.remarks(plan.histogram.values, plan.bounds, may_fall=True)
+    return [
+        dataclass_replace(each, sentence=f"{each.sentence} {CLEAR}") if each.code == "values-unprotected" else each
+        for each in said
+    ]
+
+
+def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+    """Each record by its coin: from every value alike, and more from the one that it shows."""
+    weighing, shown = plan.published.weighing, np.asarray(replaced.values)
+    found = np.repeat(weighing.swaps[shown][:, np.newaxis], len(weighing.swaps), axis=1)
+    found[np.arange(len(shown)), shown] += weighing.retention
+    return (found,)
+
+
+def promise(design: Design, /) -> str:
+    """The guarantee in plain words, with the numbers of this design."""
+    said = per_value.promise(design.domain, design.bounds, design.tolerance, may_fall=True)
+    return said if all(design.bounds) else f"{said} {CLEAR}"
+
+
+MECHANISM = Mechanism(
+    name=NAME,
+    guarantee=Guarantee.SINGLE_VALUES,
+    spec=BreachBoundPerValue,
+    options=Options,
+    plan=plan,
+    replace=replace,
+    design=design,
+    read_design=read_design,
+    shown=shown,
+    methods=METHODS,
+    promise=promise,
+    weights=weights,
+    variances=variances,
+    set_variances=set_variances,
+    explain=explain,
+    by_value=(
+        PerValue("swap", "drawn", figure),
+        PerValue("amplification", "odds may rise", times, "no bound"),
+    ),
+    summary=summary,
+    remarks=remarks,
+    remark_codes=per_value.REMARKS,
+    likelihoods=likelihoods,
+)
