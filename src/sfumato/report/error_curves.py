@@ -51,7 +51,7 @@ class ErrorCurve:
         return sorted(
             (count, error)
             for count, error in self.errors
-            if error is not None and is_known(error) and is_known(count) and count > 0 and error >= 0
+            if error is not None and is_known(error) and is_known(count) and count >= 1 and error >= 0
         )
 
     def within(self, target: float) -> float | None:
@@ -125,7 +125,7 @@ def _reading(shown: Sequence[ErrorCurve], at: float, reached: float | None, targ
     if not shown:
         return "How far off counts are is not known."
     first = shown[0]
-    count, error = min(first.known, key=lambda each: abs(math.log(each[0] / at)))
+    count, error = min(first.known, key=lambda each: abs(math.log(each[0]) - math.log(at)))
     if error == 0:
         return f"A count of {quantity(count)} records is exact with {name(first.name)}."
     said = f"A count of {quantity(count)} records is typically off by {percent(error)} with {name(first.name)}"

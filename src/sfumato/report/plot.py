@@ -164,6 +164,6 @@ def interpolated(known: Sequence[tuple[float, float]], at: float) -> float | Non
     """A number between two known ones, straight on scales of powers of ten; None beyond them."""
     for (x, y), (further, other) in itertools.pairwise(known):
         if x <= at <= further and y > 0 and other > 0 and further > x > 0:
-            part = math.log(at / x) / math.log(further / x)
+            part = (math.log(at) - math.log(x)) / (math.log(further) - math.log(x))
             return math.exp((1 - part) * math.log(y) + part * math.log(other))
     return next((y for x, y in known if x == at), None)
