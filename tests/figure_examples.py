@@ -43,7 +43,7 @@ ERRORS = [
 ]
 FREQUENCIES, EVERYTHING = "how frequent the values are", "all public columns"
 GUESSES = [
-    GuessedRight(knows, release, without, with_release, control)
+    GuessedRight(knows, release, without, with_release, control, (with_release - 0.012, with_release + 0.012))
     for knows, without, control, found in (
         (FREQUENCIES, 0.088, None, {"uniform": 0.135, "subset": 0.182, "small-domain": 0.356, "anatomy": 0.321}),
         ("Age", 0.112, 0.111, {"uniform": 0.168, "subset": 0.229, "small-domain": 0.356, "anatomy": 0.433}),

@@ -6,7 +6,7 @@ plans, attacks and estimates give. No script, no chart library: text that any pa
 """
 
 from sfumato.report.alikeness import AlikeCurve, uniqueness
-from sfumato.report.answers import AnswerRow, answer_rows, forest
+from sfumato.report.answers import AnswerRow, answer_rows, forest, rows_of_answer
 from sfumato.report.beliefs import PromisedBelief, posterior_by_prior
 from sfumato.report.composition import BucketSize, Composition, bucket_composition
 from sfumato.report.corruption import Corruption, corruption
@@ -49,5 +49,6 @@ __all__ = [
     "forest",
     "posterior_by_prior",
     "risk_utility",
+    "rows_of_answer",
     "uniqueness",
 ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from sfumato.report.drawing import element, mark
 from sfumato.report.figure import HATCHED, WIDTH, Column, Figure, Head, drawn_width, finished
@@ -83,18 +83,47 @@ def answer_rows(labels: Iterable[str], found: Iterable[Estimated], level: float 
     return [AnswerRow.of(label, each, level) for label, each in zip(labels, found, strict=True)]
 
 
+class Answered(Protocol):
+    """What an answer to a question in SQL tells: rows of groups and estimates."""
+
+    @property
+    def names(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def numbers(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def rows(self) -> tuple[Mapping[str, Any], ...]: ...  # noqa: D102
+    def level_of_each(self, level: float) -> float: ...  # noqa: D102
+
+
+def rows_of_answer(answer: Answered, level: float = LEVEL) -> list[AnswerRow]:
+    """From an `Answer`: each number of each row, named by its groups; so that all hold together if that was asked."""
+    groups = [name for name in answer.names if name not in answer.numbers]
+    own = answer.level_of_each(level)
+    found = []
+    for row in answer.rows:
+        group = ", ".join("(missing)" if row[name] is None else str(row[name]) for name in groups)
+        for number in answer.numbers:
+            parts = [group] if group else []
+            parts += [number] if len(answer.numbers) > 1 or not group else []
+            found.append(AnswerRow.of(": ".join(parts), row[number], own))
+    return found
+
+
 def _end(number: float | None) -> str:
     if number is not None and math.isinf(number):
         return "no upper limit" if number > 0 else "no lower limit"
     return quantity(number)
 
 
-def forest(answers: Sequence[AnswerRow], width: float = WIDTH, *, level: float = LEVEL) -> Figure:
+def forest(
+    answers: Sequence[AnswerRow], width: float = WIDTH, *, level: float = LEVEL, is_simultaneous: bool = False
+) -> Figure:
     """A dot and an interval for each answer, certain bounds as ticks; hatched where it is not to be relied on."""
     width = drawn_width(width)
     ordered = most_telling(answers, lambda each: abs(each.value) if each.value is not None and each.is_told else -1.0)
     drawn = ordered[:MOST_ROWS]
-    measured = [f"estimates with {percent(level)} intervals, for the original table"]
+    together = " that hold together" if is_simultaneous else ""
+    measured = [f"estimates with {percent(level)} intervals{together}, for the original table"]
     is_hatched = any(each.is_unreliable for each in drawn)
     if is_hatched:
         measured.append("hatched: not to be relied on")
@@ -148,7 +177,7 @@ def _row(rows: Rows, number: int, answer: AnswerRow, x: Scale) -> str:
                 element("path", d=f"M{place + back:.1f} {at - 4:.1f}L{place:.1f} {at:.1f}l{back} 4", class_="line s0")
             )
     for bound in finite([answer.least, answer.most]):
-        if x.low <= bound <= x.high:
+        if x.low <= bound <= x.high and bound != 0:  # which has its line
             parts.append(element("path", d=f"M{x(bound):.1f} {at - 6:.1f}v12", class_="axis"))
     if answer.value is not None and answer.is_told:
         shape, kind = ("diamond", "hollow s6") if answer.is_unreliable else ("circle", "dot s0")

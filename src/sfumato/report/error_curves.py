@@ -24,8 +24,6 @@ class ErrorOfCount(Protocol):
     def count(self) -> float: ...  # noqa: D102
     @property
     def evenly(self) -> float | None: ...  # noqa: D102
-    @property
-    def by_records(self) -> float | None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class ErrorCurve:
     def of(
         cls, name: str, found: Iterable[ErrorOfCount], *, guarantee: str = "", is_weaker: bool = False
     ) -> ErrorCurve:
-        """From what `Chosen.error_curve` gives, for a value chosen evenly."""
+        """From what `Chosen.error_curve` gives, for a value chosen evenly: of the two errors mostly the larger one."""
         return cls(name, tuple((each.count, each.evenly) for each in found), guarantee, is_weaker)
 
     @property
@@ -128,7 +126,8 @@ def _reading(shown: Sequence[ErrorCurve], at: float, reached: float | None, targ
     count, error = min(first.known, key=lambda each: abs(math.log(each[0]) - math.log(at)))
     if error == 0:
         return f"A count of {quantity(count)} records is exact with {name(first.name)}."
-    said = f"A count of {quantity(count)} records is typically off by {percent(error)} with {name(first.name)}"
+    weaker = ", which promises less than was asked for" if first.is_weaker else ""
+    said = f"A count of {quantity(count)} records is typically off by {percent(error)} with {name(first.name)}{weaker}"
     if reached is None:
         return f"{said} (standard error); at no size shown by {percent(target)} or less."
     if reached == first.known[0][0]:

@@ -76,7 +76,6 @@ class Head:
     """What a figure shows, above it, and how its numbers are measured."""
 
     heading: str
-    lines: tuple[str, ...]
     markup: str
     bottom: float
 
@@ -89,7 +88,7 @@ class Head:
             for line in wrapped(plain(sentence), room, size * (1.05 if not number else 1)):
                 at += LINE
                 parts.append(text(EDGE, at - 4, line, kind, room=room + 2 * EDGE))
-        return cls(heading, tuple(measured), "".join(parts), at + 6)
+        return cls(heading, "".join(parts), at + 6)
 
 
 def drawn_width(width: float) -> float:

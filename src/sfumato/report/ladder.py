@@ -11,7 +11,7 @@ from sfumato.report.figure import WIDTH, Column, Figure, Head, drawn_width, fini
 from sfumato.report.plot import series, shape
 from sfumato.report.rows import MOST_ROWS, Rows, most_telling
 from sfumato.report.scales import shares
-from sfumato.report.wording import is_known, name, percent
+from sfumato.report.wording import is_known, name, percent, percent_exactly
 
 
 class RightGuesses(Protocol):
@@ -20,7 +20,7 @@ class RightGuesses(Protocol):
     @property
     def right(self) -> float: ...  # noqa: D102
     @property
-    def above(self) -> float: ...  # noqa: D102
+    def interval(self) -> tuple[float, float]: ...  # noqa: D102
     @property
     def well_above(self) -> float: ...  # noqa: D102
 
@@ -48,12 +48,16 @@ class GuessedRight:
     with_release: float | None
     control: float | None = None
     """The same for a control: people who are not in the table, or an attacker who learned from the original."""
+    interval: tuple[float, float] | None = None
+    """A 95% interval of the share with the release."""
 
     @classmethod
     def of(cls, attack: AttackFound, release: str) -> GuessedRight:
         """From an `Attack`."""
-        with_release = None if attack.with_release is None else attack.with_release.right
-        return cls(known_columns(attack.told), release, attack.without.right, with_release)
+        knows, without, found = known_columns(attack.told), attack.without.right, attack.with_release
+        if found is None:
+            return cls(knows, release, without, None)
+        return cls(knows, release, without, found.right, interval=found.interval)
 
     @property
     def words(self) -> str:
@@ -99,6 +103,10 @@ def attackers_ladder(guesses: Sequence[GuessedRight], width: float = WIDTH) -> F
         if each.with_release is not None and is_known(each.with_release):
             end = x(each.with_release)
             parts.append(rows.across(number, x(each.without), end, f"broad {series(which)}"))
+            if each.interval is not None:
+                low, high = (x(end) for end in each.interval)
+                whisker = f"M{low:.1f} {at - 4:.1f}v8M{low:.1f} {at:.1f}H{high:.1f}M{high:.1f} {at - 4:.1f}v8"
+                parts.append(element("path", d=whisker, class_=f"thin {series(which)}"))
             parts.append(mark("bar", x(each.without), at, "fill s6"))
             parts.append(mark(shape(which), end, at, f"dot {series(which)}", title=words))
         else:
@@ -108,9 +116,12 @@ def attackers_ladder(guesses: Sequence[GuessedRight], width: float = WIDTH) -> F
         Column("release", name),
         Column("right without", percent),
         Column("right with", percent),
-        Column("control", percent),
+        Column("95% interval", _between),
+        Column("control", _if_tried),
     )
-    table = [(each.knows, each.release, each.without, each.with_release, each.control) for each in ordered]
+    table = [
+        (each.knows, each.release, each.without, each.with_release, each.interval, each.control) for each in ordered
+    ]
     return finished(
         head,
         parts,
@@ -119,6 +130,14 @@ def attackers_ladder(guesses: Sequence[GuessedRight], width: float = WIDTH) -> F
         columns=columns,
         rows=table,
     )
+
+
+def _if_tried(share: float | None) -> str:
+    return "-" if share is None else percent(share)
+
+
+def _between(interval: tuple[float, float] | None) -> str:
+    return "-" if interval is None else f"{percent_exactly(interval[0])} to {percent_exactly(interval[1])}"
 
 
 def _reading(guesses: Sequence[GuessedRight], releases: int) -> str:

@@ -9,7 +9,7 @@ from sfumato.report.drawing import mark
 from sfumato.report.error_curves import LARGEST_ERROR, SMALLEST_ERROR, off_by
 from sfumato.report.figure import WIDTH, Column, Figure, Head, drawn_width, finished
 from sfumato.report.plot import MOST_LINES, Area, Curve, dash, series
-from sfumato.report.scales import linear, logarithmic
+from sfumato.report.scales import LEAST_SHARE, linear, logarithmic
 from sfumato.report.wording import is_known, name, percent, points
 
 
@@ -60,7 +60,7 @@ def risk_utility(curves: Sequence[TradeOffs], width: float = WIDTH, *, accepted:
     errors = [min(max(each.error, SMALLEST_ERROR), LARGEST_ERROR) for each in everything]
     names, ticks = [curve.name for curve in shown], [percent(2 * max(errors, default=1.0))]
     area = Area.below(head, width, names=names, ticks=ticks)
-    x = linear([accepted, *(each.gain for each in everything)], area.left + 8, area.right - 8)
+    x = linear([accepted, LEAST_SHARE, *(each.gain for each in everything)], area.left + 8, area.right - 8)
     y = logarithmic(errors, area.bottom, area.top)
     parts = [area.across(x, _plainly, "gain: more people guessed right, in points"), area.up(y, percent)]
     if accepted is not None:

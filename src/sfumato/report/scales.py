@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 STEPS = (1, 2, 5, 10)
 SMALLEST, LARGEST = 1e-300, 1e300
 """What is larger cannot be subtracted safely, and is drawn at this; what is smaller is drawn as nothing."""
+LEAST_SHARE = 0.001
+"""Ticks within less than this could not be told apart in per cent."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,13 @@ class Scale:
 
     def __call__(self, number: float) -> float:
         """The place of a number."""
-        low, high, at = (self.bent(each) for each in (self.low, self.high, min(max(number, self.low), self.high)))
+        low, high = self._ends
+        at = self.bent(min(max(number, self.low), self.high))
         return self.start + (at - low) / (high - low) * (self.end - self.start)
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        return self.bent(self.low), self.bent(self.high)
 
     def bent(self, number: float) -> float:
         """The number as it is laid out evenly."""
@@ -107,10 +115,11 @@ def linear(numbers: Iterable[float | None], start: float, end: float) -> Scale:
     return Scale(low - (0.04 * (high - low) if low else 0), high + (0.04 * (high - low) if high else 0), start, end)
 
 
-def shares(numbers: Iterable[float | None], start: float, end: float) -> Scale:
-    """A straight scale for shares, from nothing to at most all."""
-    found = linear(numbers, start, end)
-    return Scale(0.0, min(found.high, 1.0) if found.high > 0 else 1.0, start, end)
+def shares(numbers: Sequence[float | None], start: float, end: float) -> Scale:
+    """A straight scale for shares, from nothing to all at most."""
+    largest = max(finite(numbers), default=0.0)
+    high = linear([largest], start, end).high if largest > 0 else 1.0
+    return Scale(0.0, min(max(high, LEAST_SHARE), 1.0), start, end)
 
 
 def logarithmic(numbers: Iterable[float | None], start: float, end: float) -> LogScale:

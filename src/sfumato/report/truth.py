@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist, median
 
-from sfumato.report.answers import LEVEL
+from sfumato.report.answers import LEVEL, Estimated
 from sfumato.report.drawing import element, path, short
 from sfumato.report.figure import WIDTH, Column, Figure, Head, drawn_width, finished
 from sfumato.report.plot import Area
@@ -28,12 +28,18 @@ class BesideTheTruth:
     low: float
     high: float
 
+    @classmethod
+    def of(cls, truth: float, found: Estimated, level: float = LEVEL) -> BesideTheTruth:
+        """From an `Estimate` and the truth; not a number where no error is known."""
+        if found.standard_error is None:
+            return cls(truth, found.value, math.nan, math.nan, math.nan)
+        return cls(truth, found.value, found.standard_error, *found.interval(level))
+
     @property
     def is_known(self) -> bool:
         """Whether it can be judged."""
-        return all(map(is_known, (self.truth, self.estimate, self.standard_error))) and not math.isnan(
-            self.low + self.high
-        )
+        has_ends = not (math.isnan(self.low) or math.isnan(self.high))
+        return has_ends and is_known(self.truth) and is_known(self.estimate) and is_known(self.standard_error)
 
     @property
     def is_held(self) -> bool:
@@ -86,8 +92,8 @@ def against_truth(answers: Sequence[BesideTheTruth], width: float = WIDTH, *, le
     reach = NormalDist().inv_cdf((1 + level) / 2)
     for row, each in enumerate(classes):
         steps = x.evenly(each.low or x.low, min(each.high, x.high), STEPS)
-        edge = [(x(at), y(at + reach * each.error)) for at in steps]
-        edge += [(x(at), y(at - reach * each.error)) for at in reversed(steps)]
+        far = reach * each.error
+        edge = [(x(at), y(at + far)) for at in steps] + [(x(at), y(at - far)) for at in reversed(steps)]
         words = f"{_range(each)}: {percent_exactly(each.held)} of {some(len(each.answers), 'interval')} hold the truth"
         parts.append(element("path", d=path(edge) + "z", class_="soft s0", title=words, data_row=str(row)))
     low, high = max(x.low, y.low), min(x.high, y.high)

@@ -80,6 +80,8 @@ ODD: dict[str, Figure] = {
     "error, exact": error_by_count([ErrorCurve("a", ((1000, 0.0),))]),
     "error, unknown": error_by_count([ErrorCurve("a", tuple((100.0, each) for each in UNKNOWN))]),
     "error, huge": error_by_count([ErrorCurve("a", ((1e-9, 1e308), (1e308, 1e-308)))]),
+    "exposure, tiny": exposure_by_column([ColumnExposure("a", 0.0, 2e-5)]),
+    "plane, tiny": risk_utility([TradeOffs("a", (TradeOff("p", 2e-5, 0.1),))]),
     "ladder, unknown": attackers_ladder([GuessedRight("a", "b", 0.2, each, each) for each in UNKNOWN]),
     "plane, equal": risk_utility([TradeOffs("a", (TradeOff("p", 0.0, 0.0),) * 2)], accepted=0.0),
     "plane, none within": risk_utility([TradeOffs("a", (TradeOff("p", 0.2, 0.1),))], accepted=0.1),
@@ -189,6 +191,15 @@ VERDICTS = re.compile(
     r"k-anonymous|for the population|guarantees? that|cannot be identified|protected from",
     re.IGNORECASE,
 )
+
+
+@every_figure
+def test_ticks_of_an_axis_are_told_apart(kind: str) -> None:
+    for name, _, root in figures(kind):
+        for side, along in (("quiet middle", "y"), ("quiet end", "x")):
+            ticks = [each for each in root.iter(f"{SVG}text") if each.get("class") == side]
+            labels = [(each.get(along), "".join(each.itertext())) for each in ticks]
+            assert len(set(labels)) == len(labels), name
 
 
 @every_figure

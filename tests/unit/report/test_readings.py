@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from figure_examples import EXAMPLES
 from selection import examples
-from sfumato import BreachBound, Estimate, ShareCap, choose
+from sfumato import Answer, BreachBound, Estimate, ShareCap, choose
 from sfumato.apply.alike import Alike
 from sfumato.audit.attackers.attack import Attack, Belief
 from sfumato.estimate.estimate import Estimates
@@ -21,6 +21,7 @@ from sfumato.mechanisms.method import Moments
 from sfumato.report import (
     AlikeCurve,
     AnswerRow,
+    BesideTheTruth,
     ColumnExposure,
     Composition,
     Corruption,
@@ -42,6 +43,7 @@ from sfumato.report import (
     forest,
     posterior_by_prior,
     risk_utility,
+    rows_of_answer,
     uniqueness,
 )
 
@@ -139,7 +141,10 @@ def test_ladder_and_exposures_are_those_of_attacks() -> None:
         Attack("all columns", ("age", "sex"), "diagnosis", 100, without, None),
     ]
     ladder = attackers_ladder([GuessedRight.of(each, "subset") for each in attacks])
-    assert rows_of(ladder) == [("age", "subset", 0.2, 0.31, None), ("all 2 public columns", "subset", 0.2, None, None)]
+    assert rows_of(ladder) == [
+        ("age", "subset", 0.2, 0.31, (0.3, 0.32), None),
+        ("all 2 public columns", "subset", 0.2, None, None, None),
+    ]
     exposure = exposure_by_column([ColumnExposure.of(each) for each in attacks])
     assert rows_of(exposure) == [("age", 0.01, 0.02), ("all 2 public columns", 0.01, None)]
 
@@ -168,9 +173,23 @@ def test_forest_is_that_of_estimates() -> None:
     assert [(each.low, each.high) for each in answers] == list(zip(low.tolist(), high.tolist(), strict=True))
     assert answers[1].note == "below zero by chance"
     assert (answers[0].least, answers[0].most) == (0.0, 90.0)
+    beside = BesideTheTruth.of(48, estimates[0])
+    assert (beside.low, beside.high) == (low[0], high[0])
+    assert beside.is_held
     missing = AnswerRow.of("none", Estimate.missing("nothing is counted"))
     assert not missing.has_interval
     assert "2 of 3 intervals exclude zero" in forest([*answers, missing]).reading
+
+
+def test_forest_is_that_of_an_answer() -> None:
+    first, second = Estimate.exact(5), Estimate.exact(7)
+    rows = ({"sex": "F", "n": first, "mean": second}, {"sex": None, "n": second, "mean": first})
+    answer = Answer(("sex", "n", "mean"), ("n", "mean"), rows, "exact", "none")
+    assert [each.label for each in rows_of_answer(answer)] == ["F: n", "F: mean", "(missing): n", "(missing): mean"]
+    assert [each.value for each in rows_of_answer(answer)] == [5, 7, 7, 5]
+    whole = Answer(("n",), ("n",), ({"n": first},), "exact", "none")
+    assert [(each.label, each.low, each.high) for each in rows_of_answer(whole)] == [("n", 5, 5)]
+    assert rows_of_answer(Answer(("n",), ("n",), (), "exact", "none")) == []
 
 
 def test_costs_are_those_of_a_plan() -> None:
