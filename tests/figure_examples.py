@@ -81,7 +81,7 @@ EXPOSURES = [
     ColumnExposure("Country of birth", 0.004, 0.0093),
     ColumnExposure("Race", 0.0, 0.0061),
     ColumnExposure("Sex", 0.0, 0.0),
-    ColumnExposure("all 7 public columns", 0.061, 0.097),
+    ColumnExposure("all 7 columns", 0.061, 0.097, is_single=False),
 ]
 ALIKE = [
     AlikeCurve("after bins", ((1, 0.05), (4, 0.13), (10, 0.22))),
@@ -115,7 +115,7 @@ def truths(number: int) -> list[BesideTheTruth]:
 
 TRUTHS = truths(5000)
 COSTS = [
-    Cost("HIV", "1/3", 0.0121, "1/4", 0.11),
+    Cost("HIV", "1/5", 0.0121, "1/4", 0.11),
     Cost("hepatitis C", "1/3", 0.0087),
     Cost("depression", "1/2", 0.0031),
     Cost("diabetes", "1/2", 0.0009),

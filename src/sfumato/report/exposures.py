@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sfumato.report.drawing import element
 from sfumato.report.figure import WIDTH, Column, Figure, Head, drawn_width, finished
-from sfumato.report.ladder import AttackFound, known_columns
+from sfumato.report.ladder import AttackFound
 from sfumato.report.rows import MOST_ROWS, Rows, most_telling
 from sfumato.report.scales import shares
 from sfumato.report.wording import is_known, name, percent
@@ -15,17 +15,20 @@ from sfumato.report.wording import is_known, name, percent
 
 @dataclass(frozen=True, slots=True)
 class ColumnExposure:
-    """For which shares of the records the true value is believed beyond the bound by who knows a column."""
+    """For which shares of the records the true value is believed beyond the bound by who knows a column, or several."""
 
     column: str
     alone: float
     with_release: float | None
+    is_single: bool = True
 
     @classmethod
     def of(cls, attack: AttackFound) -> ColumnExposure:
         """From an `Attack`: what is beyond the bound clearly, by more than a tenth of the odds."""
         with_release = None if attack.with_release is None else attack.with_release.well_above
-        return cls(known_columns(attack.told), attack.without.well_above, with_release)
+        is_single = len(attack.told) == 1
+        column = attack.told[0] if is_single else f"all {len(attack.told)} columns"
+        return cls(column, attack.without.well_above, with_release, is_single)
 
     @property
     def words(self) -> str:
@@ -72,7 +75,8 @@ def exposure_by_column(
 def _reading(ordered: Sequence[ColumnExposure]) -> str:
     if not ordered:
         return "No public column was looked at."
-    worst = max(ordered, key=lambda each: (each.alone, each.with_release or 0.0))
+    single = [each for each in ordered if each.is_single] or ordered  # one column can be coarsened, all cannot
+    worst = max(single, key=lambda each: (each.alone, each.with_release or 0.0))
     said = f"Knowing {name(worst.column)} alone puts {percent(worst.alone)} of the records beyond the bound"
     if worst.with_release is None or not is_known(worst.with_release):
         return f"{said}; with the release is not told."

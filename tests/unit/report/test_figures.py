@@ -177,7 +177,6 @@ def test_numbers_of_a_reading_stand_in_its_table_or_are_counted_from_it(name: st
     counted = {
         "3-risk-utility": {"1/3", "10"},
         "4-posterior-by-prior": {"1/13", "1/3"},
-        "5-exposure-by-column": {"7"},
         "7-forest": {"6", "9", "1", "95%"},
         "8-against-truth": {"95.0%", "5,000", "95%"},
         "10-bucket-composition": {"2"},

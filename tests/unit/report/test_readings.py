@@ -55,8 +55,7 @@ READINGS = {
     "3-risk-utility": "Among settings with a gain of at most 10 points, subset with 1/3 has the smallest error (14%, "
     "gain 10 points).",
     "4-posterior-by-prior": "A belief of 1/13 can rise to 1/3; hypertension, believed with 30%, to 72% at most.",
-    "5-exposure-by-column": "Knowing all 7 public columns alone puts 6.1% of the records beyond the bound, and with "
-    "the release 9.7%.",
+    "5-exposure-by-column": "Knowing Education alone puts 2.7% of the records beyond the bound; the release adds none.",
     "6-uniqueness": "5% of the records are alone with their public columns after bins (15% before bins).",
     "7-forest": "6 of 9 intervals exclude zero, at 95%; 1 answer not to be relied on.",
     "8-against-truth": "95.0% of 5,000 intervals hold the truth; 95% are meant to.",
@@ -146,7 +145,8 @@ def test_ladder_and_exposures_are_those_of_attacks() -> None:
         ("all 2 public columns", "subset", 0.2, None, None, None),
     ]
     exposure = exposure_by_column([ColumnExposure.of(each) for each in attacks])
-    assert rows_of(exposure) == [("age", 0.01, 0.02), ("all 2 public columns", 0.01, None)]
+    assert rows_of(exposure) == [("age", 0.01, 0.02), ("all 2 columns", 0.01, None)]
+    assert "age alone puts 1% of the records beyond the bound, and with the release 2%." in exposure.reading
 
 
 def test_uniqueness_is_that_of_the_table() -> None:
