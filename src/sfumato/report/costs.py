@@ -37,7 +37,7 @@ def costs_of(explained: Mapping[str, Any]) -> list[Cost]:
 
     def demand(value: str) -> str:
         bound = demands.get(value)
-        return "no bound" if bound is None else f"odds times {quantity(float(Fraction(bound)))}"
+        return "no bound" if bound is None else f"odds \u00d7{quantity(float(Fraction(bound)))}"
 
     return [Cost(value, demand(value), price) for value, price in explained.get("shadow_price", {}).items()]
 

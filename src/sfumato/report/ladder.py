@@ -71,23 +71,25 @@ def known_columns(told: Sequence[str]) -> str:
 
 
 def attackers_ladder(guesses: Sequence[GuessedRight], width: float = WIDTH) -> Figure:
-    """For each attacker a row for each release: right guesses without it, and with it; controls are hollow."""
+    """For each attacker right guesses without the release and with it, a row a mechanism; controls are hollow."""
     width = drawn_width(width)
     known = dict.fromkeys(each.knows for each in guesses)
     releases = list(dict.fromkeys(each.release for each in guesses))
+    several = len(releases) > 1
     ordered = [each for knows in known for each in guesses if each.knows == knows]
     ordered = most_telling(ordered, lambda each: (each.with_release or each.without) - each.without)
     drawn = ordered[:MOST_ROWS]
     measured = ["people guessed right: without the release (grey) and with it (coloured)"]
+    measured += [] if several else ["by somebody who knows of a person:"]
     if any(is_known(each.control) for each in drawn):
         measured.append("hollow: a control")
     head = Head.of("What attackers guess right", measured, width)
     rows = Rows.below(
         head,
         width,
-        [each.release for each in drawn],
+        [each.release if several else each.knows for each in drawn],
         [each.words for each in drawn],
-        groups=[f"Somebody who knows {each.knows}" for each in drawn],
+        groups=[f"Somebody who knows {each.knows}" for each in drawn] if several else (),
         total=len(ordered),
     )
     numbers = [share for each in drawn for share in (each.without, each.with_release, each.control)]
@@ -126,7 +128,7 @@ def attackers_ladder(guesses: Sequence[GuessedRight], width: float = WIDTH) -> F
         head,
         parts,
         size=(width, rows.area.height),
-        reading=_reading(guesses, len(releases)),
+        reading=_reading(guesses, several=several),
         columns=columns,
         rows=table,
     )
@@ -140,13 +142,13 @@ def _between(interval: tuple[float, float] | None) -> str:
     return "-" if interval is None else f"{percent_exactly(interval[0])} to {percent_exactly(interval[1])}"
 
 
-def _reading(guesses: Sequence[GuessedRight], releases: int) -> str:
+def _reading(guesses: Sequence[GuessedRight], *, several: bool) -> str:
     """Of the first release, the attacker who is right most often with it."""
     first = [each for each in guesses if each.release == guesses[0].release]
     if not first:
         return "No attacker was tried."
     told = [each for each in first if is_known(each.with_release)]
-    of = f" ({name(guesses[0].release)})" if releases > 1 else ""
+    of = f" ({name(guesses[0].release)})" if several else ""
     if not told:
         best = max(first, key=lambda each: each.without)
         said = f"Somebody who knows {name(best.knows)} guesses {percent(best.without)} right without the release"

@@ -99,7 +99,7 @@ class Area:
     def across(self, scale: Scale, words: Words, label: str) -> str:
         """The axis below: ticks that do not touch, light lines, and what it measures."""
         widest = max(width_of(words(each)) for each in (scale.low, scale.high))
-        ticks = scale.ticks(max(widest + 14, 44))
+        ticks = scale.ticks(max(widest + 14, 36))
         lines = "".join(f"M{scale(each):.1f} {self.top:.1f}V{self.bottom:.1f}" for each in ticks)
         drawn = [element("path", d=lines, class_="grid")] if lines else []
         drawn += [text(scale(each), self.bottom + 16, words(each), "quiet middle") for each in ticks]

@@ -50,7 +50,7 @@ class Rows:
         total: int,
     ) -> Rows:
         """Below a heading: names take at most a third of the width, what is said at the right at most another."""
-        left = EDGE + min(max(map(width_of, names), default=0.0) + 10, width * 0.34)
+        left = EDGE + min(max(map(width_of, names), default=0.0) + 10, width * 0.38)
         right = width - EDGE - min(max(map(width_of, said), default=0.0) + 12, width * 0.36)
         lines = len(names) + len(dict.fromkeys(groups)) + (total > len(names))
         top = head.bottom + 12

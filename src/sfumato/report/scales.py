@@ -39,8 +39,7 @@ class Scale:
 
     def ticks(self, room: float) -> list[float]:
         """The numbers that people would choose, at least so many pixels apart."""
-        most = max(1, int(abs(self.end - self.start) / room))
-        step = nice_step((self.high - self.low) / most)
+        step = nice_step((self.high - self.low) * room / abs(self.end - self.start))
         first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
         return [number * step for number in range(first, last + 1)]
 
@@ -125,14 +124,10 @@ def shares(numbers: Sequence[float | None], start: float, end: float) -> Scale:
 def logarithmic(numbers: Iterable[float | None], start: float, end: float) -> LogScale:
     """A scale of powers of ten for the numbers above zero, whose ends are 1, 2 or 5 times such a power."""
     found = [each for each in finite(numbers) if each > SMALLEST] or [1.0]
-    low, high = _rounded_down(min(found)), _rounded_up(max(found))
+    low, high = _rounded_down(min(found)), nice_step(max(found))
     if high < 10 * low:
         low, high = low / 2, high * 2
-    return LogScale(_rounded_down(low), _rounded_up(high), start, end)
-
-
-def _rounded_up(number: float) -> float:
-    return nice_step(number)
+    return LogScale(_rounded_down(low), nice_step(high), start, end)
 
 
 def _rounded_down(number: float) -> float:

@@ -194,7 +194,7 @@ def test_forest_is_that_of_an_answer() -> None:
 
 def test_costs_are_those_of_a_plan() -> None:
     explained = {"amplification": {"a": "6/1", "b": None}, "shadow_price": {"a": 0.5, "b": 0.0}}
-    assert costs_of(explained) == [Cost("a", "odds times 6", 0.5), Cost("b", "no bound", 0.0)]
+    assert costs_of(explained) == [Cost("a", "odds ×6", 0.5), Cost("b", "no bound", 0.0)]
     assert costs_of({"amplification": "9/2"}) == []
 
 
