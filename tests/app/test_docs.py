@@ -9,12 +9,13 @@ import shlex
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
 from command_line import complaint, run, succeed
-from sfumato import Release, errors
+from sfumato import Release, errors, report
 from sfumato.cli.app import build
 
 ROOT = Path(__file__).parents[2]
@@ -129,6 +130,24 @@ def test_reference_names_every_command_and_option() -> None:
         for parameter in command.params:
             for option in parameter.opts:
                 assert not option.startswith("--") or f"`{option}" in text, f"{name} {option}"
+
+
+def test_figures_of_the_reference_are_drawn() -> None:
+    (block,) = (each for each in blocks(DOCS / "reference.md", "python") if "sfumato.report" in each)
+    scope: dict[str, Any] = {}
+    exec(block, scope)
+    assert scope["figure"].reading.startswith("A count of 1,000 records is typically off by ")
+
+
+def test_reference_names_every_figure() -> None:
+    text = (DOCS / "reference.md").read_text(encoding="utf-8")
+    drawing = [
+        name
+        for name in report.__all__
+        if getattr(getattr(report, name), "__annotations__", {}).get("return") == "Figure"
+    ]
+    assert len(drawing) == 11
+    assert [name for name in drawing if f"`{name}`" not in text] == []
 
 
 def test_reference_names_every_error() -> None:

@@ -46,7 +46,7 @@ from sfumato.cli.options import (
     assignments,
 )
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
-from sfumato.plan.target import target
+from sfumato.plan.target import ErrorTarget, target
 from sfumato.printable import printable, printable_json
 from sfumato.request.exact import exact
 from sfumato.request.histogram import Histogram
@@ -54,7 +54,7 @@ from sfumato.request.notice import check_codes, check_notices
 from sfumato.request.schema import Role
 
 if TYPE_CHECKING:
-    from sfumato import Answer
+    from sfumato import Answer, BreachBound
 
 NAME = "sfumato"
 CHECK_FAILED = 1
@@ -180,10 +180,7 @@ def plan(
             found = sfumato.plan_table(request, engine)
         column = request.schema.sensitive
     chosen, notices, exposed, uniqueness = found.chosen, found.notices, found.exposures, found.uniqueness
-    aim = None
-    if spec.bound is not None:
-        same = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
-        aim = target(chosen.histogram, spec.bound, aimed.error, aimed.at, **same)
+    aim = None if spec.bound is None else _aim(chosen.histogram, spec.bound, promise, aimed)
     if any(notice.code in stops.codes for notice in notices):
         pass  # what fails prints nothing but why
     elif printed.as_json:
@@ -198,6 +195,12 @@ def plan(
     for notice in notices:  # last, where somebody who reads the end of the result finds them
         render.show_notice(err, notice)
     check_notices(notices, stops.codes)
+
+
+def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:
+    """Which posterior would give the error that was asked for, with the same mechanisms to choose from."""
+    how = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
+    return target(histogram, bound, aimed.error, aimed.at, **how)
 
 
 def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:

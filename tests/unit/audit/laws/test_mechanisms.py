@@ -150,7 +150,8 @@ def test_odds_that_rise_too_far_are_noticed_beside_the_original(folder: Path, tm
     """No value has a share within a prior of next to nothing, and so it is the odds that are looked at."""
     edit_design(folder, lambda design: raise_chance(design, 1))
     source = open_source(original(), tmp_path / "spool")
-    found = {each.name: each for each in verify_original(folder, *read(read_json(folder)), source, tmp_path).checks}
+    checks = verify_original(folder, *read(read_json(folder)), source, tmp_path, {}).checks
+    found = {each.name: each for each in checks}
     assert not found["posteriors"].passed
     assert found["posteriors"].detail == "the odds of a value can rise more than the promised 3 times."
 

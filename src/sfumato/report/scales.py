@@ -1,0 +1,135 @@
+"""From numbers to places: straight scales, scales of powers of ten, and one for numbers of both signs and any size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+STEPS = (1, 2, 5, 10)
+SMALLEST, LARGEST = 1e-300, 1e300
+"""What is larger cannot be subtracted safely, and is drawn at this; what is smaller is drawn as nothing."""
+LEAST_SHARE = 0.001
+"""Ticks within less than this could not be told apart in per cent."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """A straight scale from numbers between two ends to pixels; beyond the ends it stays there."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def __call__(self, number: float) -> float:
+        """The place of a number."""
+        low, high = self._ends
+        at = self.bent(min(max(number, self.low), self.high))
+        return self.start + (at - low) / (high - low) * (self.end - self.start)
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        return self.bent(self.low), self.bent(self.high)
+
+    def bent(self, number: float) -> float:
+        """The number as it is laid out evenly."""
+        return number
+
+    def ticks(self, room: float) -> list[float]:
+        """The numbers that people would choose, at least so many pixels apart."""
+        step = nice_step((self.high - self.low) * room / abs(self.end - self.start))
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [number * step for number in range(first, last + 1)]
+
+
+@dataclass(frozen=True)
+class LogScale(Scale):
+    """A scale of powers of ten, for numbers above zero."""
+
+    def bent(self, number: float) -> float:
+        """Its logarithm; of what is not above zero, that of the lowest."""
+        return math.log10(max(number, self.low))
+
+    def ticks(self, room: float) -> list[float]:
+        """Powers of ten, with 2 and 5 between them if there is room, or every second or third if there is little."""
+        first, last = math.floor(math.log10(self.low) + 1e-9), math.ceil(math.log10(self.high) - 1e-9)
+        apart = abs(self.end - self.start) / max(self.bent(self.high) - self.bent(self.low), 1e-9)
+        every = max(1, math.ceil(room / apart))
+        factors = (1, 2, 5) if apart * 0.3 >= room else (1,)
+        found = [factor * 10.0**power for power in range(first, last + 1, every) for factor in factors]
+        return [each for each in found if self.low * (1 - 1e-9) <= each <= self.high * (1 + 1e-9)]
+
+
+@dataclass(frozen=True)
+class SignedScale(Scale):
+    """Straight around zero, and by powers of ten beyond: for estimates, which may be below zero."""
+
+    unit: float = 1.0
+    """Up to about here it is straight."""
+
+    def bent(self, number: float) -> float:
+        """The inverse of the hyperbolic sine."""
+        return math.asinh(number / self.unit)
+
+    def ticks(self, room: float) -> list[float]:
+        """Zero, and powers of ten on both sides as far as there is room between them."""
+        kept = [0.0] if self.low <= 0 <= self.high else []
+        for power in range(math.floor(math.log10(self.unit)), math.ceil(math.log10(self.reach)) + 1):
+            for each in (10.0**power, -(10.0**power)):
+                is_inside = self.low <= each <= self.high
+                if is_inside and all(abs(self(each) - self(other)) >= room for other in kept):
+                    kept.append(each)
+        return sorted(kept)
+
+    def evenly(self, low: float, high: float, steps: int) -> list[float]:
+        """Numbers from one to another that are drawn at even distances."""
+        first, last = self.bent(low), self.bent(high)
+        return [self.unit * math.sinh(first + (last - first) * step / steps) for step in range(steps + 1)]
+
+    @property
+    def reach(self) -> float:
+        """How far it goes from zero."""
+        return max(abs(self.low), abs(self.high), self.unit)
+
+
+def nice_step(least: float) -> float:
+    """The smallest of 1, 2, 5, 10, 20, 50, ... and their tenths that is not below a number."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next((power * step for step in STEPS if power * step >= least * (1 - 1e-9)), power * STEPS[-1])
+
+
+def finite(numbers: Iterable[float | None]) -> list[float]:
+    """The numbers that can be drawn."""
+    return [min(max(each, -LARGEST), LARGEST) for each in numbers if each is not None and math.isfinite(each)]
+
+
+def linear(numbers: Iterable[float | None], start: float, end: float) -> Scale:
+    """A straight scale for some numbers and zero, a little longer than they need where they are not zero."""
+    found = [0.0, *finite(numbers)]
+    low, high = min(found), max(found)
+    if high - low <= SMALLEST:
+        return Scale(0.0, 1.0, start, end)
+    return Scale(low - (0.04 * (high - low) if low else 0), high + (0.04 * (high - low) if high else 0), start, end)
+
+
+def shares(numbers: Sequence[float | None], start: float, end: float) -> Scale:
+    """A straight scale for shares, from nothing to all at most."""
+    largest = max(finite(numbers), default=0.0)
+    high = linear([largest], start, end).high if largest > 0 else 1.0
+    return Scale(0.0, min(max(high, LEAST_SHARE), 1.0), start, end)
+
+
+def logarithmic(numbers: Iterable[float | None], start: float, end: float) -> LogScale:
+    """A scale of powers of ten for the numbers above zero, whose ends are 1, 2 or 5 times such a power."""
+    found = [each for each in finite(numbers) if each > SMALLEST] or [1.0]
+    low, high = _rounded_down(min(found)), nice_step(max(found))
+    if high < 10 * low:
+        low, high = low / 2, high * 2
+    return LogScale(_rounded_down(low), nice_step(high), start, end)
+
+
+def _rounded_down(number: float) -> float:
+    power = 10.0 ** math.floor(math.log10(number))
+    return max((power * step for step in STEPS if power * step <= number * (1 + 1e-9)), default=power)

@@ -1,0 +1,62 @@
+"""The one stylesheet of all figures: calm colours that differ for colour-blind eyes, by day, by night and on paper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+COLOURS = {
+    "ground": ("#ffffff", "#16191d"),
+    "ink": ("#1f2933", "#e8ebee"),
+    "quiet": ("#5b6672", "#a7b0ba"),
+    "grid": ("#e3e7eb", "#2d333a"),
+    "zone": ("#eef2f6", "#22282f"),
+    "s0": ("#0068a8", "#5eb3f0"),
+    "s1": ("#c8500a", "#ff9d5c"),
+    "s2": ("#007f5f", "#3ccfa2"),
+    "s3": ("#9a3f8f", "#e49ad6"),
+    "s4": ("#8a6a00", "#e3c04f"),
+    "s5": ("#4a5ab8", "#a3b0f5"),
+    "s6": ("#6b7280", "#a3acb8"),
+}
+"""By day and by night. Lines of a figure take s0, s1, ... in turn; s6 is for whatever comes after."""
+
+SERIES = 7
+DASHES = ("none", "7 3", "2 3", "10 3 2 3", "4 2", "1 4", "12 4")
+
+
+def _variables(of: Callable[[str, str], str]) -> str:
+    return ";".join(f"--{name}:{of(*pair)}" for name, pair in COLOURS.items())
+
+
+STYLE = "".join(
+    [
+        f".sfumato{{{_variables(lambda light, dark: light)};font:12px/1.4 system-ui,'DejaVu Sans',sans-serif;",
+        "color:var(--ink);background:var(--ground)}",
+        # Where a browser knows how, the page decides between day and night, by `color-scheme`.
+        "@supports (color:light-dark(#000,#fff)){",
+        f".sfumato{{{_variables(lambda light, dark: f'light-dark({light},{dark})')}}}}}",
+        "@media print{.sfumato{color-scheme:light}}",
+        "svg.sfumato{max-width:100%;height:auto}figure.sfumato{margin:0 0 1.5em;overflow-x:auto}",
+        ".sfumato svg{display:block}.sfumato figcaption{max-width:48em;overflow-wrap:anywhere;margin:.4em 0}",
+        ".sfumato summary{color:var(--quiet);cursor:pointer}.sfumato table{border-collapse:collapse;margin:.5em 0}",
+        ".sfumato th,.sfumato td{padding:.15em .8em .15em 0;text-align:right;border-bottom:1px solid var(--grid)}",
+        ".sfumato th:first-child,.sfumato td:first-child{text-align:left}",
+        ".sfumato text{fill:var(--ink)}.sfumato .heading{font-size:14px;font-weight:600}",
+        ".sfumato .quiet{fill:var(--quiet)}.sfumato .strong{font-weight:600}",
+        ".sfumato .halo{paint-order:stroke;stroke:var(--ground);stroke-width:4px;stroke-linejoin:round}",
+        ".sfumato .middle{text-anchor:middle}.sfumato .end{text-anchor:end}",
+        ".sfumato .ground{fill:var(--ground)}.sfumato .zone{fill:var(--zone)}",
+        ".sfumato .grid{stroke:var(--grid);fill:none}.sfumato .axis{stroke:var(--quiet);fill:none}",
+        ".sfumato .rule{stroke:var(--quiet);fill:none;stroke-dasharray:3 3}",
+        ".sfumato .line{fill:none;stroke:var(--c);stroke-width:2;stroke-linejoin:round}",
+        ".sfumato .lead{fill:none;stroke:var(--c);stroke-opacity:.6;stroke-dasharray:1 3}",
+        ".sfumato .thin{fill:none;stroke:var(--c)}.sfumato .broad{fill:none;stroke:var(--c);stroke-width:3}",
+        ".sfumato .dot{fill:var(--c);stroke:var(--ground)}.sfumato text.dot{stroke:none}",
+        ".sfumato .hollow{fill:var(--ground);stroke:var(--c);stroke-width:1.5}",
+        ".sfumato .fill{fill:var(--c)}.sfumato .soft{fill:var(--c);fill-opacity:.16}",
+        ".sfumato .specks{fill:none;stroke:var(--c);stroke-width:3;stroke-linecap:round;stroke-opacity:.55}",
+        *(f".sfumato .s{number}{{--c:var(--s{number})}}" for number in range(SERIES)),
+        *(f".sfumato .d{number}{{stroke-dasharray:{dash}}}" for number, dash in enumerate(DASHES)),
+    ]
+)
+"""What a page needs once, whatever figures it holds; `Figure.standalone` carries it along."""
