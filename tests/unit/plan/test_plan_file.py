@@ -646,7 +646,8 @@ def test_file_of_fine_grain_that_says_any_prior_is_for_the_request_that_says_not
 
 def request_for(mechanism: str) -> Request:
     """A request of a small table for a mechanism."""
-    return Request(small_table(), Schema.of("disease"), **WAYS[mechanism].request(mechanism))
+    way, table = WAYS[mechanism], small_table()
+    return Request(table, way.schema(Schema.of("disease"), table), **way.request(mechanism))
 
 
 def published_again(mechanism: str, out: str) -> dict[str, bytes | None]:

@@ -266,8 +266,9 @@ def _by_least_squares(design: Design, tally: Tally, wanted: Sequence[Places]) ->
         slope = inside - outside
         rest = np.where(is_kin, spread - outside - slope * theta, 0.0)
         value, further = (tally.counts @ design.weighing.weights(each).shown for each in (theta, rest))
-        least = float(spread.min()) - min(slope, 0.0)  # whatever the others are, no record has less
-        base = np.maximum(rows * outside + np.clip(further, rows * rest.min(), rows * rest.max()), rows * least)
+        base = rows * outside + np.clip(further, rows * rest.min(), rows * rest.max())
+        # Whatever the others are, no record has less: at the estimate itself the variance is at least this.
+        base = np.maximum(base, rows * float(spread.min()) - slope * np.clip(value, 0.0, rows))
         found.append(Moments(value, base, np.full(len(rows), slope), rows, nothing))
     return found
 
@@ -292,15 +293,18 @@ METHODS: Mapping[str, Method[Design]] = {
 
 
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The variance of the count of each value, if the other values are equally frequent."""
-    size = plan.histogram.domain_size
-    inside, outside = np.zeros(size), np.zeros(size)
-    for first, alike in kinds(plan.design.tiers, 0):
-        theta = np.zeros(size)
-        theta[first] = 1.0
-        spread = plan.design.weighing.spread(theta)
-        inside[alike], outside[alike] = spread[first], (spread.sum() - spread[first]) / (size - 1)
-    return np.asarray(counts * inside + (rows - counts) * outside)
+    """The variance of the count of each value, if the other records of the rows are composed as those of the table."""
+    tiers, held = plan.design.tiers, np.array(plan.histogram.counts, dtype=np.float64)
+    inside, outside = np.zeros(len(held)), np.zeros(len(held))
+    for first, alike in kinds(tiers, 0):
+        spread = plan.design.weighing.spread((tiers[0].places == first).astype(np.float64))
+        inside[alike] = spread[first]
+        for below, tier in itertools.pairwise(tiers):  # all that are as near of kin vary alike
+            is_kin = (tier.places == tier.places[first]) & (below.places != below.places[first])
+            records = [np.bincount(each.places, weights=held)[each.places[alike]] for each in (below, tier)]
+            outside[alike] += (records[1] - records[0]) * (spread[is_kin].mean() if is_kin.any() else 0.0)
+    others = held.sum() - held
+    return np.asarray(counts * inside + (rows - counts) * outside / np.where(others > 0, others, 1.0))
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
