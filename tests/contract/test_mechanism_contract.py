@@ -285,7 +285,7 @@ SHARES = small_domain.Options(min_cell=0, publish_shares=True)
 PAPER = small_domain.Options(small_domain.Merge.PAPER)
 LIST = subset.Options(subset.Form.LIST)
 SHARED = levels.Options("value=1/3,level 1=2/3")
-IMPORTANT = levels.Options(importance="value=3,level 1=1,level 2=1")
+THREE = levels.Options("value=1/2,level 1=1/4,level 2=1/4")
 CLEAR = buckets.Options(buckets.Sizes.MULTI, min_bucket=1)
 TWO_SIZES = buckets.Options(buckets.Sizes.TWO, dealing=buckets.Deal.ROUND_ROBIN)
 ONE_SIZE = buckets.Options(buckets.Sizes.ONE)
@@ -308,7 +308,7 @@ CASES: Mapping[str, Sequence[Case]] = {
         "levels": [
             ("two pairs", BreachBound("1/3", "1/2"), levels.Options(), (4, 0, 2, 1), ("AABB",)),
             ("uneven groups", BreachBound("1/3", "2/3"), SHARED, (3, 1, 0, 2, 5), ("BAACA",)),
-            ("two levels of groups", BreachBound("1/3", "2/3"), IMPORTANT, (3, 1, 0, 2, 5), ("AABCC", "XXXYY")),
+            ("two levels of groups", BreachBound("1/3", "2/3"), THREE, (3, 1, 0, 2, 5), ("AABCC", "XXXYY")),
         ],
         "small-domain": [
             ("three cells of three values", BreachBound("1/2", "3/4"), CELLS, (4, 3, 3, 2)),

@@ -28,6 +28,7 @@ from sfumato.mechanisms import (
     buckets,
     decoys,
     fine_grain,
+    levels,
     small_domain,
     subset,
     uniform,
@@ -331,6 +332,7 @@ def test_remembered_request_says_nothing_of_the_values() -> None:
 OTHER: dict[str, tuple[PrivacySpec, Any]] = {
     "uniform": (BreachBound("1/10", "1/2"), uniform.NoOptions()),
     "subset": (BreachBound("1/10", "1/2"), subset.Options(subset.Form.LIST)),
+    "levels": (BreachBound("1/10", "1/2"), levels.Options("code=1/2,chapter=1/2", "code=1,chapter=1")),
     "small-domain": (BreachBound("1/10", "1/2"), small_domain.Options(small_domain.Merge.PAPER, 20, True)),
     "fine-grain": (Tolerance("3/2"), fine_grain.Options(fine_grain.Direction.BOTH, fine_grain.Objective.AGGREGATE)),
     "buckets": (LinearCap("3/2", "1/10"), buckets.Options(Sizes.TWO, 3, 9, Deal.ROUND_ROBIN)),
@@ -357,6 +359,7 @@ def test_options_that_old_files_do_not_name_are_the_defaults_of_then() -> None:
         UNNAMED.items()
         >= {
             "subset": {"form": "bits"},
+            "levels": {"levels": None, "importance": None},
             "small-domain": {"merge": "variance", "min_cell": None, "publish_shares": False},
             "fine-grain": {"direction": "upward", "objective": "record"},
             "buckets": {"sizes": "optimal", "min_bucket": 2, "max_bucket": 50, "dealing": "mixed"},

@@ -27,8 +27,6 @@ class Options:
     )
 
     def __post_init__(self) -> None:
-        if self.levels is not None and self.importance is not None:
-            raise SpecError("shares of the levels and their importance were given; give one of --levels, --importance.")
         if self.levels is not None and sum(_numbers(self.levels, "--levels").values()) != 1:
             raise SpecError(f"the shares of the levels must add up to 1, and {self.levels!r} does not.")
         if self.importance is not None and not any(_numbers(self.importance, "--importance").values()):
@@ -41,6 +39,8 @@ class Options:
 
     def shares(self, hierarchy: Hierarchy) -> dict[int, Fraction] | None:
         """The share of each level that has one, by its number; None where they follow from the importance."""
+        if self.levels is not None and self.importance is not None:
+            raise SpecError("shares of the levels and their importance were given; give one of --levels, --importance.")
         if self.importance is not None:
             return None
         if self.levels is None:
