@@ -29,6 +29,10 @@ FILES = (DATA, WEIGHTS, README)
 """The files of a release that shows values, beside its manifest."""
 
 
+FEWEST = 3
+"""A table needs so many values, for groups that are not the values themselves."""
+
+
 @dataclass(frozen=True)
 class Way:
     """How to ask for a mechanism, so that a small table of few values can be published by it."""
@@ -39,13 +43,18 @@ class Way:
     """Whether it needs a hierarchy of the values."""
 
     def schema(self, asked: Schema, table: Any) -> Schema:
-        """The schema of a table, with a hierarchy if one is needed: the former half of the values, and the others."""
+        """The schema of a table, with a hierarchy if one is needed: the former half of the values, and the others.
+
+        A compound can have none: one of its columns is protected alone.
+        """
         if not self.has_groups:
             return asked
-        (name,) = asked.sensitive_columns
+        name = asked.sensitive_columns[-1]
+        asked = Schema.of(name) if asked.compound else asked
         drops = asked.nulls is NullPolicy.DROP
         found = {value for value in table.column(name).to_pylist() if value is not None or not drops}
         values = sorted(found, key=lambda value: (value is None, value or 0))
+        values += ["unheard of"] if len(values) < FEWEST else []
         paths = [(value, "former" if 2 * number < len(values) else "latter") for number, value in enumerate(values)]
         return replace(asked, hierarchies={name: Hierarchy.of(("own", "kind"), paths)})
 

@@ -587,6 +587,9 @@ SECOND = {
     ),
 }
 
+THEN = ("uniform", "subset", "small-domain", "fine-grain", "buckets", "anatomy", "decoys")
+"""The mechanisms of the old files; no more will be old."""
+
 OLD = [pytest.param(1, old, id=f"1-{name}") for name, old in FIRST.items()]
 OLD += [pytest.param(2, old, id=f"2-{name}") for name, old in SECOND.items()]
 every_old = pytest.mark.parametrize(("form", "old"), OLD)
@@ -594,9 +597,8 @@ every_old = pytest.mark.parametrize(("form", "old"), OLD)
 
 def test_old_files_are_tried_with_and_without_the_options_of_every_mechanism() -> None:
     named = {name for old in SECOND.values() for name in old.texts}
-    then = {"uniform", "subset", "small-domain", "fine-grain", "buckets", "anatomy", "decoys"}  # no more will be old
-    assert named == then
-    assert {old.mechanism for old in SECOND.values() if not old.texts} == {"auto", *then}
+    assert named == set(THEN)
+    assert {old.mechanism for old in SECOND.values() if not old.texts} == {"auto", *THEN}
 
 
 @every_old
@@ -678,7 +680,7 @@ def test_plan_file_of_an_automatic_choice_names_the_options_of_all_that_could_be
     }
 
 
-@every_mechanism
+@pytest.mark.parametrize("mechanism", THEN)
 def test_old_file_repeats_the_same_bytes(mechanism: str, desk: Path) -> None:
     """The request as it was written then, options as Python printed them."""
     one = published_again(mechanism, "one")
