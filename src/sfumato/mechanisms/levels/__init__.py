@@ -32,7 +32,7 @@ from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms.coins.weights import total
 from sfumato.mechanisms.coins.words import any_prior, check_several, ratio, times
 from sfumato.mechanisms.levels.asking import Options
-from sfumato.mechanisms.levels.tiers import Tier, best_shares, kinds, says, tiers_of, variances_of
+from sfumato.mechanisms.levels.tiers import Tier, Variances, best_shares, kinds, says, tiers_of, variances_of
 from sfumato.mechanisms.levels.weighing import LevelWeights, sibling_weights
 from sfumato.mechanisms.mechanism import Mechanism, PlanTable
 from sfumato.mechanisms.method import Method, Moments, Piece, Weights
@@ -312,8 +312,8 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
 
 def explain(plan: Plan, /) -> dict[str, Any]:
     """The levels with their sets, and their errors at other shares, in those of subset selection at the same bound."""
-    plain = _errors(_with_shares(plan, Fraction(0)))
-    own = 1 - plan.design.levels[0].share
+    known, own = variances_of(plan.design.tiers, plan.selections), 1 - plan.design.levels[0].share
+    plain = _errors(_with_shares(plan.design, Fraction(0), known))
     return {
         "levels": [
             {
@@ -333,7 +333,7 @@ def explain(plan: Plan, /) -> dict[str, Any]:
                 "relative_to_subset": {
                     level.name: error / beside
                     for level, error, beside in zip(
-                        plan.design.levels, _errors(_with_shares(plan, above)), plain, strict=True
+                        plan.design.levels, _errors(_with_shares(plan.design, above, known)), plain, strict=True
                     )
                 },
             }
@@ -342,13 +342,13 @@ def explain(plan: Plan, /) -> dict[str, Any]:
     }
 
 
-def _with_shares(plan: Plan, above: Fraction) -> LevelWeights:
-    """The weights that records would have with another share of the levels above the values, divided as in the plan."""
-    levels = plan.design.levels
+def _with_shares(design: Design, above: Fraction, known: Variances) -> LevelWeights:
+    """The weights that records would have with another share of the levels above the values, divided as in a design."""
+    levels = design.levels
     shares = [1 - above, *(above * level.share / (1 - levels[0].share) for level in levels[1:])]
-    lines = says(shares, variances_of(plan.design.tiers, plan.selections))
+    lines = says(shares, known)
     return dataclass_replace(
-        plan.design.weighing,
+        design.weighing,
         shares=[float(share) for share in shares],
         says=[[float(say) for say in line] for line in lines],
     )
