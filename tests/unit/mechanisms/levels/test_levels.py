@@ -73,7 +73,8 @@ def hierarchies(draw: st.DrawFn) -> list[list[int]]:
     return [low[order].tolist(), (low >= cut)[order].astype(int).tolist()]
 
 
-@settings(max_examples=examples(25))
+@pytest.mark.slow
+@settings(max_examples=examples(20))
 @given(hierarchies(), st.sampled_from(["3/2", "3", "9/2", "40"]), st.data())
 def test_every_outcome_adds_exactly_what_is_unbiased_and_adds_up(groups: Any, odds: str, data: st.DataObject) -> None:
     """In fractions by the definition; and the weights of the package are the same numbers."""
@@ -101,6 +102,8 @@ def test_every_outcome_adds_exactly_what_is_unbiased_and_adds_up(groups: Any, od
         assert spread[:, original].tolist() == pytest.approx(exact, abs=1e-9)
 
 
+@pytest.mark.slow
+@settings(max_examples=examples(25))
 @given(hierarchies(), st.sampled_from(["3/2", "9/2", "1000001/1000000"]))
 def test_no_two_values_differ_by_more_than_the_amplification_in_any_outcome(groups: Any, odds: str) -> None:
     factor = Fraction(odds)
@@ -139,6 +142,7 @@ def plain_variances(sizes: Sequence[int]) -> tuple[float, float]:
     return code, float(np.mean(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [EVEN, UNEVEN], ids=["even", "uneven"])
 def test_chapters_gain_much_and_codes_lose_little(sizes: list[int]) -> None:
     """At amplification 9/2, 843 codes in 19 chapters, and the usual shares; against plain subset selection by hand."""
@@ -231,6 +235,7 @@ def test_variances_that_decide_shares_are_those_of_the_estimates_where_groups_ar
         assert total == pytest.approx(expected, rel=1e-6)
 
 
+@settings(max_examples=examples(10))
 @given(st.lists(st.integers(0, 10**6), min_size=7, max_size=7).filter(any))
 def test_shares_of_least_error_do_not_follow_the_counts(counts: list[int]) -> None:
     groups = [[0, 0, 1, 1, 2, 2, 2]]
