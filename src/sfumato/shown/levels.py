@@ -125,9 +125,9 @@ class LeveledSets(Sets):
         found = np.zeros((len(values), self.width), dtype=np.uint8)
         for number, ((start, groups, first), members) in enumerate(zip(self.layout, self.members, strict=True)):
             rows = np.flatnonzero(numbers == number)
-            mine = values[rows]
-            told = mine[:, first]
-            if (told.sum(axis=1) != members).any() or (told[:, groups] != mine).any():
+            mine = values.take(rows, axis=0)
+            told = mine.take(first, axis=1) if number else mine  # the groups of the first level are the values
+            if (told.sum(axis=1) != members).any() or (number and (told.take(groups, axis=1) != mine).any()):
                 raise unlike()
             found[rows, start : start + len(first)] = told
             found[rows, start + len(first)] = 1

@@ -189,11 +189,14 @@ def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first
     bits = np.zeros((len(codes), -(-size // 8)), dtype=np.uint8)
     for start in range(0, len(codes), step):
         mine = slice(start, start + step)
-        held = np.zeros((len(codes[mine]), size), dtype=np.bool_)
-        for number, (tier, selection) in enumerate(zip(plan.design.tiers[:-1], plan.selections, strict=True)):
-            chosen = selection.drawn(tier.places[codes[mine]], draws, f"{NAME}/{number}", first_row + start)
+        chosen = [
+            selection.drawn(tier.places[codes[mine]], draws, f"{NAME}/{number}", first_row + start)
+            for number, (tier, selection) in enumerate(zip(plan.design.tiers[:-1], plan.selections, strict=True))
+        ]
+        held = chosen[0]  # the groups of the first level are the values
+        for number, tier in enumerate(plan.design.tiers[1:-1], 1):
             rows = np.flatnonzero(numbers[mine] == number)
-            held[rows] = chosen[rows][:, tier.places]
+            held[rows] = chosen[number][rows].take(tier.places, axis=1)
         bits[mine] = np.packbits(held, axis=1)
     return Replaced(bits, numbers)
 
