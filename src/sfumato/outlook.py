@@ -32,13 +32,14 @@ from sfumato.errors import (
 )
 from sfumato.mechanisms import REGISTRY
 from sfumato.plan.choose import AUTO, NO_OPTIONS, choose
+from sfumato.plan.gains import Gain, gains
 from sfumato.plan.plan_file import Remembered, usual_guarantee
 from sfumato.plan.predict import Chosen, even_error
 from sfumato.request.accepted import BREACH_LIMIT, Accepted
 from sfumato.request.digest import json_digest
 from sfumato.request.flags import options_json
 from sfumato.request.guarantee import Guarantee
-from sfumato.request.histogram import margins
+from sfumato.request.histogram import Histogram, margins
 from sfumato.request.notice import CODES, Figure, Notice
 from sfumato.request.schema import Merged, Role, Schema, no_column
 from sfumato.request.spec import BreachBound, PrivacySpec
@@ -114,6 +115,7 @@ class Request:
             "text": sorted(self.text),
             "encoding": self.encoding,
             **({"hierarchies": {name: each.to_json() for name, each in known.items()}} if known else {}),
+            **({"publish_at": dict(self.schema.publish_at)} if self.schema.publish_at else {}),
             **({"missing": sorted(self.missing)} if self.missing else {}),
             **({"compound": list(self.schema.compound)} if self.schema.compound else {}),
             **({} if self.schema.person_rows.is_plain else {"person_rows": self.schema.person_rows.to_json()}),
@@ -142,10 +144,13 @@ class Outlook:
     chosen: Chosen
     exposures: tuple[Attack, ...]
     """What somebody believes who knows public columns, without the release and with it."""
-    uniqueness: Uniqueness
+    uniqueness: Uniqueness | None
+    """How many records are alone with their public columns; None where there is no table."""
     notices: tuple[Notice, ...]
     tellings: tuple[Telling, ...] = field(default=(), repr=False)
     """How well what is protected is guessed from public columns."""
+    gains: tuple[Gain, ...] = ()
+    """What publishing at each level of the hierarchy would gain, for a plan."""
 
 
 def open_table(request: Request, folder: Path) -> Source:
@@ -211,11 +216,31 @@ def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
         folder, draws = Path(name), Draws.secret()
         request, found = surveyed(request, open_table(request, folder), engine or LocalEngine(), folder, draws)
         seen = outlook(request, found, draws, rivals=True)
+    how, guarantee, options = request.mechanism, request.guarantee, request.options
+    again = partial(choose, spec=request.spec, draws=draws, mechanism=how, guarantee=guarantee, options=options)
+    seen = replace(seen, gains=gains(seen.chosen, again))
     try:
         check_publishable(request, found, seen)
     except InfeasibleError as error:
         return replace(seen, notices=(*seen.notices, Notice("would-be-refused", f"publishing would stop: {error}")))
     return seen
+
+
+def plan_counts(
+    histogram: Histogram,
+    spec: PrivacySpec,
+    mechanism: str = AUTO,
+    *,
+    guarantee: str | None = None,
+    options: Mapping[str, Any] = NO_OPTIONS,
+) -> Outlook:
+    """The same from counts alone, of which nothing is known but what a plan looks at."""
+    planned = partial(
+        choose, spec=spec, draws=Draws.secret(), mechanism=mechanism, guarantee=guarantee, options=options
+    )
+    chosen = planned(histogram, rivals=True)
+    notices = tuple(plan_notices(chosen, spec, "value"))
+    return Outlook(chosen, (), None, notices, gains=gains(chosen, planned))
 
 
 def outlook(

@@ -121,7 +121,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             move_into_place(ready, target, folder, force=force)
     except OSError as error:
         raise TargetError(f"the release cannot be written to {str(target)!r}: {reason(error)}.") from error
-    return Publication(Release.open(target), seen.notices, seen.exposures, seen.uniqueness)
+    return Publication(Release.open(target), seen.notices, seen.exposures, found.uniqueness)
 
 
 def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
@@ -170,6 +170,7 @@ def _describe(built: Path, manifest: Manifest, found: Survey) -> None:
 
 
 def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
+    known = found.histogram.hierarchy
     return Manifest(
         mechanism_name=rewrite.mechanism.name,
         sensitive=request.schema.sensitive_columns,
@@ -182,6 +183,8 @@ def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
         persons=found.persons,
         accepted=request.accepted,
         missing=request.missing,
+        published_at=request.schema.publish_at,
+        hierarchies={} if known is None else {request.schema.sensitive: known},
         nulls=request.schema.nulls.value,
         software=version("sfumato"),
         is_test=rewrite.draws.is_test,

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 
 from sfumato.apply.csv import DATE, INTEGER, NUMBER, reads_as
 from sfumato.errors import SchemaError
-from sfumato.request.values import Value, domain_array, field_type, plain_type
+from sfumato.request.hierarchy import Hierarchy
+from sfumato.request.values import Value, counted, domain_array, field_type, listed, plain_type
 from sfumato.shown.columns import local_codes
 
 TRUTH = r"^(true|false)$"
@@ -63,6 +64,37 @@ def _typed(present: Sequence[Value], is_text: bool) -> pa.Array:
     if pa.types.is_timestamp(values.type):
         return values.cast(pa.timestamp("us", values.type.tz))
     return values.cast(plain_type(values.type))
+
+
+def groups_of(hierarchy: Hierarchy, level: str, *, with_missing: bool = True) -> pa.Array:
+    """The group of each value of a hierarchy at a level, and of the missing value after them; none if that is no value.
+
+    So they lie beside the values of `typed_domain`.
+    """
+    groups = {path[0]: path[hierarchy.number(level)] for path in hierarchy.paths}
+    last = groups.pop(None, None)
+    return pa.array([*groups.values(), last if with_missing else None], type=pa.string())
+
+
+def grouped(column: pa.Array, domain: pa.Array, groups: pa.Array, name: str) -> pa.Array:
+    """A column with the group of each value in its place; a value that its domain does not have is refused."""
+    codes, values = local_codes(column)
+    places = pc.index_in(values, domain)
+    is_held = pa.array(np.bincount(codes, minlength=len(values) + 1)[:-1] > 0)
+    if len(outside := values.filter(pc.and_(pc.is_null(places), is_held))):
+        raise outside_domain(name, outside)
+    missing = len(domain)
+    found = np.append(places.fill_null(missing).to_numpy(zero_copy_only=False), missing)
+    return groups.take(pa.array(found.take(codes)))
+
+
+def outside_domain(name: str, outside: pa.Array) -> SchemaError:
+    """What is said of values that the declared domain of a column does not have."""
+    found, remedy = f"column {name!r} holds", "correct the table or add them to the domain."
+    return SchemaError(
+        f"{found} {counted(outside)} outside its declared domain; {remedy}",
+        with_values=f"{found} values outside its declared domain: {listed(outside.to_pylist())}; {remedy}",
+    )
 
 
 def brought(column: pa.Array, domain: pa.Array, name: str) -> pa.Array:

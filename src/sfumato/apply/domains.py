@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.apply.csv import OVERSIZED
-from sfumato.apply.declared import typed_domain
+from sfumato.apply.declared import outside_domain, typed_domain
 from sfumato.apply.profile import FEW_RECORDS, MOST_VALUES, ColumnProfile, Profile
 from sfumato.errors import SchemaError
 from sfumato.request.schema import Merged, NullPolicy, Schema
 from sfumato.request.small_files import LONGEST_VALUE
-from sfumato.request.values import Value, counted, display, field_type, listed
+from sfumato.request.values import Value, display, field_type
 from sfumato.shown.columns import CodedColumn, RawColumn, Sensitive, TableColumn
 
 MANY_VALUES = 1000
@@ -140,7 +140,7 @@ def _published(column: ColumnProfile, rows: int, schema: Schema) -> TableColumn:
         has_missing = schema.nulls is NullPolicy.VALUE if is_sensitive else column.missing > 0
         return CodedColumn(column.name, pa.array(schema.bins[column.name].labels), has_missing)
     if column.name in schema.domains:
-        return _declared(column, schema.domains[column.name])
+        return _declared(column, schema.published_domain(column.name))
     return CodedColumn(column.name, column.values, column.missing > 0)
 
 
@@ -218,11 +218,7 @@ def _declared(column: ColumnProfile, declared: Sequence[Value]) -> CodedColumn:
     domain = typed_domain(column.name, declared, is_text=pa.types.is_string(column.type))
     outside = column.values.filter(pc.invert(pc.is_in(column.values, domain)))
     if len(outside):
-        found, remedy = f"column {column.name!r} holds", "correct the table or add them to the domain."
-        raise SchemaError(
-            f"{found} {counted(outside)} outside its declared domain; {remedy}",
-            with_values=f"{found} values outside its declared domain: {listed(outside.to_pylist())}; {remedy}",
-        )
+        raise outside_domain(column.name, outside)
     if column.missing and None not in declared:
         raise SchemaError(
             f"{column.missing} records have no {column.name!r}, and its declared domain has no missing value; add an "

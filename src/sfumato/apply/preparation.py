@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.apply.bins import binned
-from sfumato.apply.declared import brought
+from sfumato.apply.declared import brought, grouped
 from sfumato.request.schema import Merged, NullPolicy, Schema
 from sfumato.shown.columns import combined, dense, local_codes
 
@@ -18,14 +18,16 @@ from sfumato.shown.columns import combined, dense, local_codes
 class Preparation:
     """What happens to a batch before anything is counted.
 
-    Values are put into bins or into the type of their domain, not-a-number becomes missing, and records without a
-    sensitive value may be left out.
+    Values are put into bins, into groups or into the type of their domain, not-a-number becomes missing, and records
+    without a sensitive value may be left out.
     """
 
     schema: Schema
     columns: tuple[str, ...]
     domains: Mapping[str, pa.Array] = field(default_factory=dict)
     """The values of columns whose type does not come from the table."""
+    groups: Mapping[str, pa.Array] = field(default_factory=dict)
+    """For columns that are published at a level, the group of each value of the domain, and of the missing one."""
 
     def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Prepare one batch."""
@@ -56,6 +58,8 @@ class Preparation:
             column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
         if name in self.domains:
             column = brought(column, self.domains[name], name)
+        if name in self.groups:
+            column = grouped(column, self.domains[name], self.groups[name], name)
         bins = self.schema.bins.get(name)
         if bins:
             column = binned(column, bins, name)
@@ -65,7 +69,7 @@ class Preparation:
     def types(self, source: pa.Schema) -> pa.Schema:
         """The types of the prepared columns, and of their combinations."""
         kinds = {name: domain.type for name, domain in self.domains.items()}
-        kinds |= dict.fromkeys(self.schema.bins, pa.string())
+        kinds |= dict.fromkeys((*self.schema.bins, *self.groups), pa.string())
         fields = [(name, kinds.get(name, source.field(name).type)) for name in self.columns]
         return pa.schema([*fields, *([(self.schema.sensitive, pa.string())] if self.schema.together else [])])
 

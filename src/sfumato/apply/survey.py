@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sfumato.apply.alike import Uniqueness, alone_without
 from sfumato.apply.csv import CsvSource
-from sfumato.apply.declared import typed_domain
+from sfumato.apply.declared import groups_of, typed_domain
 from sfumato.apply.domains import check_lines, check_rows, check_types, sensitive_domain, table_columns
 from sfumato.apply.engine import Engine
 from sfumato.apply.notices import mark_notices, notices
@@ -26,7 +26,7 @@ from sfumato.draws import Draws
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
 from sfumato.request.persons import Persons
-from sfumato.request.schema import Schema
+from sfumato.request.schema import NullPolicy, Schema
 from sfumato.shown.columns import Sensitive, TableColumn
 
 MOST_NAMED = 3
@@ -72,7 +72,12 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
     else:
         for name in schema.identifiers:
             check_identifier(name, engine.people(source, name, folder))
-    preparation = Preparation(schema, names, _domains(schema, names, text))
+    is_missing_told = schema.nulls is not NullPolicy.ERROR  # else what is missing must stay so, to be found
+    groups = {
+        name: groups_of(schema.hierarchies[name], level, with_missing=is_missing_told)
+        for name, level in schema.publish_at.items()
+    }
+    preparation = Preparation(schema, names, _domains(schema, names, text), groups)
     profile, dropped = engine.profile(source, preparation, draws)
     check_rows(profile)
     if is_csv:
@@ -116,6 +121,6 @@ def _histogram(profile: Profile, schema: Schema, sensitive: Sensitive) -> Histog
     counts = np.zeros(len(sensitive.domain), dtype=np.int64)
     np.add.at(counts, places, np.append(counted.counts, counted.missing))
     axes = sensitive.sizes if sensitive.is_independent else ()
-    declared = schema.hierarchies.get(sensitive.name)
+    declared = schema.published_hierarchy(sensitive.name)
     hierarchy = None if declared is None else declared.missing_last.with_values(sensitive.domain)
     return Histogram.of(sensitive.domain, counts.tolist(), axes, hierarchy)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.apply.declared import groups_of, typed_domain
 from sfumato.apply.persons import Grouping
 from sfumato.apply.preparation import Preparation
 from sfumato.apply.source import Source, open_source
@@ -23,7 +24,8 @@ from sfumato.audit.written import Written
 from sfumato.errors import ReleaseFormatError, SfumatoError, SpecError
 from sfumato.estimate.release import Release
 from sfumato.plan.plan_file import PlanFile
-from sfumato.release.manifest import load_json, read_merged, read_missing
+from sfumato.release.manifest import load_json, read_merged, read_missing, read_published_at
+from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.persons import Persons
 from sfumato.request.schema import Bins, NullPolicy, Role, Schema
 from sfumato.request.values import field_type, plain_type
@@ -37,11 +39,17 @@ CHANCE = 1e-9
 
 
 def verify(
-    release: str | Path, original: Any = None, *, encoding: str = "utf-8", plan_file: str | Path | None = None
+    release: str | Path,
+    original: Any = None,
+    *,
+    encoding: str = "utf-8",
+    plan_file: str | Path | None = None,
+    hierarchies: Mapping[str, Hierarchy | Path] | None = None,
 ) -> Verification:
     """Check a release; with the original table, also its public columns and the exact posterior of every value.
 
-    Where rows of persons were left out, the plan file tells which.
+    Where rows of persons were left out, the plan file tells which; where groups were published in the place of values,
+    the hierarchy tells which is whose.
     """
     if plan_file is not None and original is None:
         raise SpecError("a plan file tells which rows of a table were published; name the table too (--original).")
@@ -57,7 +65,9 @@ def verify(
         text, missing = text_columns(written), read_missing(written.ours)
         source = open_source(original, private / "spool", text=text, encoding=encoding, missing=missing)
         source, counted = published_rows(written, source, private, plan_file)
-        return Verification((*found.checks, *counted, *verify_original(folder, law, written, source, private).checks))
+        groups = _groups(written, hierarchies or {})
+        compared = verify_original(folder, law, written, source, private, groups)
+        return Verification((*found.checks, *counted, *compared.checks))
 
 
 def published_rows(
@@ -87,11 +97,35 @@ def published_rows(
     return chosen, [Check(PERSONS, is_same, f"{words}, {found}")]
 
 
-def verify_original(folder: Path, law: Law, written: Written, source: Source, private: Path) -> Verification:
+Groups = Mapping[str, tuple[pa.Array, pa.Array]]
+"""For a column that was published at a level: the values of the original, and the group of each."""
+
+
+def _groups(written: Written, hierarchies: Mapping[str, Hierarchy | Path]) -> Groups:
+    """What is in the place of which values, by hierarchies whose groups are those of the release."""
+    found = {}
+    for name, level in read_published_at(written.ours).items():
+        given = hierarchies.get(name)
+        if given is None:
+            raise SpecError(
+                f"the release has groups in the place of {name!r}; give the hierarchy that tells which is whose "
+                f"(--hierarchy {name}=FILE)."
+            )
+        hierarchy = given if isinstance(given, Hierarchy) else Hierarchy.read(given)
+        named = [group for group in hierarchy.groups(hierarchy.number(level)) if group is not None]
+        if named != written.naming.part(0).drop_null().to_pylist():
+            raise SpecError(f"the hierarchy has other groups at the level {level!r} than the release; name its own.")
+        found[name] = (typed_domain(name, hierarchy.domain), groups_of(hierarchy, level))
+    return found
+
+
+def verify_original(  # noqa: PLR0913, PLR0917 - a release, a table, and what is known of both
+    folder: Path, law: Law, written: Written, source: Source, private: Path, groups: Groups
+) -> Verification:
     """Check a release against the table it was made from; what does not fit into memory goes into a private folder."""
     try:
         with duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": str(private)}) as connection:
-            _load(connection, folder, written, source)
+            _load(connection, folder, written, source, groups)
             checks = (
                 _check_public(connection, written),
                 _check_order(connection, written),
@@ -139,11 +173,12 @@ def released_types(folder: Path, written: Written, source: pa.Schema) -> dict[st
     return {name: domain for name, domain in found.items() if not pa.types.is_null(domain.type)}
 
 
-def _load(connection: Connection, folder: Path, written: Written, source: Source) -> None:
+def _load(connection: Connection, folder: Path, written: Written, source: Source, groups: Groups) -> None:
     """Bring the prepared original into DuckDB, which spills to disk where it is large."""
     schema = original_schema(written, source.schema.names)
     names = (*written.public, *written.names)
-    preparation = Preparation(schema, names, released_types(folder, written, source.schema))
+    domains = {**released_types(folder, written, source.schema), **{name: each[0] for name, each in groups.items()}}
+    preparation = Preparation(schema, names, domains, {name: each[1] for name, each in groups.items()})
     prepared = preparation.types(source.schema)
     types = pa.schema([prepared.field(name) for name in names])
 

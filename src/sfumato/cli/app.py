@@ -28,6 +28,7 @@ from sfumato.cli import render
 from sfumato.cli.commands import Command, RequestCommand
 from sfumato.cli.option_group import spread
 from sfumato.cli.options import (
+    HIERARCHY,
     Encoding,
     Json,
     NoticeOptions,
@@ -41,8 +42,8 @@ from sfumato.cli.options import (
     StopOptions,
     TableOptions,
     TablePath,
+    assignments,
 )
-from sfumato.draws import Draws
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
 from sfumato.printable import printable, printable_json
 from sfumato.request.exact import exact
@@ -51,8 +52,7 @@ from sfumato.request.notice import check_codes, check_notices
 from sfumato.request.schema import Role
 
 if TYPE_CHECKING:
-    from sfumato import Answer, Attack, Notice
-    from sfumato.apply.alike import Uniqueness
+    from sfumato import Answer
 
 NAME = "sfumato"
 CHECK_FAILED = 1
@@ -162,33 +162,31 @@ def plan(
     printed: PrintOptions,
 ) -> None:
     """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
-    from sfumato.outlook import notice_codes, plan_notices  # noqa: PLC0415 - takes long to load
+    from sfumato.outlook import notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
 
     check_codes(stops.codes, notice_codes())
-    spec, options = promise.spec, promise.options
-    how, guarantee = promise.mechanism, promise.guarantee
-    exposed: Sequence[Attack] = ()
-    uniqueness: Uniqueness | None = None
     if (described.table is None) == (described.counts is None):
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
     if described.counts is not None:
-        histogram, draws = Histogram.read(described.counts), Draws.secret()
-        spec = spec.for_rows(described.rows_per_person)
-        chosen = sfumato.choose(histogram, spec, draws, how, guarantee=guarantee, options=options, rivals=True)
-        notices: Sequence[Notice] = plan_notices(chosen, spec, "value")
+        histogram, column = described.grouped(Histogram.read(described.counts))
+        spec = promise.spec.for_rows(described.rows_per_person)
+        found = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
     else:
         request = _request(described.table, described, promise, accepting)
         with render.progress_engine(err, quiet=printed.as_json) as engine:
             found = sfumato.plan_table(request, engine)
-        chosen, notices, exposed, uniqueness = found.chosen, found.notices, found.exposures, found.uniqueness
+        column = request.schema.sensitive
+    chosen, notices, exposed, uniqueness = found.chosen, found.notices, found.exposures, found.uniqueness
     if any(notice.code in stops.codes for notice in notices):
         pass  # what fails prints nothing but why
     elif printed.as_json:
         said = [each.to_json() for each in notices]
         told = {"exposures": [each.to_json() for each in exposed], "uniqueness": uniqueness and uniqueness.to_json()}
-        _print_json({**chosen.to_json(), "notices": said, **told})
+        levels = {"publish_at": [each.to_json() for each in found.gains]} if found.gains else {}
+        _print_json({**chosen.to_json(), **levels, "notices": said, **told})
     else:
         render.show_plan(out, chosen)
+        render.show_gains(out, column, found.gains)
         render.show_exposures(out, exposed, uniqueness)
     for notice in notices:  # last, where somebody who reads the end of the result finds them
         render.show_notice(err, notice)
@@ -325,10 +323,15 @@ def verify(
         Path | None,
         typer.Option("--plan-file", metavar="FILE", help="With --original, if rows of persons were left out."),
     ] = None,
+    hierarchy: Annotated[
+        list[str] | None,
+        typer.Option("--hierarchy", metavar="COL=FILE", help="With --original, if groups of a level were published."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check a release: files, columns, domain and the exact promise; with --original, also against the table."""
-    found = sfumato.verify(release, original, encoding=encoding, plan_file=plan_file)
+    files = {name: Path(file) for name, file in assignments(hierarchy or (), HIERARCHY)}
+    found = sfumato.verify(release, original, encoding=encoding, plan_file=plan_file, hierarchies=files)
     if as_json:
         _print_json(render.verification_json(found))
     else:

@@ -26,6 +26,7 @@ from sfumato.plan.choose import AUTO
 from sfumato.request.accepted import BREACH_LIMIT
 from sfumato.request.flags import Flag, options_of
 from sfumato.request.guarantee import ASKED, Guarantee
+from sfumato.request.histogram import Histogram
 from sfumato.request.persons import MOST_ROWS, Surplus
 from sfumato.request.requests import REQUESTS, asked
 from sfumato.request.schema import Bins, NullPolicy, Schema, read_domain
@@ -34,6 +35,8 @@ from sfumato.request.spec import PrivacySpec
 THE_TABLE = "The table"
 PROMISE = "What to promise"
 OUTPUT = "Output"
+HIERARCHY, PUBLISH_AT = "--hierarchy COL=FILE", "--publish-at COL=LEVEL"
+"""How options of columns are written."""
 
 TABLES = "A CSV or Parquet file, a quoted glob, or a directory of Parquet files"
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}.")]
@@ -99,6 +102,10 @@ class TableOptions(OptionGroup):
             help="A domain with groups: a CSV of code,chapter,... for a value a line.",
         ),
     ] = field(default_factory=list)
+    publish_at: Annotated[
+        list[str],
+        typer.Option("--publish-at", metavar="COL=LEVEL", help="Publish the groups of a level in the place of values."),
+    ] = field(default_factory=list)
     bins: Annotated[
         list[str],
         typer.Option("--bins", metavar="COL=0,20,40,60", help="Publish a number or date in ranges [a,b). Repeatable."),
@@ -143,10 +150,11 @@ class TableOptions(OptionGroup):
             person=next(iter(self.person), None),
             drop=self.drop,
             keep=self.keep,
-            domains={name: read_domain(Path(file)) for name, file in _assignments(self.domain, "--domain COL=FILE")},
-            hierarchies={name: Path(file) for name, file in _assignments(self.hierarchy, "--hierarchy COL=FILE")},
+            domains={name: read_domain(Path(file)) for name, file in assignments(self.domain, "--domain COL=FILE")},
+            hierarchies={name: Path(file) for name, file in assignments(self.hierarchy, HIERARCHY)},
+            publish_at=dict(assignments(self.publish_at, PUBLISH_AT)),
             bins={
-                name: Bins.parse(edges) for name, edges in _assignments(self.bins, "--bins COL=0,20,40", at_last=True)
+                name: Bins.parse(edges) for name, edges in assignments(self.bins, "--bins COL=0,20,40", at_last=True)
             },
             nulls=self.nulls,
             rows_per_person=self.rows_per_person,
@@ -166,8 +174,20 @@ class PlanTableOptions(TableOptions):
         Path | None, typer.Option("--counts", metavar="CSV", help="Plan from a CSV of value,count instead of a table.")
     ] = None
 
+    def grouped(self, counts: Histogram) -> tuple[Histogram, str]:
+        """Counts with the hierarchy that was named, at the level that was, and the column that they are said of."""
+        files = {name: Path(file) for name, file in assignments(self.hierarchy, HIERARCHY)}
+        levels = dict(assignments(self.publish_at, PUBLISH_AT))
+        named = dict.fromkeys((*files, *levels))
+        schema = Schema.of(named, hierarchies=files, publish_at=levels)
+        for name, hierarchy in schema.hierarchies.items():
+            counts = counts.along(hierarchy)
+            if name in schema.publish_at:
+                counts = counts.grouped(hierarchy.number(schema.publish_at[name]))
+        return counts, next(iter(named), "value")
 
-def _assignments(options: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:
+
+def assignments(options: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:
     """Names and what they are given; the name of a column may hold the sign itself, and edges do not."""
     if (wrong := next((option for option in options if "=" not in option), None)) is not None:
         raise SchemaError(f"{wrong!r} should be written as {form}.")

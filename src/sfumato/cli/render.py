@@ -19,13 +19,14 @@ import sfumato
 from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.printable import printable, printable_lines
 from sfumato.request.schema import Bins
-from sfumato.request.values import display, labels, to_json
+from sfumato.request.values import display, labels, listed, to_json
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from sfumato import Answer, Attack, Chosen, LocalEngine, Notice, Publication, Release, Verification
     from sfumato.apply.alike import Uniqueness
     from sfumato.apply.guesses import TableGuess
     from sfumato.cli.demo import Demonstration
+    from sfumato.plan.gains import Gain
 
 MOST_CELLS = 12
 EXACT_DIGITS = 4
@@ -171,6 +172,14 @@ def show_plan(console: Console, chosen: Chosen) -> None:
     show_text(console, plan["scope"])
 
 
+def show_gains(console: Console, column: str, gains: Sequence[Gain]) -> None:
+    """What publishing at each level of a hierarchy would gain."""
+    if gains:
+        console.print("if groups were published in the place of values:", highlight=False)
+    for gain in gains:
+        show_text(console, gain.words(column))
+
+
 def _show_questions(console: Console, plans: Sequence[Chosen]) -> None:
     """How far off answers are under the plans that meet a request, the chosen one first; and where that is not told."""
     console.print("how far off answers typically are (standard error, in % of the true number):")
@@ -293,6 +302,8 @@ def info_json(release: Release) -> dict[str, Any]:
         "persons": None if manifest.persons is None else manifest.persons.to_json(),
         "counted": manifest.counted,
         "public": list(manifest.public),
+        "published_at": dict(manifest.published_at),
+        "levels": {name: list(dict.fromkeys(groups)) for name, groups in manifest.groups.items()},
         "fit_to_publish": not manifest.is_test,
         "methods": list(release.methods),
         "design": manifest.design.to_json(),
@@ -317,8 +328,14 @@ def show_info(console: Console, release: Release) -> None:
     for field in manifest.fields:
         role = "public" if field.name in manifest.public else "protected"
         bins = manifest.bins.get(field.name)
-        table.add_row(plain(field.name), field.type, plain(f"{role}, in {_ranges(bins)}" if bins else role))
+        level = manifest.published_at.get(field.name)
+        said = f", in {_ranges(bins)}" if bins else f", at the level {level}" if level else ""
+        table.add_row(plain(field.name), field.type, plain(role + said))
     console.print(table)
+    for name, groups in manifest.groups.items():
+        known = tuple(dict.fromkeys(groups))
+        said = f"{name} has {len(known):,} groups: {listed(known, MOST_CELLS)} (query: GROUP BY {name})"
+        console.print(plain(said), highlight=False)
     show_text(console, release.promise)
     if len(release.methods) > 1:
         console.print(f"estimators: {', '.join(release.methods)} (query --method)", highlight=False)

@@ -14,8 +14,8 @@
     posterior = "1/3"
 
 A key is the name of an option, with `_` for `-`. Sections are for people: a key may stand in any of them but `bins`,
-`domains` and `hierarchies`, which have a line for each column. Numbers are taken as they are written, so that 0.1 is
-one tenth. Paths are relative to the file.
+`domains`, `hierarchies` and `publish_at`, which have a line for each column. Numbers are taken as they are written, so
+that 0.1 is one tenth. Paths are relative to the file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SUFFIX = ".toml"
 GROUPS: tuple[type[OptionGroup], ...] = (PlanTableOptions, PromiseOptions, StopOptions, ReleaseOptions, NoticeOptions)
 """The options that a file may have: all but those that say how the outcome is told."""
 SECTIONS = ("table", "columns", "promise", "output")
-BY_COLUMN = {"bins": "bins", "domains": "domain", "hierarchies": "hierarchy"}
+BY_COLUMN = {"bins": "bins", "domains": "domain", "hierarchies": "hierarchy", "publish_at": "publish_at"}
 """Sections with a line for each column, and the options that they are."""
 PATH = "path"
 """The key of the table itself, which is no option."""
@@ -131,10 +131,8 @@ class _Reader:
             self.take_key(name, value)
         elif name in BY_COLUMN:
             parameter = BY_COLUMN[name]
-            self.given[parameter] = [
-                f"{column}={self.edges(column, each) if parameter == 'bins' else self.file(column, each)}"
-                for column, each in value.items()
-            ]
+            read = {"bins": self.edges, "publish_at": self.level}.get(name, self.file)
+            self.given[parameter] = [f"{column}={read(column, each)}" for column, each in value.items()]
         elif name in SECTIONS:
             for key, each in value.items():
                 self.take_key(key, each)
@@ -187,6 +185,12 @@ class _Reader:
         if not all(isinstance(edge, str | int | datetime.date) and not isinstance(edge, bool) for edge in edges):
             raise self.wrong(column, "a list of numbers or dates, such as [0, 20, 40]")
         return ",".join(map(str, edges))
+
+    def level(self, column: str, value: Any) -> str:
+        """The name of a level."""
+        if not isinstance(value, str):
+            raise self.wrong(column, "the name of a level, in quotes")
+        return value
 
     def wrong(self, name: str, wanted: str) -> SpecError:
         """What is said of a value of another type."""

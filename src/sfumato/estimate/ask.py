@@ -148,11 +148,15 @@ def method_of(manifest: Manifest, name: str | None) -> Method[Any]:
 
 
 def _question(session: Session, select: exp.Select) -> Question:
-    """Take a query apart; the domain is a table beside: the place of each value, and its part in each column."""
+    """Take a query apart; the domain is a table beside it, with the place of each value and its part in each column.
+
+    So are its groups, one column for each level of a hierarchy.
+    """
     manifest = session.manifest
     columns = {name: manifest.naming.part(number) for number, name in enumerate(manifest.sensitive)}
     places = pa.array(range(len(manifest.domain)), pa.int64())
-    session.register(VALUES_NAME, pa.table({PLACE_NAME: places, **columns}))
+    groups = {level: pa.array(found, pa.string()) for level, found in manifest.groups.items()}
+    session.register(VALUES_NAME, pa.table({PLACE_NAME: places, **columns, **groups}))
     return question_of(select, session)
 
 

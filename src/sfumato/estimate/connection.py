@@ -77,6 +77,7 @@ class Session:
         """How many bytes the longest text of any table has; looked up once for the release."""
         if "longest" not in self.kept:
             values = [part for value in self.manifest.domain for part in parts(value)]
+            values += [group for level in self.manifest.groups.values() for group in dict.fromkeys(level)]  # type: ignore[misc]
             self.kept["longest"] = max(self._longest(TABLE), *(len(display(value).encode()) for value in values))
         return max(int(self.kept["longest"]), *map(self._longest, self.attached), 0)
 

@@ -196,6 +196,8 @@ class Estimator:
         if len(question.totals) != 1 or not question.totals[0].is_count or question.sensitive_groups:
             return None
         inner = question.totals[0].condition
+        if question.where.by_level or inner.by_level:
+            return None
         if question.where.mixed or inner.mixed or inner.public or question.source.value_joins:
             return None
         wanted = [*question.where.sensitive, *inner.sensitive]

@@ -30,6 +30,7 @@ from sfumato.estimate.limits import DEFAULT_MEMORY, DEFAULT_SECONDS, Limits
 from sfumato.estimate.record_weights import record_weights
 from sfumato.release.manifest import Manifest
 from sfumato.release.store import read_folder, unpack
+from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.schema import Bins
 from sfumato.request.values import Value
 from sfumato.shown.quoting import TABLE, quoted
@@ -75,6 +76,11 @@ class Release:
     def promise(self) -> str:
         """What an attacker can learn at most, in plain words."""
         return self.manifest.promise
+
+    @property
+    def hierarchies(self) -> Mapping[str, Hierarchy]:
+        """The levels of the sensitive column, if it has any: `diagnosis.chapter` is a column to ask about."""
+        return self.manifest.hierarchies
 
     def count(
         self, value: Value | EllipsisType = ..., *, where: str | None = None, method: str | None = None

@@ -13,7 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
-from sfumato.arrays import Codes, Counts, Floats, Numbers
+from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.mechanisms.method import Method
 from sfumato.request.guarantee import Guarantee
@@ -142,6 +142,10 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """What the cells hold, where that is published."""
     variances: Callable[[PlanT, Floats, Floats], Floats] = lambda plan, rows, counts: np.full(len(counts), np.nan)
     """The variance of the default count of each value, if it is held by `counts` of `rows` rows."""
+    set_variances: Callable[[PlanT, float, Sequence[Places]], Floats] = lambda plan, share, sets: np.full(
+        len(sets), np.nan
+    )
+    """The variance of the default count of each set of values, among a share of the records of every value."""
     explain: Callable[[PlanT], dict[str, Any]] = lambda plan: {}
     """What the plan decided, in JSON, for its holder: it may contain counts."""
     by_value: tuple[PerValue, ...] = ()

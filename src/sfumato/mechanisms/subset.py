@@ -230,6 +230,12 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return np.asarray((counts * hold * (1 - hold) + (rows - counts) * other * (1 - other)) / (hold - other) ** 2)
 
 
+def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+    """The exact variance of the count of each set of values."""
+    held = share * np.array(plan.histogram.counts, dtype=np.float64)
+    return _weighing(design(plan)).set_variances(held, sets, len(held))
+
+
 # ----------------------------------------------------------------------------------------------------------- explaining
 
 
@@ -288,6 +294,7 @@ MECHANISM = Mechanism(
     promise=promise,
     weights=weights,
     variances=variances,
+    set_variances=set_variances,
     explain=explain,
     summary=summary,
     remarks=remarks,

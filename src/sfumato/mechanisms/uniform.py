@@ -18,12 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Numbers
+from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms.coins.inverse import flat_variance
 from sfumato.mechanisms.coins.methods import ONE_CELL
 from sfumato.mechanisms.coins.operators import Cell, Operator, amplified_words, retention_of
+from sfumato.mechanisms.coins.weights import CoinWeights
 from sfumato.mechanisms.coins.words import any_prior, cell_json, cells_summary, check_several
 from sfumato.mechanisms.mechanism import Mechanism, NoOptions
 from sfumato.request.exact import exact
@@ -156,6 +157,12 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return base + slope * counts
 
 
+def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+    """The exact variance of the count of each set of values."""
+    held = share * np.array(plan.histogram.counts, dtype=np.float64)
+    return CoinWeights(design(plan).operator).set_variances(held, sets, len(held))
+
+
 def explain(plan: Plan, /) -> dict[str, Any]:
     """One cell of all values."""
     histogram = plan.histogram
@@ -198,6 +205,7 @@ MECHANISM = Mechanism(
     promise=promise,
     weights=weights,
     variances=variances,
+    set_variances=set_variances,
     explain=explain,
     summary=summary,
     likelihoods=likelihoods,

@@ -21,6 +21,7 @@ from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.mechanisms.method import Method
 from sfumato.request.accepted import NOTHING_ACCEPTED, Accepted
 from sfumato.request.digest import file_digest, json_digest
+from sfumato.request.hierarchy import Hierarchy, level_name
 from sfumato.request.persons import UNCHECKED, Persons
 from sfumato.request.schema import COMPOUND_MARK, Merged
 from sfumato.request.values import Value, values_from_json
@@ -79,6 +80,10 @@ class Manifest:
     """What the publisher went on with in spite of a warning."""
     missing: tuple[str, ...] = ()
     """Texts of the original that stand for a missing value."""
+    hierarchies: Mapping[str, Hierarchy] = dataclasses.field(default_factory=dict)
+    """Groups of the values of a sensitive column, by its name; the finest level is the domain."""
+    published_at: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The level of a hierarchy whose groups are the values of a sensitive column, where they are not the original's."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -100,6 +105,21 @@ class Manifest:
         """The values that the sensitive column may have."""
         found: tuple[Value, ...] = self.design.domain
         return found
+
+    @cached_property
+    def levels(self) -> dict[str, tuple[Value, ...]]:
+        """For each level, such as `diagnosis.chapter`, the group of each value of the domain."""
+        return {
+            level_name(name, level): tuple(path[number] for path in each.paths)
+            for name, each in self.hierarchies.items()
+            for number, level in enumerate(each.levels)
+        }
+
+    @property
+    def groups(self) -> dict[str, tuple[Value, ...]]:
+        """The levels above the values themselves."""
+        finest = {level_name(name, each.levels[0]) for name, each in self.hierarchies.items()}
+        return {level: found for level, found in self.levels.items() if level not in finest}
 
     @cached_property
     def naming(self) -> Naming:
@@ -186,6 +206,7 @@ class Manifest:
 
     def to_json(self, folder: Path) -> dict[str, Any]:
         """The whole datapackage.json of the files in a folder, with their digests and its own."""
+        known = self.hierarchies
         written = {
             "$schema": PROFILE,
             "name": "sfumato-release",
@@ -206,6 +227,8 @@ class Manifest:
                 "accepted": self.accepted.to_json(),
                 **({"missing": list(self.missing)} if self.missing else {}),
                 **({"merged": {name: each.to_json() for name, each in self.merged.items()}} if self.merged else {}),
+                **({"published_at": dict(self.published_at)} if self.published_at else {}),
+                **({"hierarchies": {name: each.to_json() for name, each in known.items()}} if known else {}),
                 "fit_to_publish": not self.is_test,
             },
         }
@@ -254,6 +277,33 @@ def read_missing(ours: Mapping[str, Any]) -> tuple[str, ...]:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise ReleaseFormatError("what stands for a missing value in the original is not a list of texts.")
     return tuple(texts)
+
+
+def read_hierarchies(ours: Mapping[str, Any], types: Sequence[str], domain: Sequence[Value]) -> dict[str, Hierarchy]:
+    """The hierarchies that a manifest speaks of: of the one sensitive column, with its very domain."""
+    found = {}
+    for name, each in ours.get("hierarchies", {}).items():
+        levels, paths = each["levels"], each["paths"]
+        if [name] != ours["sensitive"] or not isinstance(levels, list) or not isinstance(paths, list):
+            raise ReleaseFormatError("the release has a hierarchy that is not of its sensitive column.")
+        if not all(isinstance(path, list) and len(path) == len(levels) for path in paths):
+            raise ReleaseFormatError("a value of the release's hierarchy does not have one group at every level.")
+        values = values_from_json([path[0] for path in paths], types)
+        found[name] = Hierarchy.of(levels, paths).with_values(values)
+        if found[name].domain != tuple(domain):
+            raise ReleaseFormatError("the hierarchy of the release has other values than its domain.")
+    return found
+
+
+def read_published_at(ours: Mapping[str, Any]) -> dict[str, str]:
+    """The level at which a manifest says that its sensitive column was published."""
+    found: Any = ours.get("published_at", {})
+    if not isinstance(found, dict) or any([name] != ours["sensitive"] for name in found):
+        raise ReleaseFormatError("the release has a level that is not of its sensitive column.")
+    known = {name: each["levels"][0] for name, each in ours.get("hierarchies", {}).items()}
+    if any(not isinstance(level, str) or known.get(name, level) != level for name, level in found.items()):
+        raise ReleaseFormatError("the level at which the release was published is not that of its hierarchy.")
+    return dict(found)
 
 
 def manifest_digest(written: Mapping[str, Any]) -> str:
@@ -334,12 +384,13 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
     types = tuple(map(str, ours["types"])) if "types" in ours else (names[sensitive[0]],)
     if not sensitive or len(types) != len(sensitive) or len({name.lower() for name in sensitive}) != len(sensitive):
         raise ReleaseFormatError("the sensitive columns of the release and their types do not fit together.")
+    design = mechanism.read_design(ours["design"], types)
     read = Manifest(
         mechanism_name=mechanism.name,
         sensitive=sensitive,
         types=types,
         fields=fields,
-        design=mechanism.read_design(ours["design"], types),
+        design=design,
         is_declared=bool(ours["domain_declared"]),
         bins={str(name): tuple(map(str, edges)) for name, edges in ours["bins"].items()},
         nulls=str(ours["nulls"]),
@@ -350,7 +401,11 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         persons=None if ours.get("persons") is None else Persons.from_json(ours["persons"]),
         accepted=Accepted.from_json(ours["accepted"]) if "accepted" in ours else NOTHING_ACCEPTED,
         missing=read_missing(ours),
+        hierarchies=read_hierarchies(ours, types, design.domain),
+        published_at=read_published_at(ours),
     )
+    if not {name.lower() for name in names}.isdisjoint(level.lower() for level in read.levels):
+        raise ReleaseFormatError("a column of the release has the name of a level of its hierarchy.")
     tables = {resource["name"] for resource in written["resources"]}
     if any((Path(name).stem in tables) != (name in read.shown.FILES) for name in TABLES):
         raise ReleaseFormatError("the release does not have the files that its design speaks of.")

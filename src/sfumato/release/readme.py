@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from sfumato.release.manifest import WEIGHTS, Manifest
+from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.values import Value, parts
 from sfumato.shown.quoting import equals, plain_name
 
@@ -29,12 +30,18 @@ limited; that is what the release is for. It tells something about each person w
 {warning_of_counts} With sfumato, every answer has an error bar:
 
     sfumato query THIS_DIRECTORY {query}
-
+{levels}
 {by_weights}
 
 Intervals are for the counts of this table, not for a population that it was sampled from.
 
 Made with sfumato {software}, mechanism `{mechanism}`; the exact design is in `datapackage.json`.
+"""
+
+_LEVELS = """
+The values of `{name}` lie in groups, which can be asked about like columns: {levels}. For example:
+
+    sfumato query THIS_DIRECTORY {query}
 """
 
 _BY_WEIGHTS = """\
@@ -57,21 +64,31 @@ def release_readme(manifest: Manifest, rows: int) -> str:
     each = "each for itself" if manifest.is_independent else "together"
     together = "column {} is" if len(manifest.sensitive) == 1 else f"columns {{}} are, {each},"
     by_hand = manifest.shown.by_hand(naming, wanted) or manifest.mechanism.by_hand(manifest.design, naming)
+    levels = [f" Its values are groups, of the level `{level}`." for level in manifest.published_at.values()]
     return _TEXT.format(
         warning=_TEST if manifest.is_test else "",
         rows=rows,
-        shown=manifest.shown.words(f"The {together.format(naming.quoted)} protected", naming),
+        shown=manifest.shown.words(f"The {together.format(naming.quoted)} protected", naming) + "".join(levels),
         sensitive=naming.quoted,
         public=", ".join(f"`{name}`" for name in manifest.public),
         bins="; some are given in ranges" if manifest.bins else "",
         promise=manifest.promise,
         query=_quoted_for_shell(f"SELECT COUNT(*) FROM release WHERE {wanted}"),
         warning_of_counts=manifest.shown.WARNING,
+        levels="".join(_levels(*each) for each in manifest.hierarchies.items()),
         by_weights=by_hand or _by_weights(manifest, example),
         data=manifest.data,
         software=manifest.software,
         mechanism=manifest.mechanism_name,
     )
+
+
+def _levels(name: str, hierarchy: Hierarchy) -> str:
+    """The levels of a column, and a question about the first."""
+    asked = [f"{plain_name(name)}.{plain_name(level)}" for level in hierarchy.levels[1:]]
+    counted = [f"`{each}` ({len(hierarchy.groups(number))})" for number, each in enumerate(asked, 1)]
+    query = _quoted_for_shell(f"SELECT {asked[0]}, COUNT(*) FROM release GROUP BY {asked[0]}")
+    return _LEVELS.format(name=name, levels=", ".join(counted), query=query)
 
 
 def _by_weights(manifest: Manifest, example: Value) -> str:

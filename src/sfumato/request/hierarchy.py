@@ -12,6 +12,11 @@ from sfumato.request.small_files import lines
 from sfumato.request.values import Value, display, to_json
 
 
+def level_name(column: str, level: str) -> str:
+    """What a level of a column is called in questions: `diagnosis.chapter`."""
+    return f"{column}.{level}"
+
+
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
     """Levels of values, the finest first; a group of each level lies in one group of the next."""
@@ -27,6 +32,8 @@ class Hierarchy:
             raise SchemaError("a hierarchy has at least two levels with different names, such as code,chapter.")
         if wrong := next((path for path in self.paths if len(path) != len(self.levels)), None):
             raise SchemaError(f"{display(wrong[0])!r} has not a group at every level of the hierarchy; give it one.")
+        if any(not isinstance(group, str | None) for path in self.paths for group in path[1:]):
+            raise SchemaError("a group of the hierarchy is no text; write its name as one.")
         if any(group == "" or (group is None and path[0] is not None) for path in self.paths for group in path[1:]):
             raise SchemaError("a value of the hierarchy has an empty group; give it one at every level.")
         if len({path[0] for path in self.paths}) != len(self.paths):

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sfumato.errors import SchemaError
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.small_files import LONGEST_VALUE, lines
-from sfumato.request.values import Value
+from sfumato.request.values import Value, counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +83,22 @@ class Histogram:
         """The exact share of the records that holds each value."""
         total = self.total
         return tuple(Fraction(count, total) for count in self.counts)
+
+    def along(self, hierarchy: Hierarchy) -> Histogram:
+        """The counts of the values of a hierarchy, in its order; a value that it does not name is refused."""
+        counts = dict(zip(self.values, self.counts, strict=True))
+        declared = hierarchy.missing_last
+        if outside := [value for value in self.values if value not in declared.domain]:
+            raise SchemaError(f"there are counts of {counted(outside)} that the hierarchy does not name.")
+        return Histogram.of(declared.domain, [counts.get(value, 0) for value in declared.domain], (), declared)
+
+    def grouped(self, number: int) -> Histogram:
+        """The counts of the groups of a level, with what the hierarchy has above them."""
+        if self.hierarchy is None:
+            raise SchemaError("there is no hierarchy to group the counts by.")
+        groups, places = self.hierarchy.groups(number), self.hierarchy.places(number)
+        counts = np.bincount(places, weights=self.counts, minlength=len(groups)).astype(np.int64)
+        return Histogram.of(groups, counts.tolist(), (), self.hierarchy.above(number))
 
     def above(self, share: Fraction) -> tuple[Value, ...]:
         """The values whose share exceeds the given one, decided in integers."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.errors import SchemaError
-from sfumato.request.hierarchy import Hierarchy
+from sfumato.request.hierarchy import Hierarchy, level_name
 from sfumato.request.persons import ONE_EACH, OneRow, PersonRows, Surplus
 from sfumato.request.small_files import lines
 from sfumato.request.values import Value, display, to_json
@@ -136,6 +136,8 @@ class Schema:
     person_rows: PersonRows = ONE_EACH
     hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
     """Groups of the values of a column, which are its declared domain."""
+    publish_at: Mapping[str, str] = field(default_factory=dict)
+    """The level at which a column is published: its groups stand in the place of its values."""
 
     def __post_init__(self) -> None:
         named = [name for name, role in self.roles.items() if role is Role.SENSITIVE]
@@ -145,6 +147,14 @@ class Schema:
             )
         declared = {name: each.domain for name, each in self.hierarchies.items()}
         object.__setattr__(self, "domains", {**self.domains, **declared})
+        if lacking := next((name for name in self.publish_at if name not in self.hierarchies), None):
+            raise SchemaError(
+                f"column {lacking!r} cannot be published at a level, because it has no hierarchy; give it one "
+                f"(--hierarchy {lacking}=FILE)."
+            )
+        levels = [(name, self.hierarchies[name], level) for name, level in self.publish_at.items()]
+        spelt = {name: each.levels[each.number(level)] for name, each, level in levels if each.number(level)}
+        object.__setattr__(self, "publish_at", spelt)  # the finest level is that of the values: nothing to do
         if self.person is None and not self.person_rows.is_plain:
             raise SchemaError(
                 "rows of a person are counted and chosen only if a column says whose they are; name it (--person COL)."
@@ -177,6 +187,7 @@ class Schema:
         keep: Iterable[str] = (),
         domains: Mapping[str, Sequence[Value] | Path] | None = None,
         hierarchies: Mapping[str, Hierarchy | Path] | None = None,
+        publish_at: Mapping[str, str] | None = None,
         bins: Mapping[str, Bins | str | Sequence[Edge]] | None = None,
         nulls: NullPolicy | str = NullPolicy.VALUE,
         rows_per_person: int = 1,
@@ -217,6 +228,7 @@ class Schema:
                 name: each if isinstance(each, Hierarchy) else Hierarchy.read(each)
                 for name, each in (hierarchies or {}).items()
             },
+            publish_at=publish_at or {},
         )
 
     @property
@@ -253,6 +265,17 @@ class Schema:
     def is_declared(self) -> bool:
         """Whether the domain of what is sensitive is known without looking at the table."""
         return all(name in self.domains or name in self.bins for name in self.sensitive_columns)
+
+    def published_domain(self, name: str) -> tuple[Value, ...]:
+        """The declared values of a column as they are published: themselves, or the groups of a level."""
+        level = self.publish_at.get(name)
+        hierarchy = self.hierarchies.get(name)
+        return self.domains[name] if level is None or hierarchy is None else hierarchy.groups(hierarchy.number(level))
+
+    def published_hierarchy(self, name: str) -> Hierarchy | None:
+        """What is published of a hierarchy: all of it, or what lies above the level at which a column is published."""
+        hierarchy, level = self.hierarchies.get(name), self.publish_at.get(name)
+        return hierarchy if hierarchy is None or level is None else hierarchy.above(hierarchy.number(level))
 
     @property
     def person(self) -> str | None:
@@ -300,6 +323,10 @@ class Schema:
             raise SchemaError(
                 f"the table has a column {self.sensitive!r}, the name of what is sensitive together; rename it."
             )
+        hierarchies = {name: self.published_hierarchy(name) for name in self.hierarchies}
+        levels = [level_name(name, level) for name, each in hierarchies.items() if each for level in each.levels]
+        if taken := next((level for level in levels if level.lower() in lowered), None):
+            raise SchemaError(f"the table has a column {taken!r}, the name of a level of the hierarchy; rename one.")
         if not any(self.role(name) is Role.PUBLIC for name in columns):
             raise SchemaError("no public column is left to publish beside the sensitive one.")
 

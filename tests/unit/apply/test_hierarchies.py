@@ -15,6 +15,7 @@ from sfumato.mechanisms import decoys
 from sfumato.outlook import Request, plan_table
 from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.hierarchy import Hierarchy
+from sfumato.request.histogram import Histogram
 from sfumato.request.schema import NullPolicy, Schema
 
 ROWS = 400
@@ -93,3 +94,58 @@ def test_rare_values_of_a_hierarchy_are_not_merged() -> None:
     values = [*["J10"] * 20, *["F32"] * 19, "I10"]
     with pytest.raises(SchemaError, match="cannot be merged, because it has a hierarchy"):
         plan_table(asked(values, spec=DecoyGroups(2), options={"decoys": options}))
+
+
+# ------------------------------------------------------------------------------------------------- published at a level
+
+
+def at_chapter(values: Sequence[Any], hierarchy: Hierarchy = CODES, **more: Any) -> Histogram:
+    """The histogram of a column that is published by chapter."""
+    schema = Schema.of("code", hierarchies={"code": hierarchy}, publish_at={"code": "CHAPTER"}, **more)
+    return plan_table(Request(table(values), schema, BOUND)).chosen.histogram
+
+
+def test_groups_stand_in_the_place_of_values() -> None:
+    histogram = at_chapter(["J45", None, "F32", "J10"])
+    assert (histogram.values, histogram.counts) == (("unknown", "lungs", "mind", "heart"), (100, 200, 100, 0))
+    assert histogram.hierarchy is None
+
+
+def test_groups_of_numbers_keep_their_names() -> None:
+    numbers = Hierarchy.of(("code", "chapter", "part"), [("250", "1", "a"), ("401", "2", "a"), ("402", "2", "a")])
+    histogram = at_chapter(["401", "250", "402"], numbers)
+    assert (histogram.values, histogram.counts) == (("1", "2"), (133, 267))
+    assert histogram.hierarchy == Hierarchy.of(("chapter", "part"), [("1", "a"), ("2", "a")])
+
+
+def test_missing_value_without_a_group_stays_missing() -> None:
+    unsaid = Hierarchy.of(("code", "chapter", "part"), [(None, None, None), ("a", "x", "X"), ("b", "y", "X")])
+    histogram = at_chapter(["a", None, "b", "b"], unsaid)
+    assert (histogram.values, histogram.counts) == (("x", "y", None), (100, 200, 100))
+    assert histogram.hierarchy == Hierarchy.of(("chapter", "part"), [("x", "X"), ("y", "X"), (None, None)])
+
+
+def test_value_that_is_the_name_of_a_group_is_none_of_its_values() -> None:
+    with pytest.raises(SchemaError, match="one value outside its declared domain"):
+        at_chapter(["J10", "lungs"])
+
+
+def test_only_values_that_a_row_has_are_outside() -> None:
+    listed = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 200), pa.array(["J10", "F32", "X99"]))
+    schema = Schema.of("code", hierarchies={"code": CODES}, publish_at={"code": "chapter"})
+    asked_for = Request(pa.table({"sex": ["F", "F", "M", "M"] * 100, "code": listed}), schema, BOUND)
+    assert plan_table(asked_for).chosen.histogram.counts == (0, 200, 200, 0)
+
+
+@pytest.mark.parametrize("hierarchy", [CODES, Hierarchy.of(("code", "chapter"), CODES.paths[1:])])
+def test_records_without_a_value_are_left_out_before_they_are_grouped(hierarchy: Hierarchy) -> None:
+    histogram = at_chapter(["J10", None, "F32", None], hierarchy, nulls=NullPolicy.DROP)
+    assert (histogram.total, dict(zip(histogram.values, histogram.counts, strict=True))["lungs"]) == (200, 100)
+
+
+def test_plan_file_remembers_the_level() -> None:
+    schemas = [Schema.of("code", hierarchies={"code": CODES}, publish_at=at) for at in ({}, {"code": "chapter"})]
+    one, other = (Request(table(["J10"]), schema, BOUND).remembered().request for schema in schemas)
+    assert one != other
+    finest = Schema.of("code", hierarchies={"code": CODES}, publish_at={"code": "CODE"})
+    assert finest == schemas[0]

@@ -14,13 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from releases import FILES, WAYS, edit_manifest, people, published, published_by, read_json, write_json
+from releases import FILES, SENSITIVE, WAYS, edit_manifest, people, published, published_by, read_json, write_json
 from selection import examples
 from sfumato.audit.files import verify_folder
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import uniform
 from sfumato.release.manifest import FORMAT, MANIFEST, Manifest, load_json, manifest_digest, read_manifest
 from sfumato.request.digest import file_digest
+from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.schema import NullPolicy
 from sfumato.shown.columns import Field
 from strategies import breach_bounds, domains, field_types, shares
@@ -42,12 +43,16 @@ def manifests(draw: st.DrawFn) -> Manifest:
     names = draw(st.lists(NAMES, min_size=2, max_size=5, unique_by=str.lower))
     fields = tuple(Field(name, draw(field_types()), draw(st.booleans())) for name in names)
     sensitive = draw(st.sampled_from(fields))
+    design = draw(designs(sensitive.type))
+    levels = draw(st.sampled_from([(), ("code", "group"), ("code", "Group", "part of it")]))
+    paths = [(value, *(f"{level} {place % 2}" for level in levels[1:])) for place, value in enumerate(design.domain)]
+    hierarchies = {sensitive.name: Hierarchy.of(levels, paths)} if levels else {}
     return Manifest(
         mechanism_name=uniform.MECHANISM.name,
         sensitive=(sensitive.name,),
         types=(sensitive.type,),
         fields=fields,
-        design=draw(designs(sensitive.type)),
+        design=design,
         is_declared=draw(st.booleans()),
         bins=draw(
             st.dictionaries(st.sampled_from(names), st.sampled_from([("0", "20", "40"), ("2020-01-01", "2021-01-01")]))
@@ -56,6 +61,8 @@ def manifests(draw: st.DrawFn) -> Manifest:
         software=draw(st.sampled_from(["0.1.0", "1.0.dev3"])),
         is_test=draw(st.booleans()),
         missing=tuple(draw(st.lists(st.sampled_from(["?", "NA", ""]), unique=True))),
+        hierarchies=hierarchies,
+        published_at=draw(st.sampled_from([{}, {sensitive.name: next(iter(levels), "top")}])),
     )
 
 
@@ -120,6 +127,10 @@ def replaced(written: Any, path: tuple[Any, ...], value: Any) -> Any:
     return edited
 
 
+GROUPS = [["HIV", "blood"], ["asthma", "lungs"], ["cold", "lungs"], ["flu", "lungs"]]
+"""In the order of the domain."""
+
+
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release whose manifest each test writes anew."""
@@ -134,8 +145,11 @@ def written(release: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module", params=WAYS)
 def any_release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same by each mechanism."""
-    return published_by(request.param, people(), tmp_path_factory.mktemp("edited") / "release").folder
+    """The same by each mechanism, with a hierarchy."""
+    folder = published_by(request.param, people(), tmp_path_factory.mktemp("edited") / "release").folder
+    groups = {SENSITIVE: {"levels": ["code", "chapter"], "paths": GROUPS}}
+    edit_manifest(folder, lambda written: written["sfumato"].update(hierarchies=groups))
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -250,6 +264,60 @@ def test_manifest_that_makes_no_sense_is_refused(
     write_json(release, written)
     edit_manifest(release, lambda whole: change(whole["sfumato"]))
     with pytest.raises(ReleaseFormatError, match=sentence):
+        read_manifest(release)
+
+
+@pytest.mark.parametrize(
+    ("hierarchies", "sentence"),
+    [
+        ([], r"does not describe a release"),
+        ({"disease": []}, r"does not describe a release"),
+        ({"disease": {"levels": ["code", "chapter"]}}, r"does not describe a release"),
+        ({"disease": {"levels": "cc", "paths": GROUPS}}, r"not of its sensitive column"),
+        ({"disease": {"levels": ["code", "chapter"], "paths": {}}}, r"not of its sensitive column"),
+        ({"disease": {"levels": ["code", 3], "paths": GROUPS}}, r"does not describe a release"),
+        ({"disease": {"levels": ["code", "Code"], "paths": GROUPS}}, r"does not describe a release"),
+        ({"disease": {"levels": ["code"], "paths": [[path[0]] for path in GROUPS]}}, r"does not describe a release"),
+        ({"disease": {"levels": ["code", "chapter"], "paths": [*GROUPS[:3], "as"]}}, r"one group at every level"),
+        ({"disease": {"levels": ["code", "chapter"], "paths": [*GROUPS[:3], ["flu"]]}}, r"one group at every level"),
+        ({"disease": {"levels": ["code", "chapter"], "paths": [*GROUPS[:3], ["flu", 7]]}}, r"does not describe"),
+        ({"disease": {"levels": ["code", "chapter"], "paths": [*GROUPS[:3], [7, "lungs"]]}}, r"another type"),
+        ({"disease": {"levels": ["code", "chapter"], "paths": GROUPS[:3]}}, r"other values than its domain"),
+        ({"disease": {"levels": ["code", "chapter"], "paths": GROUPS[::-1]}}, r"other values than its domain"),
+        ({"age": {"levels": ["code", "chapter"], "paths": GROUPS}}, r"not of its sensitive column"),
+    ],
+)
+def test_hierarchy_that_is_not_of_the_domain_is_refused(
+    release: Path, written: dict[str, Any], hierarchies: Any, sentence: str
+) -> None:
+    write_json(release, written)
+    edit_manifest(release, lambda whole: whole["sfumato"].update(hierarchies=hierarchies))
+    with pytest.raises(ReleaseFormatError, match=sentence):
+        read_manifest(release)
+
+
+@pytest.mark.parametrize("published_at", [[], {"age": "chapter"}, {"disease": 3}, {"disease": "other"}])
+def test_level_that_is_not_of_the_hierarchy_is_refused(
+    release: Path, written: dict[str, Any], published_at: Any
+) -> None:
+    paths = [[value, "all"] for value in written["sfumato"]["design"]["domain"]]
+    known = {"disease": {"levels": ["code", "chapter"], "paths": paths}}
+    write_json(release, written)
+    edit_manifest(release, lambda whole: whole["sfumato"].update(hierarchies=known, published_at=published_at))
+    with pytest.raises(ReleaseFormatError, match=r"^the (release has a level|level at which)"):
+        read_manifest(release)
+
+
+def test_column_with_the_name_of_a_level_is_refused(release: Path, written: dict[str, Any]) -> None:
+    paths = [[value, "all"] for value in written["sfumato"]["design"]["domain"]]
+    write_json(release, written)
+
+    def change(whole: dict[str, Any]) -> None:
+        whole["sfumato"].update(hierarchies={"disease": {"levels": ["code", "chapter"], "paths": paths}})
+        whole["resources"][0]["schema"]["fields"][0].update(name="Disease.Chapter")
+
+    edit_manifest(release, change)
+    with pytest.raises(ReleaseFormatError, match=r"the name of a level of its hierarchy"):
         read_manifest(release)
 
 

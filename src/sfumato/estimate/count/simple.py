@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
 from sfumato.estimate.count.queries import Condition, CountQuery, Range
 from sfumato.release.manifest import Manifest
+from sfumato.request.hierarchy import level_name
 from sfumato.request.values import Scalar, Value, parts
 from sfumato.shown.quoting import TABLE
 
@@ -55,27 +56,38 @@ def _where_of(select: exp.Expression) -> exp.Expression | None:
 
 def _query(where: exp.Expression | None, manifest: Manifest) -> CountQuery:
     public = {name.lower(): name for name in manifest.public}
-    protected = {name.lower(): place for place, name in enumerate(manifest.sensitive)}
     conditions: dict[str, Condition] = {}
-    domain: list[Value] | None = None
+    places: list[int] | None = None
     for each in _conjuncts(where) if where is not None else ():
-        name, found = _condition(each)
-        if name in public and public[name] not in conditions:
+        (table, name), found = _condition(each)
+        if table or name not in public:
+            if isinstance(found, Range):
+                raise _Other
+            kind, held = _held(table, name, manifest)
+            wanted = _fitting(found, kind)
+            listed = wanted if isinstance(wanted, tuple) else (wanted,)
+            known = range(len(held)) if places is None else places
+            places = [place for place in known if held[place] in listed]
+        elif public[name] not in conditions:
             conditions[public[name]] = _fitting(found, manifest.field(public[name]).type)
-        elif name in public:
+        else:
             conditions[public[name]] = _both(
                 conditions[public[name]], _fitting(found, manifest.field(public[name]).type)
             )
-        elif name in protected and not isinstance(found, Range):
-            place = protected[name]
-            wanted = _fitting(found, manifest.types[place])
-            listed = wanted if isinstance(wanted, tuple) else (wanted,)
-            domain = [value for value in domain or manifest.domain if parts(value)[place] in listed]
-        else:
-            raise _Other
-    if domain is not None and not domain:
+    if places is not None and not places:
         raise _Other
-    return CountQuery(conditions, None if domain is None else tuple(domain))
+    return CountQuery(conditions, None if places is None else tuple(manifest.domain[place] for place in places))
+
+
+def _held(table: str, name: str, manifest: Manifest) -> tuple[str, Sequence[Value]]:
+    """What each value of the domain holds in a sensitive column, or in a level of it; and of which type that is."""
+    for number, column in enumerate(manifest.sensitive):
+        if not table and name == column.lower():
+            return manifest.types[number], [parts(value)[number] for value in manifest.domain]
+    for level, groups in manifest.groups.items():
+        if table and level_name(table, name) == level.lower():
+            return "string", groups
+    raise _Other
 
 
 def _conjuncts(expression: exp.Expression) -> Iterator[exp.Expression]:
@@ -88,8 +100,8 @@ def _conjuncts(expression: exp.Expression) -> Iterator[exp.Expression]:
         yield expression
 
 
-def _condition(expression: exp.Expression) -> tuple[str, Condition]:
-    """The column of a condition, in small letters, and what is asked of it."""
+def _condition(expression: exp.Expression) -> tuple[tuple[str, str], Condition]:
+    """What stands before the name of a condition's column and the name, in small letters; and what is asked of it."""
     if isinstance(expression, exp.EQ | exp.GTE | exp.GT | exp.LTE | exp.LT):
         left, right = expression.this, expression.expression
         kind: type[exp.Expression] = type(expression)
@@ -106,12 +118,11 @@ def _condition(expression: exp.Expression) -> tuple[str, Condition]:
     raise _Other
 
 
-def _name(column: exp.Expression) -> str:
-    if not isinstance(column, exp.Column) or column.args.get("db") or column.table.lower() not in ("", TABLE):
+def _name(column: exp.Expression) -> tuple[str, str]:
+    if not isinstance(column, exp.Column) or column.args.get("db") or not isinstance(column.this, exp.Identifier):
         raise _Other
-    if not isinstance(column.this, exp.Identifier):
-        raise _Other
-    return column.name.lower()
+    table = column.table.lower()
+    return "" if table == TABLE else table, column.name.lower()
 
 
 def _scalar(expression: exp.Expression) -> Scalar:

@@ -144,6 +144,7 @@ class _QueryReader:
         self.manifest, self.schema = manifest, schema
         self.names = {name.lower(): name for name in manifest.public}
         self.places = {value: place for place, value in enumerate(manifest.domain)}
+        self.levels = {name.lower(): groups for name, groups in manifest.levels.items()}
         self.columns: list[AskedColumn] = []
         self.numbers: dict[str, int] = {}
         self.atoms: dict[int, Atom] = {}
@@ -155,6 +156,8 @@ class _QueryReader:
     def query(self, query: CountQuery) -> tuple[int, int]:
         """The number of the query's combination of conditions, and that of its set of values."""
         known = self.known
+        if self.levels and any(name.lower() in self.levels for name in query.where):
+            query = self._by_values(query)
         try:
             atoms = [known[item] for item in query.where.items()]
         except (KeyError, TypeError):  # a condition that is new, or a list
@@ -169,6 +172,27 @@ class _QueryReader:
             found = self.known_sets[values] = len(self.sets)
             self.sets.append(None if query.values is None else self._wanted(query.values))
         return where, found
+
+    def _by_values(self, query: CountQuery) -> CountQuery:
+        """The query with its conditions on levels of the sensitive column as values to look for."""
+        values = None if query.values is None else self._wanted(query.values)
+        places = list(range(len(self.places))) if values is None else values.tolist()
+        where: dict[str, Condition] = {}
+        for name, condition in query.where.items():
+            groups = self.levels.get(name.lower())
+            if groups is None:
+                where[name] = condition
+                continue
+            if isinstance(condition, Range):
+                raise QueryError(f"{name!r} is a level: name the groups to look for, not a range.")
+            is_one = isinstance(condition, str) or not isinstance(condition, Collection)
+            named: Collection[Scalar] = (condition,) if is_one else condition  # type: ignore[assignment]
+            if unknown := [group for group in named if group not in groups]:
+                raise QueryError(f"{display(unknown[0])!r} is no group of {name!r}; info lists them.")
+            places = [place for place in places if groups[place] in named]
+        if not places:
+            raise QueryError(f"no value of {self.manifest.sensitive_name!r} satisfies the condition.")
+        return CountQuery(where, tuple(self.manifest.domain[place] for place in places))
 
     def _number(self, name: str, condition: Condition) -> int:
         key = (name, condition if isinstance(condition, Hashable) else tuple(condition))

@@ -20,7 +20,7 @@ from sfumato.estimate.sql import grammar
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names
 from sfumato.estimate.sql.sources import FromClause
-from sfumato.request.values import display
+from sfumato.request.values import listed
 from sfumato.shown.quoting import literal, quoted
 
 MOST_BITS = 240
@@ -39,6 +39,8 @@ class Condition:
     public: tuple[str, ...] = ()
     sensitive: tuple[str, ...] = ()
     mixed: tuple[Tree, ...] = ()
+    by_level: bool = False
+    """Whether the part on the sensitive value asks of its groups, which no record shows."""
 
     @property
     def public_sql(self) -> str | None:
@@ -48,15 +50,16 @@ class Condition:
 
 def split(expressions: Iterable[Tree], names: Names) -> Condition:
     """Take resolved conditions apart."""
-    public, sensitive, mixed = [], [], []
+    public, sensitive, mixed, by_level = [], [], [], False
     for each in (part for expression in expressions for part in grammar.conjuncts(expression)):
         if names.is_public(each):
             public.append(f"({grammar.sql_of(each)})")
         elif names.is_sensitive(each):
             sensitive.append(f"({grammar.sql_of(each)})")
+            by_level |= not names.grouped.isdisjoint(names.keys(each))
         else:
             mixed.append(each)
-    return Condition(tuple(public), tuple(sensitive), tuple(mixed))
+    return Condition(tuple(public), tuple(sensitive), tuple(mixed), by_level)
 
 
 class Signature:
@@ -147,10 +150,13 @@ class Domain:
 
     def _nothing(self) -> QueryError:
         manifest = self.session.manifest
-        known = ", ".join(repr(display(value)) for value in manifest.domain[:NAMED_VALUES])
-        more = f" and {self.size - NAMED_VALUES} more" if self.size > NAMED_VALUES else ""
+        groups = [
+            f"; those of {level!r} are {listed(tuple(dict.fromkeys(found)), NAMED_VALUES)}"
+            for level, found in manifest.groups.items()
+        ]
         return QueryError(
-            f"no value of {manifest.sensitive_name!r} satisfies the condition; its values are {known}{more}."
+            f"no value of {manifest.sensitive_name!r} satisfies the condition; its values are "
+            f"{listed(manifest.domain, NAMED_VALUES)}{''.join(groups)}."
         )
 
     def values(self, sql: str) -> list[Any]:

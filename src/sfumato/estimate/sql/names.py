@@ -13,6 +13,7 @@ from sfumato.estimate.sql import grammar
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.size import Room
 from sfumato.release.manifest import Manifest
+from sfumato.request.hierarchy import level_name
 from sfumato.request.schema import no_column
 from sfumato.shown.quoting import TABLE
 
@@ -48,14 +49,33 @@ class Names:
     """Names that several tables have and USING makes one; they are the first table's."""
     sensitive: set[ColumnKey] = field(default_factory=set)
     """The columns that depend on nothing but the sensitive value."""
+    levels: dict[str, dict[str, exp.Column]] = field(default_factory=dict)
+    """By the name of a sensitive column that has a hierarchy: its levels, and the column that each stands for."""
     room: Room = field(default_factory=Room)
     """What may still be put in for columns that a subquery computes."""
 
     @classmethod
     def of_release(cls, manifest: Manifest) -> Names:
         """The columns of the release; what it shows of the sensitive ones is no column to ask about."""
-        columns = {name.lower(): column(TABLE, name) for name in (*manifest.public, *manifest.sensitive)}
-        return cls({TABLE: dict(columns)}, sensitive={(TABLE, name) for name in manifest.sensitive})
+        columns: dict[str, Tree] = {
+            name.lower(): column(TABLE, name) for name in (*manifest.public, *manifest.sensitive)
+        }
+        levels: dict[str, dict[str, exp.Column]] = {}
+        for name, hierarchy in manifest.hierarchies.items():
+            finest, *others = hierarchy.levels
+            named = {level: column(TABLE, level_name(name, level)) for level in others}
+            levels[name] = {finest: column(TABLE, name), **named}
+            columns |= {level_name(name, level).lower(): each for level, each in levels[name].items()}
+        found = cls({TABLE: columns}, sensitive={(TABLE, name) for name in manifest.sensitive}, levels=levels)
+        found.sensitive |= found.grouped
+        return found
+
+    @property
+    def grouped(self) -> set[ColumnKey]:
+        """The levels that are not the sensitive value itself: no record shows them."""
+        return {
+            (TABLE, each.name) for name, known in self.levels.items() for each in known.values() if each.name != name
+        }
 
     def add(self, table: str, columns: Iterable[str]) -> None:
         """A table beside the release."""
@@ -78,6 +98,8 @@ class Names:
 
     def _found(self, named: exp.Column) -> Tree:
         name, table = named.name.lower(), named.table.lower()
+        if (level := self._level(named)) is not None:
+            return level
         if named.args.get("db") or named.args.get("catalog") or isinstance(named.this, exp.Star):
             raise QueryError(f"{grammar.sql_of(named)!r} is no column; name columns one by one.")
         if table and table not in self.tables:
@@ -93,9 +115,22 @@ class Names:
             raise QueryError(no_column(named.name, columns, f"{where} no column"))
         return self.tables[having[0]][name]
 
+    def _level(self, named: exp.Column) -> Tree | None:
+        """What `column.level` stands for; None where it is a column of a table."""
+        places = [named.db.lower()] if named.db else list(self.tables)
+        for columns in (self.tables.get(place, {}) for place in places if named.table):
+            found = columns.get(named.table.lower())
+            known = self.levels.get(found.name, {}) if isinstance(found, exp.Column) and found.table == TABLE else {}
+            meant = next((each for level, each in known.items() if level.lower() == named.name.lower()), None)
+            if meant is not None:
+                return meant
+            if known and (named.db or named.table.lower() not in self.tables):
+                raise QueryError(no_column(named.name, known, f"{named.table!r} has no level"))
+        return None
+
     def _spelt(self, table: str) -> list[str]:
         columns = self.tables[table].items()
-        return [each.name if isinstance(each, exp.Column) else name for name, each in columns]
+        return list(dict.fromkeys(each.name if isinstance(each, exp.Column) else name for name, each in columns))
 
     def keys(self, expression: Tree) -> set[ColumnKey]:
         """The columns of a resolved expression."""

@@ -12,6 +12,7 @@ from sfumato.estimate.sql import grammar, ranges
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names
 from sfumato.estimate.sql.size import Room
+from sfumato.request.hierarchy import level_name
 from sfumato.shown.quoting import TABLE, quoted
 
 Parts = Mapping[str, Tree]
@@ -63,9 +64,12 @@ def is_plain(table: Tree) -> bool:
 
 def names_sensitive(tree: Tree, session: Session) -> bool:
     """Whether a query may speak of a sensitive column of the release."""
-    sensitive = {name.lower() for name in session.manifest.sensitive}
+    sensitive = {name.lower() for name in (*session.manifest.sensitive, *session.manifest.levels)}
     joined = [each for join in tree.find_all(exp.Join) for each in join.args.get("using") or ()]
-    return any(each.name.lower() in sensitive for each in [*tree.find_all(exp.Column), *joined])
+    named = [
+        each for column in tree.find_all(exp.Column) for each in (column.name, level_name(column.table, column.name))
+    ]
+    return not sensitive.isdisjoint(each.lower() for each in [*named, *(each.name for each in joined)])
 
 
 def has_release(tree: Tree) -> bool:

@@ -109,7 +109,7 @@ class _SelectReader:
         self.names: Names = self.source.names
         self.aggregates = Aggregates(self.names, session)
         self.formulas: list[Formula] = []
-        self.aliases = {each.alias.lower(): each.this for each in select.expressions if isinstance(each, exp.Alias)}
+        self.aliases = {each.alias_or_name.lower(): each.unalias() for each in select.expressions if _has_name(each)}
         counts = [each for each in select.expressions if grammar.sql_of(each) == "COUNT(*)"]
         self.answered = {**({DEFAULT_COUNT: counts[0]} if counts else {}), **self.aliases}
 
@@ -283,6 +283,11 @@ class _SelectReader:
                 raise QueryError(f"{word} needs a whole number.")
             parts.append(f"{word} {int(number.name)}")
         return " ".join(parts) or None
+
+
+def _has_name(expression: Tree) -> bool:
+    """Whether a column of the answer can be named: by its alias, or as `chapter` of `diagnosis.chapter`."""
+    return isinstance(expression, exp.Alias) or (isinstance(expression, exp.Column) and bool(expression.table))
 
 
 def is_aggregate(expression: Tree) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Numbers
+from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import Draws, Permutation
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
 from sfumato.mechanisms.buckets import estimation
@@ -213,16 +213,33 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     It is p(1-p) (o² (W^-1)_xx - o) for each value x.
     """
     held = np.array(plan.histogram.counts, dtype=np.float64)
-    present = np.flatnonzero(held)
-    found = np.zeros(len(held))
     if plan.size * len(held) ** 2 > MOST_WORK:
         return np.full(len(held), np.nan)
+    present, inverse = _inverse(plan, held)
+    found, share = np.zeros(len(held)), np.clip(rows / held.sum(), 0.0, 1.0)[present]
+    found[present] = share * (1 - share) * held[present] * np.maximum(np.diag(inverse) - 1, 0.0)
+    return found
+
+
+def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+    """The variance of the inverse estimate, p(1-p) times the sum of o_x o_y (W^-1)_xy over a set, less its o."""
+    held = np.array(plan.histogram.counts, dtype=np.float64)
+    if plan.size * len(held) ** 2 > MOST_WORK:
+        return np.full(len(sets), np.nan)
+    present, inverse = _inverse(plan, held)
+    found = []
+    for places in sets:
+        roots = np.where(np.isin(present, places), np.sqrt(held[present]), 0.0)
+        found.append(max(float(roots @ inverse @ roots - roots @ roots), 0.0))
+    return share * (1 - share) * np.array(found)
+
+
+def _inverse(plan: Plan, held: Floats) -> tuple[Places, Floats]:
+    """The values that occur, and the inverse of how often they meet, on the scale of the roots of their counts."""
+    present = np.flatnonzero(held)
     roots = np.sqrt(held[present])
     scaled = plan.meeting[np.ix_(present, present)] / np.outer(roots, roots)
-    inverse = np.diag(np.linalg.pinv(scaled, rcond=estimation.SINGULAR, hermitian=True))
-    share = np.clip(rows / held.sum(), 0.0, 1.0)[present]
-    found[present] = share * (1 - share) * held[present] * np.maximum(inverse - 1, 0.0)
-    return found
+    return present, np.asarray(np.linalg.pinv(scaled, rcond=estimation.SINGULAR, hermitian=True))
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
@@ -340,6 +357,7 @@ def dealing_mechanism(
         promise=promise,
         contents=contents,
         variances=variances,
+        set_variances=set_variances,
         explain=explain,
         by_value=(PerValue("caps", "at most of a bucket", percent),),
         summary=summary,

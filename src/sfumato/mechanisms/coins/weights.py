@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.arrays import Floats
+from sfumato.arrays import Floats, Places
 from sfumato.mechanisms.coins.inverse import unmixed
 from sfumato.mechanisms.coins.operators import Operator
 from sfumato.mechanisms.method import Moments, Piece, Weights
@@ -45,6 +45,15 @@ class Weighing(ABC):
     def weights(self, theta: Floats) -> Weights:
         """Weights for the sum of z * theta[true value]."""
         return self.unbiased(self.entries(theta))
+
+    def set_variances(self, held: Floats, sets: Sequence[Places], size: int) -> Floats:
+        """The variance of the count of each set of the places of a domain, if so many records have each entry."""
+        found = []
+        for places in sets:
+            theta = np.zeros(size)
+            theta[places] = 1.0
+            found.append(float(self.spread(theta) @ held))
+        return np.array(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,12 +25,13 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Numbers
+from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SpecError
 from sfumato.mechanisms.coins.inverse import inverse_rows, inverse_variances
 from sfumato.mechanisms.coins.methods import ONE_CELL
 from sfumato.mechanisms.coins.operators import Cell, Coins, Operator
+from sfumato.mechanisms.coins.weights import CoinWeights
 from sfumato.mechanisms.coins.words import check_several, figure, ratio, times
 from sfumato.mechanisms.fine_grain import solver
 from sfumato.mechanisms.fine_grain.ladder import Direction as Direction
@@ -267,6 +268,14 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return own * counts + other * (rows - counts)
 
 
+def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+    """The exact variance of the count of each set of values; infinite where several values are never kept."""
+    if sum(not each for each in plan.retentions) > 1:
+        return np.full(len(sets), np.inf)
+    held = share * np.array(plan.histogram.counts, dtype=np.float64)
+    return CoinWeights(plan.published.operator).set_variances(held, sets, len(held))
+
+
 # ----------------------------------------------------------------------------------------------------------- explaining
 
 
@@ -371,6 +380,7 @@ MECHANISM = Mechanism(
     check_countable=check_countable,
     weights=weights,
     variances=variances,
+    set_variances=set_variances,
     explain=explain,
     by_value=(
         PerValue("retention", "retention", figure),

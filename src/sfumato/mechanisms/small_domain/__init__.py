@@ -33,6 +33,7 @@ from sfumato.mechanisms.coins import risk as belief
 from sfumato.mechanisms.coins.inverse import flat_variance, shares_from
 from sfumato.mechanisms.coins.methods import SEVERAL_CELLS
 from sfumato.mechanisms.coins.operators import Cell, Coins, Operator, amplified_words, retention_of
+from sfumato.mechanisms.coins.weights import CoinWeights
 from sfumato.mechanisms.coins.words import cell_json, cells_summary
 from sfumato.mechanisms.mechanism import Mechanism, Risk
 from sfumato.mechanisms.small_domain import merging
@@ -307,6 +308,13 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return operator.by_place(base + slope * plan.shares * counts[operator.places])
 
 
+def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+    """The exact variance of the count of each set of values."""
+    operator, counts = plan.published.operator, np.array(plan.histogram.counts, dtype=np.float64)
+    held = share * plan.shares * counts[operator.places]
+    return CoinWeights(operator).set_variances(held, sets, len(counts))
+
+
 # ----------------------------------------------------------------------------------------------------------- explaining
 
 
@@ -419,6 +427,7 @@ MECHANISM = Mechanism(
     promise=promise,
     weights=weights,
     variances=variances,
+    set_variances=set_variances,
     explain=explain,
     summary=summary,
     remarks=remarks,

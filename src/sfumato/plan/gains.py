@@ -1,0 +1,78 @@
+"""What publishing groups in the place of values would gain: the error of a group's count, from either release."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.errors import InfeasibleError, SpecError
+from sfumato.plan.predict import Chosen
+from sfumato.request.hierarchy import Hierarchy
+from sfumato.request.histogram import Histogram
+
+SHARE = 0.1
+"""It is asked among this part of the people: counts of everybody are exact where records are dealt into buckets."""
+SAME = 1.05
+"""A factor below this is no difference."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What it would be to publish the groups of a level. Secret: it may follow counts."""
+
+    level: str
+    groups: int
+    """How many there are."""
+    mechanism: str | None = None
+    """What would publish them; None where nothing can."""
+    factor: float | None = None
+    """How many times smaller the standard error of a group's count would be, typically: the median of all groups."""
+    reason: str | None = None
+    """Why that is not told, where it is not."""
+
+    def words(self, column: str) -> str:
+        """All of it, on one line."""
+        said = f"{'not told' if self.mechanism else 'not possible'}, because {self.reason}"
+        if self.factor is not None:
+            by = max(self.factor, 1 / self.factor)
+            size = f"{by:.1f} times {'smaller' if self.factor > 1 else 'larger'}" if by >= SAME else "as large as now"
+            said = f"the error of a group's count is {size}"
+        option = f"--publish-at {shlex.quote(f'{column}={self.level}')}"
+        return f"by {self.level}, in {self.groups:,} groups ({option}): {said}"
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        named = {"level": self.level, "groups": self.groups, "mechanism": self.mechanism}
+        return {**named, "error_factor": self.factor, "reason": self.reason}
+
+
+def gains(chosen: Chosen, planned: Callable[[Histogram], Chosen]) -> tuple[Gain, ...]:
+    """What each level above the values would gain; `planned` chooses a plan for the counts of its groups."""
+    hierarchy = chosen.histogram.hierarchy
+    if hierarchy is None:
+        return ()
+    return tuple(_gain(chosen, hierarchy, number, planned) for number in range(1, len(hierarchy.levels)))
+
+
+def _gain(chosen: Chosen, hierarchy: Hierarchy, number: int, planned: Callable[[Histogram], Chosen]) -> Gain:
+    """Add up the values of each group, and compare with a release of the groups alone."""
+    grouped = chosen.histogram.grouped(number)
+    level, size = hierarchy.levels[number], grouped.domain_size
+    try:
+        other = planned(grouped)
+    except (InfeasibleError, SpecError) as error:
+        return Gain(level, size, reason=str(error).removesuffix("."))
+    places = np.array(hierarchy.places(number))
+    sets = [np.flatnonzero(places == group) for group in range(size)]
+    added = chosen.mechanism.set_variances(chosen.plan, SHARE, sets)
+    alone = other.mechanism.set_variances(other.plan, SHARE, [np.array([group]) for group in range(size)])
+    is_told = np.isfinite(added) & np.isfinite(alone) & (alone > 0) & (added > 0)
+    if not is_told.any():
+        names = " and ".join(dict.fromkeys((chosen.mechanism.name, other.mechanism.name)))
+        return Gain(level, size, other.mechanism.name, reason=f"no error of such counts is predicted for {names}")
+    factor = float(np.median(np.sqrt(added[is_told] / alone[is_told])))
+    return Gain(level, size, other.mechanism.name, factor)
