@@ -71,7 +71,7 @@ class Way:
 WAYS: dict[str, Way] = {
     "uniform": Way(BOUND, uniform.NoOptions()),
     "subset": Way(BreachBound("3/7", "1/2"), subset.Options()),
-    "levels": Way(BreachBound("1/3", "1/2"), levels.Options("own=2/3,kind=1/3"), has_groups=True),
+    "levels": Way(BreachBound("1/3", "1/2"), levels.Options(), has_groups=True),
     "small-domain": Way(BreachBound("1/2", "3/4"), small_domain.Options(min_cell=1)),
     "fine-grain": Way(Tolerance("3/2"), fine_grain.Options(objective=fine_grain.Objective.AGGREGATE)),
     "buckets": Way(LinearCap("3/2"), buckets.Options()),

@@ -233,7 +233,7 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
     """The exact variance of the count of each set of values."""
     held = share * np.array(plan.histogram.counts, dtype=np.float64)
-    return _weighing(design(plan)).set_variances(held, sets, len(held))
+    return plan.selection.weighing.set_variances(held, sets, len(held))
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining

@@ -32,6 +32,7 @@ from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms.coins.weights import total
 from sfumato.mechanisms.coins.words import any_prior, check_several, ratio, times
 from sfumato.mechanisms.levels.asking import Options
+from sfumato.mechanisms.levels.design import Design, Level, read_design
 from sfumato.mechanisms.levels.tiers import Tier, Variances, best_shares, kinds, says, tiers_of, variances_of
 from sfumato.mechanisms.levels.weighing import LevelWeights, sibling_weights
 from sfumato.mechanisms.mechanism import Mechanism, PlanTable
@@ -56,61 +57,6 @@ COMPARED = (Fraction(0), Fraction(1, 10), Fraction(1, 5), Fraction(3, 10), Fract
 """Shares of the levels above the values, whose errors are told beside those of a plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
-    """A level of the hierarchy, the share of the records that are drawn at it, and their sets of its groups."""
-
-    name: str
-    share: Fraction
-    groups: tuple[int, ...]
-    """The place of each value's group."""
-    selection: SubsetSelection
-
-
-@dataclass(frozen=True)
-class Design:
-    """What the analyst needs: the domain, its levels, the finest first, and the bound."""
-
-    domain: tuple[Value, ...]
-    levels: tuple[Level, ...]
-    says: tuple[tuple[Fraction, ...], ...]
-    """For each level, how much of what is told of its groups comes from the records of each level up to it."""
-    bound: BreachBound
-
-    @cached_property
-    def tiers(self) -> tuple[Tier, ...]:
-        """The groups of each level, and the whole domain."""
-        return tiers_of([level.groups for level in self.levels])
-
-    @cached_property
-    def weighing(self) -> LevelWeights:
-        """How records become weights."""
-        return LevelWeights(
-            self.tiers,
-            [level.selection.weighing for level in self.levels],
-            [float(level.share) for level in self.levels],
-            [[float(say) for say in line] for line in self.says],
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """Write the design down; rationals as strings. The groups of the first level are the values."""
-        return {
-            "domain": values_to_json(self.domain),
-            "levels": [
-                {
-                    "name": level.name,
-                    "share": str(level.share),
-                    **({"groups": list(level.groups)} if number else {}),
-                    "subset_size": level.selection.members,
-                    "hold_probability": str(level.selection.hold),
-                    "says": [str(say) for say in line],
-                }
-                for number, (level, line) in enumerate(zip(self.levels, self.says, strict=True))
-            ],
-            **self.bound.to_json(),
-        }
-
-
 @dataclass(frozen=True)
 class Plan:
     """What will be published, and how the sets are drawn."""
@@ -130,8 +76,8 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     hierarchy = histogram.hierarchy
     if hierarchy is None:
         raise InfeasibleError(
-            "records are drawn at several levels of a hierarchy, and none was declared; give one with --hierarchy "
-            "COL=FILE."
+            "records are drawn at several levels of a hierarchy, and the values have no groups; declare them with "
+            "--hierarchy COL=FILE."
         )
     asked = options.shares(hierarchy)
     importance = {} if asked is not None else options.important(hierarchy)
@@ -204,31 +150,6 @@ def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first
 def design(plan: Plan, /) -> Design:
     """What is published: nothing in it depends on the counts."""
     return plan.design
-
-
-def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
-    """Read a design back, given the Data Package types of its columns."""
-    domain, bound = values_from_json(written["domain"], types), BreachBound.from_json(written)
-    levels, lines = [], []
-    for number, each in enumerate(written["levels"]):
-        groups = tuple(map(int, each["groups"])) if number else tuple(range(len(domain)))
-        hold = exact(each["hold_probability"], "the chance that a set holds the true group")
-        selection = SubsetSelection.read(len(set(groups)), int(each["subset_size"]), hold, bound)
-        levels.append(Level(str(each["name"]), exact(each["share"], "a share"), groups, selection))
-        lines.append(tuple(exact(say, "the say of a level") for say in each["says"]))
-    if not levels or len(set(domain)) != len(domain) or len({level.name for level in levels}) != len(levels):
-        raise ReleaseFormatError("the design's levels or domain are out of range.")
-    if any(level.share <= 0 for level in levels) or sum(level.share for level in levels) != 1:
-        raise ReleaseFormatError("the shares of the design's levels are not those of a whole.")
-    if any(len(line) != number or min(line) < 0 or sum(line) != 1 for number, line in enumerate(lines, 1)):
-        raise ReleaseFormatError("the design does not say how its levels are counted together.")
-    for level in levels:
-        if len(level.groups) != len(domain) or set(level.groups) != set(range(level.selection.size)):
-            raise ReleaseFormatError("the groups of the design are not those of its domain.")
-    for below, above in itertools.pairwise(levels):
-        if len(set(zip(below.groups, above.groups, strict=True))) != below.selection.size:
-            raise ReleaseFormatError("a group of the design lies in two groups of the level above.")
-    return Design(domain, tuple(levels), tuple(lines), bound)
 
 
 # ------------------------------------------------------------------------------------------------------------- counting
@@ -308,6 +229,12 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
             outside[alike] += (records[1] - records[0]) * (spread[is_kin].mean() if is_kin.any() else 0.0)
     others = held.sum() - held
     return np.asarray(counts * inside + (rows - counts) * outside / np.where(others > 0, others, 1.0))
+
+
+def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+    """The exact variance of the count of each set of values."""
+    held = share * np.array(plan.histogram.counts, dtype=np.float64)
+    return plan.design.weighing.set_variances(held, sets, len(held))
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
@@ -440,6 +367,7 @@ MECHANISM = Mechanism(
     is_asked=_is_asked,
     weights=weights,
     variances=variances,
+    set_variances=set_variances,
     explain=explain,
     tables=tables,
     summary=summary,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from sfumato.errors import SpecError
+from sfumato.errors import SchemaError, SpecError
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
 from sfumato.request.hierarchy import Hierarchy
@@ -67,7 +67,10 @@ def _telling(hierarchy: Hierarchy) -> list[int]:
 
 def _by_number(hierarchy: Hierarchy, text: str, flag: str) -> dict[int, Fraction]:
     """Numbers above 0 by the number of their level, the finest first."""
-    numbers = {hierarchy.number(name): number for name, number in _numbers(text, flag).items()}
+    try:
+        numbers = {hierarchy.number(name): number for name, number in _numbers(text, flag).items()}
+    except SchemaError as error:
+        raise SpecError(f"{flag}: {error}") from error
     return {level: numbers[level] for level in sorted(numbers) if numbers[level]}
 
 
