@@ -20,30 +20,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as dataclass_replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import LARGEST_BOUND, Draws
-from sfumato.errors import InfeasibleError, ReleaseFormatError, SpecError
+from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms.coins.weights import total
 from sfumato.mechanisms.coins.words import any_prior, check_several, ratio, times
 from sfumato.mechanisms.levels.asking import Options
 from sfumato.mechanisms.levels.design import Design, Level, read_design
-from sfumato.mechanisms.levels.tiers import Tier, Variances, best_shares, kinds, says, tiers_of, variances_of
+from sfumato.mechanisms.levels.tiers import Variances, best_shares, kinds, says, tiers_of, variances_of
 from sfumato.mechanisms.levels.weighing import LevelWeights, sibling_weights
 from sfumato.mechanisms.mechanism import Mechanism, PlanTable
 from sfumato.mechanisms.method import Method, Moments, Piece, Weights
 from sfumato.mechanisms.selection import SubsetSelection
-from sfumato.request.exact import exact
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
-from sfumato.request.values import Value, values_from_json, values_to_json
 from sfumato.shown import Replaced
 from sfumato.shown.levels import LeveledSets
 from sfumato.shown.tally import Tally
