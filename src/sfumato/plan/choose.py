@@ -68,6 +68,8 @@ def choose(  # noqa: PLR0913 - a request has this many parts
         rest = [each for each in family if each not in (asked or wanted)]
         others += _planned(rest, histogram, request, draws, options)[0]
     reason = _reason(best.mechanism.name, errors, histogram.domain_size) if mechanism == AUTO else ""
+    if reason and asked:
+        reason = f"{best.mechanism.name} is taken, because its options ask for it."
     return replace(best, reason=reason, others=tuple(others))
 
 

@@ -16,6 +16,9 @@ from sfumato.shown.columns import CodedColumn, PublishedColumn, Sensitive, Table
 from sfumato.shown.quoting import TABLE, plain_name, quoted
 from sfumato.shown.sets import Sets, unlike, unpacked
 
+BATCH_ROWS = 1 << 16
+"""So many records are unpacked at once."""
+
 
 @dataclass(frozen=True)
 class LeveledSets(Sets):
@@ -117,12 +120,18 @@ class LeveledSets(Sets):
             if levels.null_count or held.null_count:
                 raise unlike()
             numbers = coded(levels, pa.array(self.levels, type=pa.string()))
-            values = unpacked(held, self.size)
+            found = np.zeros((len(held), self.width), dtype=np.uint8)
+            for start in range(0, len(held), BATCH_ROWS):
+                mine = slice(start, start + BATCH_ROWS)
+                self._enter(found[mine], numbers[mine], unpacked(held[mine], self.size))
         except (pa.ArrowException, ValueError) as error:
             raise unlike() from error
+        return found
+
+    def _enter(self, found: Codes, numbers: Codes, values: Codes) -> None:
+        """Write into empty rows what records of these levels, whose sets hold these values, hold of their level."""
         if numbers.max(initial=0) >= len(self.levels):
             raise unlike()
-        found = np.zeros((len(values), self.width), dtype=np.uint8)
         for number, ((start, groups, first), members) in enumerate(zip(self.layout, self.members, strict=True)):
             rows = np.flatnonzero(numbers == number)
             mine = values.take(rows, axis=0)
@@ -131,7 +140,6 @@ class LeveledSets(Sets):
                 raise unlike()
             found[rows, start : start + len(first)] = told
             found[rows, start + len(first)] = 1
-        return found
 
 
 def _read(shown: LeveledSets, names: Sequence[str], batch: pa.RecordBatch) -> Codes:

@@ -25,8 +25,9 @@ from sfumato.request.exact import exact
 from sfumato.shown.levels import LeveledSets
 from sfumato.shown.quoting import quoted
 
-MOST_WEIGHED = 1 << 14
-"""Larger domains have no weights: there would be bits for each value and each value of its group."""
+MOST_LEVELS = 8
+MOST_BITS = 1 << 30
+"""Of each pair of values, level and degree of kinship; there are no weights beyond so many."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class LevelLaw:
 def laws_of(design: Mapping[str, Any]) -> list[LevelLaw]:
     """The law of each level of a release, from the rationals of its manifest."""
     size, found = len(design["domain"]), []
+    if not 0 < len(design["levels"]) <= MOST_LEVELS:
+        raise ReleaseFormatError("the design has no levels, or more than any release.")
     for number, each in enumerate(design["levels"]):
         groups = np.array(each["groups"] if number else range(size), dtype=np.int64)
         sets = SetLaw(len(np.unique(groups)), int(each["subset_size"]), exact(each["hold_probability"]))
@@ -101,6 +104,8 @@ def check_promise(folder: Path, written: Written) -> Check:
 def are_weights(written: Written, table: Mapping[str, list[Any]]) -> bool:
     """For each level and value: what a record adds, and which other groups its set may hold add something too."""
     laws = laws_of(written.design)
+    if no_weights(written) is not None:
+        return False
     size, degrees = len(laws[0].groups), range(1, len(laws))
     endings = ["" if degree == 1 else f"_{degree}" for degree in degrees]
     numbers = ["place", "if_equal", "otherwise", *(f"per_sibling{ending}" for ending in endings)]
@@ -160,10 +165,10 @@ def _marked(laws: Sequence[LevelLaw], level: int, degree: int, value: int) -> by
 
 
 def no_weights(written: Written) -> str | None:
-    """Weights have bits for each value, and there may be too many."""
-    return (
-        f"there are no weights for more than {MOST_WEIGHED:,} values." if len(written.domain) > MOST_WEIGHED else None
-    )
+    """Weights have bits for each pair of values, and there may be too many."""
+    levels = len(written.design["levels"])
+    is_too_many = len(written.domain) ** 2 * levels * (levels - 1) > MOST_BITS
+    return f"there are no weights for {levels} levels of {len(written.domain):,} values." if is_too_many else None
 
 
 # --------------------------------------------------------------------------------------------------------- the original

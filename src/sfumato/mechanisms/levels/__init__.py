@@ -31,7 +31,7 @@ from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms.coins.weights import total
 from sfumato.mechanisms.coins.words import any_prior, check_several, ratio, times
 from sfumato.mechanisms.levels.asking import Options
-from sfumato.mechanisms.levels.design import Design, Level, read_design
+from sfumato.mechanisms.levels.design import MOST_LEVELS, Design, Level, read_design
 from sfumato.mechanisms.levels.tiers import Variances, best_shares, kinds, says, tiers_of, variances_of
 from sfumato.mechanisms.levels.weighing import LevelWeights, sibling_weights
 from sfumato.mechanisms.mechanism import Mechanism, PlanTable
@@ -93,8 +93,10 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
 
 
 def _check_levels(hierarchy: Hierarchy, numbers: Sequence[int], groups: Sequence[Sequence[int]]) -> None:
-    """Refuse levels that tell nothing."""
+    """Refuse levels that tell nothing, or too many of them."""
     first = hierarchy.levels[0]
+    if len(numbers) > MOST_LEVELS:
+        raise InfeasibleError(f"records can be drawn at {MOST_LEVELS} levels at most; name fewer with --levels.")
     if len(numbers) == 1:
         raise InfeasibleError(
             f"no level above {first!r} has a share or several groups; give one a share, or use the mechanism 'subset'."

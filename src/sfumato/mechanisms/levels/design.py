@@ -17,6 +17,9 @@ from sfumato.request.exact import exact
 from sfumato.request.spec import BreachBound
 from sfumato.request.values import Value, values_from_json, values_to_json
 
+MOST_LEVELS = 8
+"""Weights grow with the square of their number, and a reader must not be made to compute without end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Level:
@@ -92,6 +95,8 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
     for level in levels:
         if len(level.groups) != len(domain) or set(level.groups) != set(range(level.selection.size)):
             raise ReleaseFormatError("the groups of the design are not those of its domain.")
+    if len(levels) > MOST_LEVELS:
+        raise ReleaseFormatError("the design has more levels than any release.")
     for below, above in itertools.pairwise(levels):
         if len(set(zip(below.groups, above.groups, strict=True))) != below.selection.size:
             raise ReleaseFormatError("a group of the design lies in two groups of the level above.")

@@ -21,8 +21,8 @@ from sfumato.mechanisms.levels.tiers import Tier, kinds
 from sfumato.mechanisms.method import Weights
 from sfumato.shown.sets import packed
 
-LARGEST_DOMAIN = 1 << 14
-"""Weights have bits for each value and level; larger domains have none."""
+MOST_BITS = 1 << 30
+"""Weights have bits for each pair of values, level and degree of kinship; there are none beyond so many."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -96,7 +96,7 @@ def sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> Mapping[str
     same group of the level after that, but not before, are in `per_sibling_2` and `siblings_2`, and so on.
     """
     tiers, size = weighing.tiers, len(weighing.tiers[0].places)
-    if size > LARGEST_DOMAIN:
+    if size**2 * len(names) * (len(names) - 1) > MOST_BITS:
         return None
     by_kind = [
         (first, alike, weighing.weights((np.arange(size) == first).astype(np.float64)).shown)
@@ -115,7 +115,7 @@ def sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> Mapping[str
             for degree, ending in enumerate(endings, 1):
                 kin = _kin(tiers, level, degree, first)
                 found[f"per_sibling{ending}"][level, alike] = mine[own.places[kin.argmax()]] if kin.any() else 0.0
-        for degree, ending in enumerate(endings, 1):
+        for degree, ending in enumerate(endings[: len(names) - 1 - level], 1):
             marks[f"siblings{ending}"][level] = [
                 np.packbits(_kin(tiers, level, degree, value)) for value in range(size)
             ]
