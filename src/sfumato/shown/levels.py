@@ -14,7 +14,7 @@ from sfumato.arrays import Codes, Places
 from sfumato.shown import Naming, Reader, Replaced
 from sfumato.shown.columns import CodedColumn, PublishedColumn, Sensitive, TableColumn, coded
 from sfumato.shown.quoting import TABLE, plain_name, quoted
-from sfumato.shown.sets import Sets, unlike, unpacked
+from sfumato.shown.sets import Sets, bytes_of, unlike
 
 BATCH_ROWS = 1 << 16
 """So many records are unpacked at once."""
@@ -123,21 +123,30 @@ class LeveledSets(Sets):
             found = np.zeros((len(held), self.width), dtype=np.uint8)
             for start in range(0, len(held), BATCH_ROWS):
                 mine = slice(start, start + BATCH_ROWS)
-                self._enter(found[mine], numbers[mine], unpacked(held[mine], self.size))
+                self._enter(found[mine], numbers[mine], bytes_of(held[mine], self.size))
         except (pa.ArrowException, ValueError) as error:
             raise unlike() from error
         return found
 
-    def _enter(self, found: Codes, numbers: Codes, values: Codes) -> None:
-        """Write into empty rows what records of these levels, whose sets hold these values, hold of their level."""
-        if numbers.max(initial=0) >= len(self.levels):
+    def _enter(self, found: Codes, numbers: Codes, held: Codes) -> None:
+        """Write into empty rows what records of these levels, whose sets are these bytes, hold of their level."""
+        unused = (1 << (-self.size % 8)) - 1
+        if numbers.max(initial=0) >= len(self.levels) or (held[:, -1] & unused).any():
             raise unlike()
+        if (np.bitwise_count(held[numbers == 0]).sum(axis=1) != self.members[0]).any():
+            raise unlike()
+        values = np.unpackbits(held, axis=1, count=self.size)
+        found[:, : self.size] = values  # the groups of the first level are the values
+        found[:, self.size] = numbers == 0
         for number, ((start, groups, first), members) in enumerate(zip(self.layout, self.members, strict=True)):
+            if not number:
+                continue
             rows = np.flatnonzero(numbers == number)
             mine = values.take(rows, axis=0)
-            told = mine.take(first, axis=1) if number else mine  # the groups of the first level are the values
-            if (told.sum(axis=1) != members).any() or (number and (told.take(groups, axis=1) != mine).any()):
+            told = mine.take(first, axis=1)
+            if (told.sum(axis=1) != members).any() or not np.array_equal(told.take(groups, axis=1), mine):
                 raise unlike()
+            found[rows, : self.size + 1] = 0
             found[rows, start : start + len(first)] = told
             found[rows, start + len(first)] = 1
 
