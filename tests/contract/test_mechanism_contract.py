@@ -1485,7 +1485,7 @@ def test_the_variances_are_those_of_every_release_that_could_be_published(case: 
     assert case.mechanism.variances(case.plan, rows, counts) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-@_having("set_variances", *(name for name, cases in CASES.items() if cases[0].is_dealt))
+@_having("set_variances", *(name for name, cases in CASES.items() if cases[0].is_dealt), "decoys")
 def test_the_variances_of_sets_are_those_of_every_release_that_could_be_published(case: Case) -> None:
     sets = case.wanted
     expected = np.array([_exact_variance(case, places) for places in sets])
@@ -1493,7 +1493,7 @@ def test_the_variances_of_sets_are_those_of_every_release_that_could_be_publishe
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-@_having("set_variances")
+@_having("set_variances", "decoys")
 def test_the_variance_of_a_set_of_one_value_is_that_of_the_value(case: Case) -> None:
     share, held = 0.25, np.array(case.counts, dtype=np.float64)
     single = case.mechanism.set_variances(case.plan, share, [np.array([place]) for place in range(case.size)])

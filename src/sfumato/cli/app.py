@@ -165,11 +165,11 @@ def plan(
     from sfumato.outlook import notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
 
     check_codes(stops.codes, notice_codes())
+    spec = promise.spec.for_rows(described.rows_per_person)  # first, because without it there is nothing to plan
     if (described.table is None) == (described.counts is None):
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
     if described.counts is not None:
         histogram, column = described.grouped(Histogram.read(described.counts))
-        spec = promise.spec.for_rows(described.rows_per_person)
         found = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
     else:
         request = _request(described.table, described, promise, accepting)

@@ -80,7 +80,8 @@ them to what your readers need.
 """
 DOMAINS = """
 Recommended: all values that the sensitive column may have, in a file with one value a line. Take them from a code book
-and not from the table: without this, the release tells which values occur in it.
+and not from the table: without this, the release tells which values occur in it. If the values lie in groups, as codes
+in chapters, a section [hierarchies] names a CSV of code,chapter instead, and groups can be counted and published too.
 """
 PROMISE = """
 DECIDE: how much may anybody learn about a person? With the two numbers below: who gave a statement about a person's

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
+import sqlglot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from releases import SENSITIVE, WAYS, known_key
 from selection import examples
+from sfumato.draws import Draws
 from sfumato.errors import QueryError
 from sfumato.estimate.count.queries import CountQuery, Range
+from sfumato.estimate.count.simple import simple_count
 from sfumato.estimate.estimate import Estimate
 from sfumato.estimate.release import Release
+from sfumato.mechanisms import REGISTRY
 from sfumato.outlook import Request
+from sfumato.plan.choose import choose
 from sfumato.publication import publish
 from sfumato.request.hierarchy import Hierarchy
+from sfumato.request.histogram import Histogram
 from sfumato.request.schema import Schema
 from sfumato.request.values import Value
 
@@ -32,21 +40,29 @@ CODES = Hierarchy.of(
 ROWS = 240
 
 
-@pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
-    """A release of each mechanism, of a table whose sensitive column has a hierarchy."""
-    chance, folder = random.Random(5), tmp_path_factory.mktemp("levels")
-    table = pa.table(
+MISSING_LAST, GROUPS = CODES.missing_last, tuple(PARTS)
+
+
+def people() -> pa.Table:
+    """A table whose sensitive column has a hierarchy."""
+    chance = random.Random(5)
+    return pa.table(
         {
             "age": chance.choices([30, 40, 50, 60], k=ROWS),
             "sex": chance.choices("FM", k=ROWS),
             SENSITIVE: chance.choices(list(CHAPTERS), [20, 15, 20, 15, 20, 10], k=ROWS),
         }
     )
+
+
+@pytest.fixture(scope="module")
+def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
+    """A release of each mechanism."""
+    folder = tmp_path_factory.mktemp("levels")
     schema = Schema.of(SENSITIVE, hierarchies={SENSITIVE: CODES})
     found = {}
     for name, way in WAYS.items():
-        request = Request(table, schema, **way.request(name), accept_telling=("age", "sex"), accept_exposure=True)
+        request = Request(people(), schema, **way.request(name), accept_telling=("age", "sex"), accept_exposure=True)
         out = folder / name
         found[name] = publish(request, out, unsafe_test_key=known_key(0), on_notice=lambda notice: None).release
     return found
@@ -123,6 +139,36 @@ def test_every_path_gives_the_same_count_of_a_group(releases: Mapping[str, Relea
     values = release.count(where="disease IN ('J10', 'J45') AND sex = 'F'")
     for found in (many, batch.only(), table["lungs", "F"], bar, values):
         assert same(one, found)
+
+
+@every_mechanism
+def test_error_of_a_group_is_about_what_was_foretold(releases: Mapping[str, Release], name: str) -> None:
+    """A plan knows how many records hold each value, and a release only about how many."""
+    way, counts = WAYS[name], Counter(people().column(SENSITIVE).to_pylist())
+    histogram = Histogram.of(MISSING_LAST.domain, [counts[code] for code in MISSING_LAST.domain])
+    plan = choose(histogram, way.spec, Draws.unsafe_test_key(known_key(0)), name, options={name: way.options}).plan
+    women = people().column("sex").to_pylist().count("F")
+    sets = [np.array([place for place, path in enumerate(MISSING_LAST.paths) if path[1] == group]) for group in GROUPS]
+    foretold = np.sqrt(REGISTRY[name].set_variances(plan, women / ROWS, sets))
+    asked = [releases[name].count(where=f"sex = 'F' AND disease.chapter = '{group}'") for group in GROUPS]
+    assert [each.standard_error for each in asked] == pytest.approx(foretold, rel=0.25)
+
+
+@pytest.mark.parametrize(
+    ("condition", "values"),
+    [
+        ("disease.chapter = 'lungs' AND sex = 'F'", ("J10", "J45")),
+        ("disease.CHAPTER IN ('heart', 'unknown')", ("I10", None)),
+        ("disease.chapter = 'lungs' AND disease = 'J10'", ("J10",)),
+    ],
+)
+def test_simple_counts_of_groups_are_answered_many_at_a_time(
+    release: Release, condition: str, values: tuple[Value, ...]
+) -> None:
+    select = sqlglot.parse_one(f"SELECT COUNT(*) FROM release WHERE {condition}", dialect="duckdb")
+    found = simple_count(select, release.manifest)
+    assert found is not None
+    assert found.values == values
 
 
 # -------------------------------------------------------------------------------------------------------- what is named

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 
 from sfumato.draws import Draws
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.plan.choose import choose
 from sfumato.plan.gains import Gain, gains
-from sfumato.request.group_spec import DecoyGroups, LinearCap
+from sfumato.request.group_spec import LinearCap
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound, PrivacySpec
@@ -59,8 +62,10 @@ def test_level_that_cannot_be_published_says_why() -> None:
 
 
 def test_mechanism_that_foretells_no_error_says_so() -> None:
-    chapter, _ = gained(DecoyGroups(2))
-    assert chapter.words("code").endswith("not told, because no error of such counts is predicted for decoys")
+    silent = replace(REGISTRY["uniform"], name="silent", set_variances=Mechanism.set_variances)
+    plan = replace(choose(HISTOGRAM, BreachBound("1/4", "1/2"), Draws.secret(), "uniform"), mechanism=silent)
+    chapter, _ = gains(plan, lambda histogram: plan)
+    assert chapter.words("code").endswith("not told, because no error of such counts is predicted for silent")
 
 
 def test_counts_without_a_hierarchy_gain_nothing() -> None:

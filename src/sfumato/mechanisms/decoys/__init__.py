@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Numbers
+from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.mechanisms.coins.words import times
@@ -41,6 +41,7 @@ from sfumato.request.notice import Figure, Notice
 from sfumato.request.values import Value, display, labels, listed, parts, values_from_json, values_to_json
 from sfumato.shown import Naming, Replaced
 from sfumato.shown.quoting import equals, plain_name
+from sfumato.shown.tally import Tally
 from sfumato.shown.values import Values
 
 NAME = "decoys"
@@ -245,6 +246,17 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return np.asarray((1 - selected) * noise + selected**2 * held * (1 - 1 / size))
 
 
+def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+    """What the default count says of its error where records show each value as often as they hold it."""
+    if len(plan.columns) > 1:
+        return np.full(len(sets), np.nan)
+    made, held = design(plan), np.array(plan.histogram.counts, dtype=np.float64)
+    tally = Tally.of_symbols(share * held).beside(Tally.of_symbols(held), None)
+    counted = estimation.METHODS[default_method(made)].count(made, tally, sets)
+    wanted = [share * held[places].sum() for places in sets]
+    return np.array([(each.base + each.slope * count).item() for each, count in zip(counted, wanted, strict=True)])
+
+
 # ----------------------------------------------------------------------------------------------------------- explaining
 
 
@@ -402,6 +414,7 @@ MECHANISM = Mechanism(
     promise=promise,
     by_hand=by_hand,
     variances=variances,
+    set_variances=set_variances,
     explain=explain,
     by_value=(
         PerValue("amplification", "noise of counts grows", times),
