@@ -149,12 +149,6 @@ def show_plan(console: Console, chosen: Chosen) -> None:
     console.print(f"mechanism [bold]{plan['mechanism']}[/bold], guarantee {plan['guarantee']}")
     console.print(chosen.mechanism.summary(chosen.plan), highlight=False)
     _show_questions(console, [chosen, *chosen.others])
-    for small in chosen.mechanism.tables(chosen.plan):
-        console.print(plain(small.title), highlight=False)
-        shown = Table(*(plain(heading) for heading in small.headings))
-        for line in small.rows:
-            shown.add_row(*map(plain, line))
-        console.print(shown)
     extra = [each for each in chosen.mechanism.by_value if each.entry in plan]
     table = Table("value", Column("count", justify="right"), Column("share", justify="right"))
     for each in extra:
@@ -169,6 +163,12 @@ def show_plan(console: Console, chosen: Chosen) -> None:
     if len(order) > MOST_CELLS:
         table.add_row(f"... {len(order) - MOST_CELLS} more", *[""] * (2 + len(extra)))
     console.print(table)
+    for small in chosen.mechanism.tables(chosen.plan):
+        console.print(plain(small.title), highlight=False)
+        shown = Table(*(plain(heading) for heading in small.headings))
+        for line in small.rows:
+            shown.add_row(*map(plain, line))
+        console.print(shown)
     show_text(console, plan["scope"])
 
 
