@@ -75,6 +75,7 @@ def folder(releases: Callable[[str], Path], way: str, tmp_path: Path) -> Path:
 two_levels = pytest.mark.parametrize("way", ["two levels"])
 
 
+@pytest.mark.slow
 @every_way
 def test_a_release_as_it_was_is_right(folder: Path) -> None:
     rewrite(folder, DATA, lambda table: table)
@@ -167,6 +168,7 @@ def test_a_set_that_no_record_of_its_level_shows_is_noticed(folder: Path, level:
     assert failed(folder) == ["domain"]
 
 
+@pytest.mark.slow
 @two_levels
 def test_a_release_that_shows_half_a_group_answers_nothing(folder: Path) -> None:
     def change(table: pa.Table) -> pa.Table:
@@ -197,6 +199,7 @@ def test_a_weight_of_something_else_is_noticed(folder: Path, name: str, value: A
     assert failed(folder) == ["weights"]
 
 
+@pytest.mark.slow
 @every_way
 def test_weights_by_plain_sql_are_the_counts_of_the_release(releases: Callable[[str], Path], way: str) -> None:
     """The query of the README, for every value; groups are sums, and all values are the rows."""
@@ -218,6 +221,7 @@ def test_weights_by_plain_sql_are_the_counts_of_the_release(releases: Callable[[
 # ---------------------------------------------------------------------------------------------------------------- draws
 
 
+@pytest.mark.slow
 @two_levels
 @pytest.mark.parametrize("wrong", ["levels by the value", "all at one level", "own group always held"])
 def test_records_that_were_not_drawn_as_the_design_says_are_noticed(folder: Path, wrong: str) -> None:
@@ -252,6 +256,7 @@ def test_the_law_is_registered() -> None:
 # ----------------------------------------------------------------------------------------------------- names of columns
 
 
+@pytest.mark.slow
 def test_the_column_of_levels_makes_way_for_one_of_its_name(tmp_path: Path) -> None:
     table = original(400).append_column("Code_Level", pa.array(["x", "y"] * 200))
     made = publish(request_for(table, "two levels"), tmp_path / "release", unsafe_test_key=known_key(1))
