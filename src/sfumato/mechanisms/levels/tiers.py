@@ -11,6 +11,7 @@ values; x = the contrast of a group, 1 on its r and then k/K less on all R; d, a
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -135,7 +136,8 @@ def says(shares: Sequence[Fraction], known: Variances) -> list[list[Fraction]]:
     found = []
     for tier in range(len(shares)):
         precise = [shares[level] / known[tier][tier][level] for level in range(tier + 1)]
-        rounded = [Fraction(round(each / sum(precise) * FINEST_SAY), FINEST_SAY) for each in precise[1:]]
+        # Rounded down, so that what is left for the first level is never below nothing.
+        rounded = [Fraction(math.floor(each / sum(precise) * FINEST_SAY), FINEST_SAY) for each in precise[1:]]
         found.append([1 - sum(rounded, Fraction(0)), *rounded])
     return found
 
