@@ -17,8 +17,8 @@ from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.shown import Replaced
 
 Outcome = TypeVar("Outcome")
-Shown = int | tuple[int, int] | frozenset[int]
-"""What a record of a release shows: a value, its cell and a value of it, a set of values, or only its bucket."""
+Shown = int | tuple[int, int] | frozenset[int] | tuple[int, frozenset[int]]
+"""What a record of a release shows: a value, its cell and a value of it, a set, its level and a set, or its bucket."""
 
 Law = list[Mapping[Shown, Fraction]]
 """law[original][shown], each row summing to one; what cannot be shown is not in it."""
@@ -98,7 +98,8 @@ def shown_by(replaced: Replaced, size: int) -> list[Shown]:
     if replaced.values.ndim > 1:
         bits = np.unpackbits(replaced.values, axis=1)
         assert not bits[:, size:].any(), "a bit is set that stands for no value"
-        return [frozenset(np.flatnonzero(row).tolist()) for row in bits]
+        sets = [frozenset(np.flatnonzero(row).tolist()) for row in bits]
+        return sets if replaced.cells is None else list(zip(replaced.cells.tolist(), sets, strict=True))
     values = replaced.values.tolist()
     return values if replaced.cells is None else list(zip(replaced.cells.tolist(), values, strict=True))
 
@@ -110,6 +111,9 @@ def replaced_by(shown: Sequence[Shown], size: int, *, is_dealt: bool = False) ->
             [[place in members for place in range(size)] for members in cast("list[frozenset[int]]", shown)]
         )
         return Replaced(np.packbits(bits, axis=1), None)
+    if isinstance(shown[0], tuple) and isinstance(shown[0][1], frozenset):
+        levels, sets = zip(*cast("list[tuple[int, frozenset[int]]]", shown), strict=True)
+        return Replaced(replaced_by(sets, size).values, np.array(levels, dtype=np.uint8))
     if isinstance(shown[0], tuple):
         cells, values = np.array(shown).T
         return Replaced(values, cells)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,14 @@ import pyarrow as pa
 
 from sfumato.apply.local import LocalEngine
 from sfumato.estimate.release import Release
-from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, harmonic, small_domain, subset, uniform
+from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, harmonic, levels, small_domain, subset, uniform
 from sfumato.outlook import Request
 from sfumato.publication import publish
 from sfumato.release.manifest import MANIFEST, README, WEIGHTS, manifest_digest
 from sfumato.request.digest import file_digest
 from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap
-from sfumato.request.schema import Role, Schema
+from sfumato.request.hierarchy import Hierarchy
+from sfumato.request.schema import NullPolicy, Role, Schema
 from sfumato.request.spec import BreachBound, PrivacySpec, Tolerance
 from sfumato.shown import DATA
 
@@ -28,12 +29,34 @@ FILES = (DATA, WEIGHTS, README)
 """The files of a release that shows values, beside its manifest."""
 
 
+FEWEST = 3
+"""A table needs so many values, for groups that are not the values themselves."""
+
+
 @dataclass(frozen=True)
 class Way:
     """How to ask for a mechanism, so that a small table of few values can be published by it."""
 
     spec: PrivacySpec
     options: Any
+    has_groups: bool = False
+    """Whether it needs a hierarchy of the values."""
+
+    def schema(self, asked: Schema, table: Any) -> Schema:
+        """The schema of a table, with a hierarchy if one is needed: the former half of the values, and the others.
+
+        A compound can have none: one of its columns is protected alone.
+        """
+        if not self.has_groups:
+            return asked
+        name = asked.sensitive_columns[-1]
+        asked = Schema.of(name) if asked.compound else asked
+        drops = asked.nulls is NullPolicy.DROP
+        found = {value for value in table.column(name).to_pylist() if value is not None or not drops}
+        values = sorted(found, key=lambda value: (value is None, value or 0))
+        values += ["unheard of"] if len(values) < FEWEST else []
+        paths = [(value, "former" if 2 * number < len(values) else "latter") for number, value in enumerate(values)]
+        return replace(asked, hierarchies={name: Hierarchy.of(("own", "kind"), paths)})
 
     def request(self, mechanism: str) -> dict[str, Any]:
         """The parts of a request that make it one for this mechanism; whatever a public column tells is accepted."""
@@ -48,6 +71,7 @@ class Way:
 WAYS: dict[str, Way] = {
     "uniform": Way(BOUND, uniform.NoOptions()),
     "subset": Way(BreachBound("3/7", "1/2"), subset.Options()),
+    "levels": Way(BreachBound("1/3", "1/2"), levels.Options(), has_groups=True),
     "small-domain": Way(BreachBound("1/2", "3/4"), small_domain.Options(min_cell=1)),
     "harmonic": Way(Tolerance("3/2"), harmonic.Options()),
     "fine-grain": Way(Tolerance("3/2"), fine_grain.Options(objective=fine_grain.Objective.AGGREGATE)),
@@ -65,7 +89,7 @@ def known_key(number: int) -> str:
 
 def published_by(mechanism: str, table: Any, out: Path, *, engine: LocalEngine | None = None) -> Release:
     """Publish a table by a mechanism with a known key; `disease` is sensitive."""
-    schema = Schema.of(SENSITIVE)
+    schema = WAYS[mechanism].schema(Schema.of(SENSITIVE), table)
     request = Request(table, schema, **WAYS[mechanism].request(mechanism), **accepting(table, schema))
     return publish(request, out, unsafe_test_key=known_key(0), engine=engine).release
 

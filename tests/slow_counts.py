@@ -72,6 +72,8 @@ class SlowRelease:
         mechanism = self.ours["mechanism"]
         if mechanism == "subset":
             found = self._by_members(rows)
+        elif mechanism == "levels":
+            found = self._by_levels(rows)
         elif mechanism == "fine-grain":
             found = self._by_elimination(rows)
         elif mechanism == "harmonic":
@@ -121,7 +123,7 @@ class SlowRelease:
     def members(self, row: Row) -> set[int]:
         """The places that the set of a row holds."""
         shown = row[" + ".join(self.names)]
-        if self.design["form"] == "list":
+        if self.design.get("form") == "list":
             assert len(set(shown)) == len(shown)
             return {self.domain.index((value,)) for value in shown}
         bits = "".join(f"{byte:08b}" for byte in shown)
@@ -137,6 +139,15 @@ class SlowRelease:
             for place in self.members(row):
                 counts[place] += 1
         return [(count - other * len(rows)) / (hold - other) for count in counts]
+
+    def _by_levels(self, rows: Sequence[Row]) -> list[Fraction]:
+        """Each row adds a number of its own to the count of each value."""
+        found = [Fraction(0)] * len(self.domain)
+        names = [each["name"] for each in self.design["levels"]]
+        for row in rows:
+            added = added_by_level(self.design, names.index(row[self.ours["cell_column"]]), self.members(row))
+            found = [one + more for one, more in zip(found, added, strict=True)]
+        return found
 
     def _by_elimination(self, rows: Sequence[Row]) -> list[Fraction]:
         """Solve o_y = sum over x of P(y|x) c_x, by Gauss and Jordan in fractions."""
@@ -232,3 +243,35 @@ class SlowRelease:
         seen = np.array([shown.get(each, 0) for each in entries], dtype=np.float64)
         weights = 1 / np.sqrt(matrix @ self.iterated(is_counted, steps=100, tolerance=0))
         return np.linalg.lstsq(matrix * weights[:, None], seen * weights, rcond=None)[0]
+
+
+def added_by_level(design: Mapping[str, Any], level: int, members: set[int]) -> list[Fraction]:
+    """What a record of a level, whose set has these members, adds to the count of each value.
+
+    From the whole down: a group has its part of what its parent has, by its size, and the contrasts of all levels. A
+    contrast is the unbiased estimate of whether the true value is in the group, less that part of its parent's.
+    """
+    size, levels = len(design["domain"]), design["levels"]
+    tiers = [[*range(size)], *(each["groups"] for each in levels[1:]), [0] * size]
+    own, groups = levels[level], tiers[level]
+    hold = Fraction(own["hold_probability"])
+    other = (own["subset_size"] - hold) / max(groups)
+    held = {group for place, group in enumerate(groups) if place in members}
+    assert members == {place for place, group in enumerate(groups) if group in held}
+    told = {group: ((group in held) - other) / (hold - other) for group in set(groups)}
+    within = [
+        {up: sum(told[low] for low, above in {*zip(groups, tier, strict=True)} if above == up) for up in tier}
+        for tier in tiers
+    ]
+    found = []
+    for place in range(size):
+        count = Fraction(1)
+        for tier in reversed(range(len(levels))):
+            group, parent = tiers[tier][place], tiers[tier + 1][place]
+            part = Fraction(tiers[tier].count(group), tiers[tier + 1].count(parent))
+            count *= part
+            if level <= tier:
+                often = Fraction(levels[tier]["says"][level]) / Fraction(own["share"])
+                count += often * (within[tier][group] - part * within[tier + 1][parent])
+        found.append(count)
+    return found

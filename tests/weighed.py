@@ -19,7 +19,7 @@ from slow_counts import SlowRelease
 Asked = Callable[[Mapping[str, Any]], float | None]
 """What is asked of a record, given all its columns; None where it adds nothing."""
 
-LINEAR = ("uniform", "small-domain", "subset", "fine-grain", "harmonic")
+LINEAR = ("uniform", "small-domain", "subset", "levels", "fine-grain", "harmonic")
 """The mechanisms whose default estimate is a sum of weights."""
 CELLS = ("uniform", "small-domain")
 

@@ -200,7 +200,7 @@ def write_weights(manifest: Manifest, sensitive: Sensitive, path: Path) -> None:
     ]
     arrays: list[pa.Array] = []
     for name, column in (manifest.weights or {}).items():
-        places = pa.array(column)
+        places = column if isinstance(column, pa.Array) else pa.array(column)
         arrays += [each.take(places) for each in values] if name in VALUE_WEIGHTS else [places]
     fields = [
         pa.field(each.name, array.type, nullable=each.has_missing)

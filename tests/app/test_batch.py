@@ -34,7 +34,7 @@ from sfumato.request.values import Value
 ROWS = 300
 DAY = datetime.date(2020, 2, 29)
 SUFFIXES = pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
-LINEAR = ("uniform", "small-domain", "subset", "fine-grain", "harmonic")
+LINEAR = ("uniform", "small-domain", "subset", "levels", "fine-grain", "harmonic")
 
 
 def patients() -> pa.Table:
@@ -276,10 +276,13 @@ def by_weights(release: Release, count: Count) -> str:
         summed, joined = "w.weight", f"{name} IS NOT DISTINCT FROM w.published"
     else:
         is_equal = f"{name} IS NOT DISTINCT FROM w.value"
-        if release.manifest.mechanism_name == "subset":
+        has_levels = release.manifest.mechanism_name == "levels"
+        if release.manifest.mechanism_name == "subset" or has_levels:
             is_equal = f"get_bit({name}::BIT, w.place) = 1"
         summed = f"CASE WHEN {is_equal} THEN w.if_equal ELSE w.otherwise END"
-        joined = "TRUE" if cell is None else f'd."{cell}" = w.cell'
+        if has_levels:
+            summed += f" + w.per_sibling * bit_count({name}::BIT & w.siblings::BIT)"
+        joined = "TRUE" if cell is None else f'd."{cell}" = w.{"level" if has_levels else "cell"}'
     value = "NULL" if count.value is None else "'" + str(count.value).replace("'", "''") + "'"
     wanted = f"w.value IS NOT DISTINCT FROM {value}"
     records = f"(SELECT * FROM d WHERE {count.where}) AS d"

@@ -123,6 +123,15 @@ def test_count_in_sets_agrees_with_the_library() -> None:
     assert [in_bits, python_count(page), in_lists] == pytest.approx([bits, bits, lists], rel=1e-9)
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("reader")
+def test_count_from_several_levels_agrees_with_the_library() -> None:
+    page = DOCS / "how-to" / "use-a-hierarchy.md"
+    follow(page)
+    expected = Release.open("both").count("migraine", where="sex = 'F'").value
+    assert [*map(only_number, blocks(page, "sql"))] == pytest.approx([expected], rel=1e-9)
+
+
 def test_reference_names_every_command_and_option() -> None:
     text = (DOCS / "reference.md").read_text(encoding="utf-8")
     for name, command in build().commands.items():

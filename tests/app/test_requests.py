@@ -37,6 +37,7 @@ commands = pytest.mark.parametrize("command", [publishing, planning], ids=["publ
 OPTIONS = {
     "small-domain": [["--merge", "paper"], ["--min-cell", "10"], ["--publish-shares"]],
     "subset": [["--subset-form", "bits"], ["--subset-form", "list"]],
+    "levels": [["--levels", "code=4/5,chapter=1/5"], ["--importance", "code=1,chapter=3"]],
     "fine-grain": [["--direction", "upward"], ["--objective", "record"]],
 }
 
@@ -57,7 +58,7 @@ def test_options_of_another_mechanism_are_refused(desk: Path, table: Path, comma
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--mechanism", "magic"], "the mechanism 'magic' is unknown; there are auto, uniform, subset, small-domain, "),
+        (["--mechanism", "magic"], "the mechanism 'magic' is unknown; there are auto, uniform, subset, levels, "),
         (["--mechanism", ""], "the mechanism '' is unknown; there are auto, "),
         (["--mechanism", "Uniform"], "the mechanism 'Uniform' is unknown; there are auto, "),
         (["--guarantee", "magic"], "the guarantee 'magic' is unknown; ask for any-prior or marginal-prior."),

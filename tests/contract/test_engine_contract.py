@@ -177,7 +177,8 @@ def surveyed(
 ) -> tuple[Source, Survey, Rewrite]:
     """The first pass, and what the second one needs."""
     source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
-    request = Request(given_input.table, given_input.schema, **way.request(mechanism))
+    schema = way.schema(given_input.schema, given_input.table)
+    request = Request(given_input.table, schema, **way.request(mechanism))
     request, found = outlook.surveyed(request, source, engine, folder, draws)
     chosen = choose(found.histogram, way.spec, draws, mechanism, options=request.options)
     counts = found.histogram.counts

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,6 +44,7 @@ from sfumato.mechanisms import (
     decoys,
     fine_grain,
     harmonic,
+    levels,
     mechanism_of,
     small_domain,
     subset,
@@ -52,10 +54,12 @@ from sfumato.mechanisms.mechanism import AnyMechanism, Mechanism
 from sfumato.plan.choose import choose
 from sfumato.request.group_spec import DecoyGroups, Diversity, ShareCap
 from sfumato.request.guarantee import Guarantee
+from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound, BreachBoundPerValue
 from sfumato.shown.buckets import Buckets
-from sfumato.shown.sets import Sets
+from sfumato.shown.levels import LeveledSets
+from sfumato.shown.sets import Sets, packed
 from sfumato.shown.tally import Holdings, Tally
 from sfumato.shown.values import Values
 from single import Single, check_lines, counted
@@ -87,6 +91,8 @@ class Case:
     spec: Any
     options: Any
     counts: tuple[int, ...]
+    groups: tuple[str, ...] = ()
+    """The groups of the values at each level above them, a letter for each value; empty where there is no hierarchy."""
 
     def __str__(self) -> str:
         return f"{self.mechanism_name}: {self.words}"
@@ -104,11 +110,18 @@ class Case:
     @property
     def histogram(self) -> Histogram:
         """The table: one text value for each count."""
-        return Histogram(tuple(f"value {number}" for number in range(self.size)), self.counts)
+        return self.histogram_of([f"value {number}" for number in range(self.size)])
+
+    def histogram_of(self, values: Sequence[Any], times: int = 1) -> Histogram:
+        """The same of other values, or of more records."""
+        levels = ("value", *(f"level {number}" for number in range(1, len(self.groups) + 1)))
+        paths = list(zip(values, *self.groups, strict=True))
+        hierarchy = Hierarchy.of(levels, paths) if self.groups else None
+        return Histogram.of(values, [times * count for count in self.counts], (), hierarchy)
 
     def plan_for(self, counts: Sequence[int]) -> Any:
         """The mechanism's plan for the same domain with these counts."""
-        return self.mechanism.plan(Histogram.of(self.histogram.values, counts), self.spec, self.options, DRAWS)
+        return self.mechanism.plan(replace(self.histogram, counts=tuple(counts)), self.spec, self.options, DRAWS)
 
     @cached_property
     def plan(self) -> Any:
@@ -193,6 +206,13 @@ class Case:
     def tally(self, release: Mapping[Shown, int]) -> Tally:
         """What would be counted in a release that shows these things so often."""
         observation, rows = self.mechanism.shown(self.design), sum(release.values())
+        if isinstance(observation, LeveledSets):
+            if not release:
+                return Tally.of_one(np.zeros(observation.width, dtype=np.int64), 0)
+            replaced = replaced_by(list(release), self.size)
+            names = pa.array([observation.levels[number] for number in np.asarray(replaced.cells)])
+            counts = np.array(list(release.values())) @ observation.entries(names, packed(replaced.values))
+            return Tally.of_one(counts, rows)
         if isinstance(observation, Sets):
             members = [sum(count for shown, count in release.items() if place in shown) for place in range(self.size)]
             return Tally.of_one(np.array(members, dtype=np.int64), rows)
@@ -265,6 +285,8 @@ CELLS = small_domain.Options(min_cell=0)
 SHARES = small_domain.Options(min_cell=0, publish_shares=True)
 PAPER = small_domain.Options(small_domain.Merge.PAPER)
 LIST = subset.Options(subset.Form.LIST)
+SHARED = levels.Options("value=1/3,level 1=2/3")
+THREE = levels.Options("value=1/2,level 1=1/4,level 2=1/4")
 CLEAR = buckets.Options(buckets.Sizes.MULTI, min_bucket=1)
 TWO_SIZES = buckets.Options(buckets.Sizes.TWO, dealing=buckets.Deal.ROUND_ROBIN)
 ONE_SIZE = buckets.Options(buckets.Sizes.ONE)
@@ -283,6 +305,11 @@ CASES: Mapping[str, Sequence[Case]] = {
             ("two of four values", BreachBound("1/10", "1/8"), subset.Options(), (4, 0, 2, 1)),
             ("two of six values as a list", BreachBound("1/3", "1/2"), LIST, (3, 1, 0, 0, 2, 5)),
             ("three of nine values, in two bytes", BreachBound("1/3", "1/2"), subset.Options(), (*range(8), 2)),
+        ],
+        "levels": [
+            ("two pairs", BreachBound("1/3", "1/2"), levels.Options(), (4, 0, 2, 1), ("AABB",)),
+            ("uneven groups", BreachBound("1/3", "2/3"), SHARED, (3, 1, 0, 2, 5), ("BAACA",)),
+            ("two levels of groups", BreachBound("1/3", "2/3"), THREE, (3, 1, 0, 2, 5), ("AABCC", "XXXYY")),
         ],
         "small-domain": [
             ("three cells of three values", BreachBound("1/2", "3/4"), CELLS, (4, 3, 3, 2)),
@@ -492,6 +519,21 @@ def _published_sets(case: Case) -> Law:
     return [{each: inside if original in each else outside for each in sets} for original in range(case.size)]
 
 
+def _published_levels(case: Case) -> Law:
+    """A coin for the level, and a set of its groups as a set of their values."""
+    rows: list[dict[Shown, Fraction]] = [{} for _ in case.counts]
+    for number, level in enumerate(case.design.to_json()["levels"]):
+        groups = level.get("groups", list(range(case.size)))
+        size, members, hold = max(groups) + 1, level["subset_size"], Fraction(level["hold_probability"])
+        for chosen in combinations(range(size), members):
+            shown = (number, frozenset(value for value, group in enumerate(groups) if group in chosen))
+            for row, group in zip(rows, groups, strict=True):
+                inside = hold / math.comb(size - 1, members - 1)
+                outside = (1 - hold) / math.comb(size - 1, members)
+                row[shown] = Fraction(level["share"]) * (inside if group in chosen else outside)
+    return [dict(row) for row in rows]
+
+
 def _group_law(case: Case) -> Law:
     """A record is in each of its value's groups with the same chance, and shows each value of its group so."""
     rows: list[dict[Shown, Fraction]] = [defaultdict(Fraction) for _ in case.counts]
@@ -512,6 +554,7 @@ def _published_draws(case: Case) -> Law:
 PUBLISHED: Mapping[str, Callable[[Case], Law]] = {
     "subset": _published_sets,
     "harmonic": _published_draws,
+    "levels": _published_levels,
     "decoys": _group_law,
 }
 """The law of each mechanism whose records are not kept or redrawn in cells, and not dealt."""
@@ -553,7 +596,9 @@ def test_a_record_shows_a_cell_of_its_value_and_any_value_of_that_cell(case: Cas
 def test_everything_that_is_shown_can_be_counted(case: Case) -> None:
     shown = set().union(*case.law)
     observation = case.mechanism.shown(case.design)
-    if isinstance(observation, Sets):
+    if isinstance(observation, LeveledSets):
+        assert {level for level, _ in shown} == set(range(len(observation.levels)))
+    elif isinstance(observation, Sets):
         assert all(each <= set(range(observation.size)) for each in shown)
     elif isinstance(observation, Buckets):
         assert shown == set(range(case.plan.size)) == {number for number, _ in case.lines}
@@ -1031,7 +1076,7 @@ def test_the_table_of_buckets_is_what_the_records_of_a_larger_table_show(case: C
 
 @dealt_case
 def test_ids_of_buckets_are_a_permutation_that_another_key_changes(case: Case) -> None:
-    larger = Histogram.of(case.histogram.values, [TIMES * count for count in case.counts])
+    larger = case.histogram_of(case.histogram.values, TIMES)
     keys = [DRAWS, Draws.unsafe_test_key("c1" * 32), DRAWS.for_column("disease")]
     plans = [case.mechanism.plan(larger, case.spec, case.options, key) for key in keys]
     ids = [tuple(plan.ids(np.arange(plan.size, dtype=np.uint64)).tolist()) for plan in plans]
@@ -1226,7 +1271,7 @@ def test_the_design_of_a_compound_comes_back_from_json(case: Case) -> None:
         spec = BreachBoundPerValue({value: bound for value, bound in bounds if bound is not None})
     if isinstance(spec, ShareCap):
         spec = ShareCap(dict(zip(values, case.caps, strict=True)))
-    plan = case.mechanism.plan(Histogram.of(values, case.counts), spec, case.options, DRAWS)
+    plan = case.mechanism.plan(case.histogram_of(values), spec, case.options, DRAWS)
     design = case.mechanism.design(plan)
     written = json.dumps(design.to_json(), allow_nan=False)
     assert case.mechanism.read_design(json.loads(written), ["string", "integer"]) == design
@@ -1280,6 +1325,29 @@ BROKEN: Mapping[str, Mapping[str, Damage]] = {
         "a set that always holds its value": lambda made: made.update(hold_probability="1"),
         "empty sets": lambda made: made.update(subset_size=0),
         "sets of everything": lambda made: made.update(subset_size=len(made["domain"])),
+    },
+    "levels": {
+        "no levels": lambda made: made.update(levels=[]),
+        "a chance above the bound": lambda made: made["levels"][1].update(
+            hold_probability=_more(made["levels"][1]["hold_probability"])
+        ),
+        "sets of everything": lambda made: made["levels"][1].update(subset_size=max(made["levels"][1]["groups"]) + 1),
+        "shares of more than everything": lambda made: made["levels"][0].update(share="1"),
+        "a level without records": lambda made: (
+            made["levels"][0].update(share="1"),
+            made["levels"][1].update(share="0"),
+        ),
+        "two levels of a name": lambda made: made["levels"][1].update(name=made["levels"][0]["name"]),
+        "too few groups": lambda made: made["levels"][1]["groups"].pop(),
+        "a group that no value has": lambda made: made["levels"][1].update(
+            groups=[2 * group for group in made["levels"][1]["groups"]]
+        ),
+        "says of more than everything": lambda made: made["levels"][1].update(says=["1", "1"]),
+        "a level that has less than nothing to say": lambda made: made["levels"][1].update(says=["2", "-1"]),
+        "too few says": lambda made: made["levels"][1].update(says=["1"]),
+        "a level above that divides one below": lambda made: made["levels"].append(
+            {**made["levels"][1], "name": "more", "groups": made["levels"][1]["groups"][::-1]}
+        ),
     },
     "small-domain": {
         "no cells": lambda made: made.update(cells=[]),
@@ -1442,7 +1510,7 @@ def _exact_variance(case: Case, places: tuple[int, ...]) -> float:
     for count, row in zip(case.counts, case.law, strict=True):
         by_cell: dict[Any, dict[Shown, Fraction]] = defaultdict(dict)
         for shown, chance in row.items():
-            by_cell[shown[0] if isinstance(shown, tuple) else None][shown] = chance
+            by_cell[shown[0] if case.mechanism.uses_slots else None][shown] = chance  # type: ignore[index]
         for part in by_cell.values():
             mass = sum(part.values())
             mean = sum(float(chance / mass) * case.added[shown][places] for shown, chance in part.items())
@@ -1480,6 +1548,15 @@ def test_an_estimate_carries_the_exact_variance_for_the_true_count(case: Case) -
     some = next(iter(case.law[0]))
     for places, moments in zip(case.wanted, case.estimated(case.tally({some: rows}), case.wanted), strict=True):
         assert moments.variance_at(_truth(case, places)) == pytest.approx(_exact_variance(case, places), abs=1e-9)
+
+
+@_each("levels")
+def test_an_estimate_carries_the_exact_variance_of_what_is_expected(case: Case) -> None:
+    """It depends on how many are near of kin to the wanted values, which is estimated without bias."""
+    release, factor = _expected_release(case)
+    for places, moments in zip(case.wanted, case.estimated(case.tally(release), case.wanted), strict=True):
+        variance = moments.variance_at(factor * _truth(case, places))
+        assert variance == pytest.approx(factor * _exact_variance(case, places), rel=1e-9, abs=1e-9)
 
 
 @_each("fine-grain")
@@ -1581,12 +1658,23 @@ def test_counts_of_a_release_are_the_same_one_by_one_and_all_at_once(name: str, 
 
 def _weight(case: Case, shown: Shown, place: int) -> float:
     """What the published weights say that a record adds to the count of a value."""
-    columns = {name: np.asarray(column).tolist() for name, column in case.mechanism.weights(case.design).items()}
+    columns = {name: pa.array(column).to_pylist() for name, column in case.mechanism.weights(case.design).items()}
     lines = [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
     mine = [line for line in lines if line["value"] == place]
     if "weight" in columns:
         (line,) = (each for each in mine if each["published"] == shown)
         return float(line["weight"])
+    if "level" in columns:
+        level, held = shown
+        (line,) = (each for each in mine if each["level"] == case.design.levels[level].name)
+        bits = np.packbits([place in held for place in range(case.size)])
+        siblings = {name: line[name] for name in line if name.startswith("siblings")}
+        more = [
+            line[name.replace("siblings", "per_sibling")]
+            * np.bitwise_count(bits & np.frombuffer(marks, np.uint8)).sum()
+            for name, marks in siblings.items()
+        ]
+        return float((line["if_equal"] if line["place"] in held else line["otherwise"]) + sum(more))
     if "place" in columns:
         (line,) = mine
         return float(line["if_equal"] if line["place"] in shown else line["otherwise"])
@@ -1652,7 +1740,7 @@ def test_a_mechanism_travels_by_its_name(name: str) -> None:
 @every_case
 def test_a_plan_that_has_travelled_replaces_as_before(case: Case) -> None:
     """Both as it is, and as it is chosen: with its mechanism, and with the plans it was compared with."""
-    histogram, options = Histogram.of(case.histogram.values, [TIMES * count for count in case.counts]), case.options
+    histogram, options = case.histogram_of(case.histogram.values, TIMES), case.options
     chosen = choose(histogram, case.spec, DRAWS, case.mechanism_name, options={case.mechanism_name: options})
     travelled = pickle.loads(pickle.dumps(chosen))
     assert travelled.mechanism is case.mechanism

@@ -29,6 +29,7 @@ from sfumato.mechanisms.coins import risk as exposure
 from sfumato.mechanisms.coins.inverse import iterated
 from sfumato.mechanisms.coins.operators import Cell, Operator
 from sfumato.mechanisms.method import Moments
+from sfumato.mechanisms.selection import best_members
 from sfumato.mechanisms.small_domain import Merge
 from sfumato.mechanisms.small_domain.balancing import balance
 from sfumato.mechanisms.small_domain.rearranging import rearranged
@@ -334,7 +335,7 @@ class SetsCase(NamedTuple):
 )
 def test_subset_selection(case: SetsCase) -> None:
     amplification, hold, other = map(Fraction, (case.amplification, case.hold, case.other))
-    assert subset.best_subset_size(case.domain_size, amplification) == case.subset_size
+    assert best_members(case.domain_size, amplification) == case.subset_size
     histogram = Histogram.of(range(case.domain_size), [1] * case.domain_size)
     plan = subset.plan(histogram, _odds(amplification), subset.Options(), DRAWS)
     design = subset.design(plan)

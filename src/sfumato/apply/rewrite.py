@@ -95,9 +95,10 @@ class Rewrite:
 
     @cached_property
     def cell_name(self) -> str:
-        """The name of the column of cells or buckets: one that no other column has, whatever the capitals."""
-        taken, name = {column.name.lower() for column in self.columns}, self.shown.CELL
-        while name in taken:
+        """The name of the column of cells, levels or buckets: one that no other column has, whatever the capitals."""
+        taken = {column.name.lower() for column in self.columns}
+        name = self.shown.cell_name(self.sensitive.name)
+        while name.lower() in taken:
             name = f"{name}_"
         return name
 

@@ -166,6 +166,12 @@ def show_plan(console: Console, chosen: Chosen, target: ErrorTarget | None = Non
     if len(order) > MOST_CELLS:
         table.add_row(f"... {len(order) - MOST_CELLS} more", *[""] * (2 + len(extra)))
     console.print(table)
+    for small in chosen.mechanism.tables(chosen.plan):
+        console.print(plain(small.title), highlight=False)
+        shown = Table(*(plain(heading) for heading in small.headings))
+        for line in small.rows:
+            shown.add_row(*map(plain, line))
+        console.print(shown)
     show_text(console, plan["scope"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sfumato.errors import InternalError
-from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, harmonic, small_domain, subset, uniform
+from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, harmonic, levels, small_domain, subset, uniform
 from sfumato.mechanisms.mechanism import AnyMechanism
 
 REGISTRY: dict[str, AnyMechanism] = {
@@ -13,6 +13,7 @@ REGISTRY: dict[str, AnyMechanism] = {
     for each in (
         uniform.MECHANISM,
         subset.MECHANISM,
+        levels.MECHANISM,
         small_domain.MECHANISM,
         fine_grain.MECHANISM,
         harmonic.MECHANISM,
@@ -34,6 +35,7 @@ def mechanism_of(name: str) -> AnyMechanism:
 
 UNNAMED: dict[str, dict[str, Any]] = {
     "subset": {"form": "bits"},
+    "levels": {"levels": None, "importance": None},
     "small-domain": {"merge": "variance", "min_cell": None, "publish_shares": False},
     "fine-grain": {"direction": "upward", "objective": "record"},
     "harmonic": {"direction": "upward"},

@@ -73,6 +73,15 @@ class PerValue:
     """What is said of a value that has none."""
 
 
+@dataclass(frozen=True, slots=True)
+class PlanTable:
+    """A small table that people see beside a plan."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
 Columns = Mapping[str, tuple[Sequence[Value], Sequence[int]]]
 """The values of each sensitive column, and how many records hold each."""
 
@@ -106,6 +115,8 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
 
     options: type[OptionsT] = NoOptions  # type: ignore[assignment]
     """What a holder may decide besides the request: a dataclass whose fields declare their flags."""
+    is_asked: Callable[[OptionsT], bool] = lambda options: False
+    """Whether options that were given ask for this mechanism, so that no other is taken."""
     requests: tuple[type[PrivacySpec], ...] = ()
     """Other kinds of request that it meets as well, if they are lent as its own."""
     uses_slots: bool = False
@@ -123,8 +134,8 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     weights: Callable[[DesignT], Mapping[str, Any] | None] = _nothing
     """The columns of weights.parquet, values as places in the domain; None where there are none, or too many.
 
-    Either `cell`, `value`, `if_equal` and `otherwise`; or for sets `place` instead of the cell; or `value`, `published`
-    and `weight`, a line for each pair."""
+    Either `cell`, `value`, `if_equal` and `otherwise`; or for sets `place` instead of the cell, and for sets of several
+    levels `level`, `per_sibling` and `siblings` too; or `value`, `published` and `weight`, a line for each pair."""
     by_hand: Callable[[DesignT, Naming], str | None] = _nothing
     """How to count with any SQL tool, where there are no weights."""
     contents: Callable[[PlanT], Contents | None] = _nothing
@@ -139,6 +150,8 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """What the plan decided, in JSON, for its holder: it may contain counts."""
     by_value: tuple[PerValue, ...] = ()
     """The entries of `explain` that have a number for each value, for people to see."""
+    tables: Callable[[PlanT], Sequence[PlanTable]] = lambda plan: ()
+    """What else people should see of a plan: how its errors would be if something else had been asked for."""
     summary: Callable[[PlanT], str] = lambda plan: ""
     """What the plan decided, in one line."""
     remarks: Callable[[PlanT], list[Notice]] = lambda plan: []

@@ -13,7 +13,6 @@ perturbation.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as dataclass_replace
@@ -24,13 +23,14 @@ from typing import Any
 import numpy as np
 
 from sfumato.arrays import Codes, Floats, Numbers, Places
-from sfumato.draws import LARGEST_BOUND, Draws
-from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.draws import Draws
+from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
-from sfumato.mechanisms.coins.weights import SetWeights, total
+from sfumato.mechanisms.coins.weights import total
 from sfumato.mechanisms.coins.words import any_prior, check_several, ratio, times
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.method import Method, Moments, Piece, Weights
+from sfumato.mechanisms.selection import SubsetSelection
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
@@ -64,14 +64,17 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A draw below `words` decides whether a set holds its record's value: it does for the first `hold_words`."""
+    """The sets, and how they are drawn."""
 
     histogram: Histogram
     bound: BreachBound
-    subset_size: int
-    hold_words: int
-    words: int
+    selection: SubsetSelection
     form: Form
+
+    @property
+    def subset_size(self) -> int:
+        """How many values a set holds."""
+        return self.selection.members
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +82,29 @@ class Design:
     """What the analyst needs: the domain, the size of the sets, how often they hold the true value, and the bound."""
 
     domain: tuple[Value, ...]
-    subset_size: int
-    hold_probability: Fraction
+    selection: SubsetSelection
     bound: BreachBound
     form: Form
 
     @property
+    def subset_size(self) -> int:
+        """How many values a set holds."""
+        return self.selection.members
+
+    @property
+    def hold_probability(self) -> Fraction:
+        """The chance that a set holds the true value."""
+        return self.selection.hold
+
+    @property
     def other_probability(self) -> Fraction:
         """The chance that a set holds one given value that is not the true one."""
-        return (self.subset_size - self.hold_probability) / (len(self.domain) - 1)
+        return self.selection.other
 
     @property
     def amplification(self) -> Fraction:
         """How much likelier a set is from a value it holds than from one it does not."""
-        outside = len(self.domain) - self.subset_size
-        return self.hold_probability * outside / (self.subset_size * (1 - self.hold_probability))
+        return self.selection.amplification
 
     def to_json(self) -> dict[str, Any]:
         """Write the design down; rationals as strings."""
@@ -111,40 +122,8 @@ class Design:
 
 def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
     """Choose the size of the sets that gives the rarest value the smallest error."""
-    size = histogram.domain_size
     check_several(histogram)
-    subset_size = best_subset_size(size, spec.amplification)
-    words = subset_size * spec.amplification + size - subset_size
-    hold_words, all_words = _words(Fraction(subset_size * spec.amplification) / words)
-    if hold_words * size <= subset_size * all_words:
-        raise InfeasibleError(
-            f"the posterior {spec.posterior} is so close to the prior {spec.prior} that a set could not hold its own "
-            "value more often than others, and nothing could be counted; allow a larger posterior."
-        )
-    return Plan(histogram, spec, subset_size, hold_words, all_words, options.form)
-
-
-def best_subset_size(domain_size: int, amplification: Fraction) -> int:
-    """The size d that minimises b(1-b) / (a-b)², the variance that each record adds to the count of a rare value.
-
-    It lies beside m / (1 + γ), where the real-valued minimum is.
-    """
-    middle = math.floor(domain_size / (1 + amplification))
-    near = range(max(1, middle - 1), min(domain_size - 1, middle + 2) + 1)
-    return min(near, key=lambda subset_size: (_variance(domain_size, subset_size, amplification), subset_size))
-
-
-def _variance(domain_size: int, subset_size: int, amplification: Fraction) -> Fraction:
-    hold = subset_size * amplification / (subset_size * amplification + domain_size - subset_size)
-    other = (subset_size - hold) / (domain_size - 1)
-    return other * (1 - other) / (hold - other) ** 2
-
-
-def _words(hold: Fraction) -> tuple[int, int]:
-    """The chance as a number of outcomes; one that needs more than 63 bits is rounded down, towards privacy."""
-    if hold.denominator <= LARGEST_BOUND:
-        return hold.numerator, hold.denominator
-    return math.floor(hold * LARGEST_BOUND), LARGEST_BOUND
+    return Plan(histogram, spec, SubsetSelection.best(histogram.domain_size, spec), options.form)
 
 
 # ------------------------------------------------------------------------------------------------------------- sampling
@@ -155,58 +134,25 @@ def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first
     size = plan.histogram.domain_size
     step = max(1, MOST_BITS // size)
     pieces = [
-        _drawn(plan, codes[start : start + step], draws, first_row + start) for start in range(0, len(codes), step)
+        np.packbits(plan.selection.drawn(codes[start : start + step], draws, NAME, first_row + start), axis=1)
+        for start in range(0, len(codes), step)
     ]
     return Replaced(np.concatenate(pieces) if pieces else np.zeros((0, -(-size // 8)), dtype=np.uint8))
 
 
-def _drawn(plan: Plan, codes: Codes, draws: Draws, first_row: int) -> Codes:
-    """Floyd's algorithm on the other values: as many draws as a set has members, each below a bound of its own.
-
-    A set that holds its record's value has one other member less, and leaves the first draw out.
-    """
-    rows, size = len(codes), plan.histogram.domain_size
-    # Bits lie row after row in one array, which is quicker to reach than a table of two dimensions.
-    start = np.arange(rows) * size
-    own = start + codes
-    holds = draws.stream(f"{NAME}/hold").integers(first_row, rows, plan.words) < plan.hold_words
-    chosen = np.zeros(rows * size, dtype=np.bool_)
-    first = size - 1 - plan.subset_size
-    for last in range(first, size - 1):
-        picked = draws.stream(f"{NAME}/member/{last}").integers(first_row, rows, last + 1).astype(np.int64)
-        bit = _beside(start + picked, own)
-        bit = np.where(chosen.take(bit), _beside(start + last, own), bit)
-        np.put(chosen, bit, ~holds if last == first else True)
-    np.put(chosen, own, holds)
-    return np.packbits(chosen.reshape(rows, size), axis=1)
-
-
-def _beside(bits: Places, own: Places) -> Places:
-    """The bits of other values, which are numbered without the own one."""
-    return bits + (bits >= own)
-
-
 def design(plan: Plan, /) -> Design:
     """What is published: nothing in it depends on the counts."""
-    hold = Fraction(plan.hold_words, plan.words)
-    return Design(plan.histogram.values, plan.subset_size, hold, plan.bound, plan.form)
+    return Design(plan.histogram.values, plan.selection.published, plan.bound, plan.form)
 
 
 def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
-    read = Design(
-        values_from_json(written["domain"], types),
-        int(written["subset_size"]),
-        exact(written["hold_probability"], "the chance that a set holds the true value"),
-        BreachBound.from_json(written),
-        Form(written["form"]),
-    )
-    size = len(set(read.domain))
-    if size != len(read.domain) or not 0 < read.subset_size < size or not 0 < read.hold_probability < 1:
+    domain, bound = values_from_json(written["domain"], types), BreachBound.from_json(written)
+    if len(set(domain)) != len(domain):
         raise ReleaseFormatError("the design's sets or domain are out of range.")
-    if not 1 < read.amplification <= read.bound.amplification:
-        raise ReleaseFormatError("the design's sets hold the true value more often than its bound allows, or never.")
-    return read
+    hold = exact(written["hold_probability"], "the chance that a set holds the true value")
+    selection = SubsetSelection.read(len(domain), int(written["subset_size"]), hold, bound)
+    return Design(domain, selection, bound, Form(written["form"]))
 
 
 # ------------------------------------------------------------------------------------------------------------- counting
@@ -233,7 +179,7 @@ def _by_closed_form(design: Design, tally: Tally, wanted: Sequence[Places]) -> l
 
     The variance of a record depends on whether its own value is wanted.
     """
-    weighing, rows = _weighing(design), tally.rows.astype(np.float64)
+    weighing, rows = design.selection.weighing, tally.rows.astype(np.float64)
     nothing, found = np.zeros(len(rows)), []
     for places in wanted:
         is_wanted = np.isin(np.arange(len(design.domain)), places)
@@ -262,17 +208,12 @@ def _hit_chances(design: Design, wanted: int, lines: int) -> Floats | None:
     return None
 
 
-def _weighing(design: Design) -> SetWeights:
-    hold, other = float(design.hold_probability), float(design.other_probability)
-    return SetWeights(len(design.domain), design.subset_size, hold, other)
-
-
 def _by_weights(design: Design, pieces: Sequence[Piece]) -> Moments:
-    return total(_weighing(design), pieces)
+    return total(design.selection.weighing, pieces)
 
 
 def _weights(design: Design, theta: Floats) -> Weights:
-    return _weighing(design).weights(theta)
+    return design.selection.weighing.weights(theta)
 
 
 METHODS: Mapping[str, Method[Design]] = {
@@ -292,7 +233,7 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
     """The exact variance of the count of each set of values."""
     held = share * np.array(plan.histogram.counts, dtype=np.float64)
-    return _weighing(design(plan)).set_variances(held, sets, len(held))
+    return plan.selection.weighing.set_variances(held, sets, len(held))
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining

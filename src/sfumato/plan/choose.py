@@ -58,7 +58,8 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     if stray := next((name for name in options if REGISTRY[name] not in family), None):
         raise SpecError(f"options of {stray!r} were given, which does not meet this kind of request; leave them out.")
     wanted = [each for each in family if (_gives(each, promised) if mechanism == AUTO else each.name == mechanism)]
-    plans, refusal = _planned(wanted, histogram, request, draws, options)
+    asked = [each for each in wanted if each.name in options and each.is_asked(options[each.name])]
+    plans, refusal = _planned(asked or wanted, histogram, request, draws, options)
     if not plans:
         raise refusal or InfeasibleError("no mechanism meets this request.")
     errors = {}
@@ -69,9 +70,11 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     best = min(plans, key=lambda plan: _rank(errors.get(plan.mechanism.name)))
     others = [plan for plan in plans if plan is not best]
     if rivals:
-        rest = [each for each in family if each not in wanted]
+        rest = [each for each in family if each not in (asked or wanted)]
         others += _planned(rest, histogram, request, draws, options)[0]
     reason = _reason(best.mechanism.name, errors, histogram.domain_size) if mechanism == AUTO else ""
+    if reason and asked:
+        reason = f"{best.mechanism.name} is taken, because its options ask for it."
     return replace(best, reason=reason, others=tuple(others))
 
 

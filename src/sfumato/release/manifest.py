@@ -26,7 +26,7 @@ from sfumato.request.persons import UNCHECKED, Persons
 from sfumato.request.schema import COMPOUND_MARK, Merged
 from sfumato.request.values import Value, values_from_json
 from sfumato.shown import Naming, Shown
-from sfumato.shown.columns import Field
+from sfumato.shown.columns import ANY_TYPE, Field
 from sfumato.shown.kinds import RECORD_FILES, TABLES
 
 FORMAT = 3
@@ -42,9 +42,12 @@ VALUE_WEIGHTS = ("value", "published")
 """The columns of weights.parquet that hold values of the domain."""
 WEIGHT_TYPES = {
     "cell": "integer",
+    "level": "string",
     "place": "integer",
     "if_equal": "number",
     "otherwise": "number",
+    "per_sibling": "number",
+    "siblings": ANY_TYPE,
     "weight": "number",
 }
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
@@ -252,7 +255,7 @@ class Manifest:
         fields: list[Field] = []
         for name in self.weights or {}:
             if name not in VALUE_WEIGHTS:
-                fields.append(Field(name, WEIGHT_TYPES[name], False))
+                fields.append(Field(name, WEIGHT_TYPES[name.rstrip("_0123456789")], False))
                 continue
             names = [name] if len(self.sensitive) == 1 else [f"{name} {part}" for part in self.sensitive]
             fields += self.naming.value_fields(names)

@@ -104,7 +104,8 @@ def _by_weights(manifest: Manifest, example: Value) -> str:
     if has_pairs:
         summed, conditions = "SELECT SUM(w.weight)", [test, *conditions]
     else:
-        summed = f"SELECT COALESCE(SUM(CASE WHEN {test} THEN w.if_equal ELSE w.otherwise END), 0)"
+        terms = [f"CASE WHEN {test} THEN w.if_equal ELSE w.otherwise END", *manifest.shown.beside(manifest.naming)]
+        summed = f"SELECT COALESCE(SUM({' + '.join(terms)}), 0)"
     lines = [
         summed,
         f"FROM '{manifest.data}' AS d, '{WEIGHTS}' AS w",

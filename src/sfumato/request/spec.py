@@ -91,8 +91,8 @@ class PrivacySpec(ABC):
 
 
 SEVERAL_ROWS = (
-    "several rows a person are protected by one bound for all statements alone (mechanisms uniform and subset): where "
-    "values have bounds of their own, a harmless value in another row can carry the belief in a protected one."
+    "several rows a person are protected by one bound for all statements alone (mechanisms uniform, subset, levels): "
+    "where values have bounds of their own, a harmless value in another row can carry the belief in a protected one."
 )
 """Why only some requests and mechanisms hold for persons with several rows."""
 

@@ -122,8 +122,13 @@ class Counter(Protocol):
         """For each condition, how many of its records show each symbol."""
         ...
 
-    def members(self, read: Reader, size: int) -> tuple[Counts, Counts]:
-        """For each condition, how many sets of its records hold each member that is asked about, and its records."""
+    def members(
+        self, read: Reader, size: int, needed: Callable[[Sequence[int]], Sequence[int]]
+    ) -> tuple[Counts, Counts]:
+        """For each condition, how many sets of its records hold each member that is needed, and its records.
+
+        From the places that are asked about to the members, of so many, that are needed to count them.
+        """
         ...
 
     def kept(self, read: Reader) -> Kept:
@@ -145,6 +150,10 @@ class Shown(ABC):
     def has_cells(self) -> bool:
         """Whether a column says where a record is."""
         return False
+
+    def cell_name(self, sensitive: str) -> str:
+        """What that column is called where no other has the name."""
+        return self.CELL
 
     # ---------------------------------------------------------------------------------------------------------- writing
 
@@ -188,6 +197,10 @@ class Shown(ABC):
     @abstractmethod
     def matched(self, naming: Naming, columns: Sequence[str]) -> tuple[str, list[str]]:
         """SQL of whether a record `d` shows the value in these columns of weights `w`; and which weights concern it."""
+
+    def beside(self, naming: Naming) -> Sequence[str]:
+        """SQL of what else a record `d` adds by the weights `w`, besides the weight of a value that it shows or not."""
+        return ()
 
     # --------------------------------------------------------------------------------------------------------- trusting
 

@@ -80,7 +80,7 @@ class Sets(Shown):
             if column.path == naming.together
         )
         if not is_right or (self.as_list and _listed_members(path, naming.together) > metadata.num_rows * self.size):
-            raise _unlike()
+            raise unlike()
 
     # --------------------------------------------------------------------------------------------------------- counting
 
@@ -93,12 +93,25 @@ class Sets(Shown):
         weighty = np.flatnonzero(weights)
         return np.asarray(shown[:, weighty] @ weights[weighty])
 
+    @property
+    def width(self) -> int:
+        """How many things a record may hold or not."""
+        return self.size
+
+    def needed(self, places: Sequence[int]) -> Sequence[int]:
+        """Which of these must be counted, for the count of some places."""
+        return places
+
+    def column(self, naming: Naming) -> str:
+        """SQL of what a record shows."""
+        return f"{quoted(TABLE)}.{quoted(naming.together)}"
+
     def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
         """Let DuckDB number the groups, and add the members up here."""
-        keys, sql = scan.numbered(scanner, f"{quoted(TABLE)}.{quoted(naming.together)}")
-        scan.check_size(len(keys), self.size)
+        keys, sql = scan.numbered(scanner, self.column(naming))
+        scan.check_size(len(keys), self.width)
         if not keys:
-            return scan.nothing(self.size)
+            return scan.nothing(self.width)
         shape = (len(keys), 1 + len(scan.weights))
         sums, rows = self.summed(scanner.batches(sql), shape, naming.part(0))
         return {
@@ -111,7 +124,7 @@ class Sets(Shown):
 
     def counted(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
         """The members of the sets of each condition."""
-        return Tally(*counter.members(self.reader(naming), self.size))
+        return Tally(*counter.members(self.reader(naming), self.width, self.needed))
 
     def summed(
         self, batches: Iterable[pa.RecordBatch], shape: tuple[int, int], domain: pa.Array
@@ -121,7 +134,7 @@ class Sets(Shown):
         Each batch has the number of the group, the sets, and a column for each weight but the first, which is one.
         """
         groups, width = shape
-        sums, rows = np.zeros((groups, width, self.size)), np.zeros((groups, width))
+        sums, rows = np.zeros((groups, width, self.width)), np.zeros((groups, width))
         for batch in batches:
             numbers = batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64)
             members = self.membership(batch.column(1), domain)
@@ -140,7 +153,7 @@ class Sets(Shown):
                 raise ValueError("a set is missing, or lists are not bits")
             return _listed(column, domain) if self.as_list else unpacked(column, self.size)
         except (pa.ArrowException, ValueError) as error:
-            raise _unlike() from error
+            raise unlike() from error
 
     def sizes(self, column: pa.Array, domain: pa.Array) -> tuple[Counts, bool]:
         """How many values each set holds, and whether there is anything that stands for no value."""
@@ -200,7 +213,8 @@ def _listed_members(path: Path, name: str) -> int:
         raise ReleaseFormatError(f"{path.name} cannot be read; get the release again from its publisher.") from error
 
 
-def _unlike() -> ReleaseFormatError:
+def unlike() -> ReleaseFormatError:
+    """What to say of sets that the release cannot have."""
     return ReleaseFormatError("the release holds sets that are not of its domain; get it again from its publisher.")
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from enumeration import every_outcome
 from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SfumatoError
-from sfumato.mechanisms import subset
+from sfumato.mechanisms import selection, subset
 from sfumato.mechanisms.subset import Form, Options
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
@@ -72,7 +72,7 @@ def _variance(domain_size: int, subset_size: int, amplification: Fraction) -> Fr
 def test_the_size_of_the_sets_is_the_best_of_all_sizes(domain_size: int, amplification: Fraction) -> None:
     sizes = range(1, domain_size)
     best = min(sizes, key=lambda size: (_variance(domain_size, size, amplification), size))
-    assert subset.best_subset_size(domain_size, amplification) == best
+    assert selection.best_members(domain_size, amplification) == best
 
 
 @given(breach_bounds(), st.integers(2, 1000))
@@ -89,20 +89,22 @@ def test_plan_amplifies_exactly_as_asked_where_63_bits_hold_it(bound: BreachBoun
 def test_plan_rounds_too_fine_a_bound_towards_privacy(bound: BreachBound, domain_size: int) -> None:
     plan = _plan_or_reject(domain_size, bound)
     assert 1 < subset.design(plan).amplification <= bound.amplification
-    assert plan.words <= LARGEST_BOUND
+    assert plan.selection.words <= LARGEST_BOUND
 
 
 @given(fine_breach_bounds(), st.integers(2, 1000))
 def test_plan_could_not_hold_the_true_value_one_word_more_often(bound: BreachBound, domain_size: int) -> None:
     plan = _plan_or_reject(domain_size, bound)
-    assume(plan.hold_words + 1 < plan.words)
-    more = dataclasses.replace(plan, hold_words=plan.hold_words + 1)
+    assume(plan.selection.hold_words + 1 < plan.selection.words)
+    more = dataclasses.replace(
+        plan, selection=dataclasses.replace(plan.selection, hold_words=plan.selection.hold_words + 1)
+    )
     assert subset.design(more).amplification > bound.amplification
 
 
 def test_plan_of_a_posterior_next_to_certainty_still_leaves_the_true_value_out() -> None:
     plan = _plan(3, BreachBound("1/2", 1 - Fraction(1, 10**60)))
-    assert plan.hold_words < plan.words == LARGEST_BOUND
+    assert plan.selection.hold_words < plan.selection.words == LARGEST_BOUND
 
 
 @pytest.mark.parametrize("counts", [(7,), (1,)])

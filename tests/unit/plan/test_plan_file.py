@@ -29,6 +29,7 @@ from sfumato.mechanisms import (
     decoys,
     fine_grain,
     harmonic,
+    levels,
     small_domain,
     subset,
     uniform,
@@ -332,6 +333,7 @@ def test_remembered_request_says_nothing_of_the_values() -> None:
 OTHER: dict[str, tuple[PrivacySpec, Any]] = {
     "uniform": (BreachBound("1/10", "1/2"), uniform.NoOptions()),
     "subset": (BreachBound("1/10", "1/2"), subset.Options(subset.Form.LIST)),
+    "levels": (BreachBound("1/10", "1/2"), levels.Options("code=1/2,chapter=1/2", "code=1,chapter=1")),
     "small-domain": (BreachBound("1/10", "1/2"), small_domain.Options(small_domain.Merge.PAPER, 20, True)),
     "harmonic": (Tolerance("3/2"), harmonic.Options(fine_grain.Direction.BOTH)),
     "fine-grain": (Tolerance("3/2"), fine_grain.Options(fine_grain.Direction.BOTH, fine_grain.Objective.AGGREGATE)),
@@ -359,6 +361,7 @@ def test_options_that_old_files_do_not_name_are_the_defaults_of_then() -> None:
         UNNAMED.items()
         >= {
             "subset": {"form": "bits"},
+            "levels": {"levels": None, "importance": None},
             "small-domain": {"merge": "variance", "min_cell": None, "publish_shares": False},
             "fine-grain": {"direction": "upward", "objective": "record"},
             "buckets": {"sizes": "optimal", "min_bucket": 2, "max_bucket": 50, "dealing": "mixed"},
@@ -649,7 +652,8 @@ def test_file_of_fine_grain_that_says_any_prior_is_for_the_request_that_says_not
 
 def request_for(mechanism: str) -> Request:
     """A request of a small table for a mechanism."""
-    return Request(small_table(), Schema.of("disease"), **WAYS[mechanism].request(mechanism))
+    way, table = WAYS[mechanism], small_table()
+    return Request(table, way.schema(Schema.of("disease"), table), **way.request(mechanism))
 
 
 def published_again(mechanism: str, out: str) -> dict[str, bytes | None]:

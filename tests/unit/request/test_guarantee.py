@@ -13,10 +13,12 @@ from sfumato.errors import SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.plan.choose import choose
 from sfumato.request.guarantee import ASKED, Guarantee
+from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBoundPerValue, PrivacySpec, Tolerance
 
-HISTOGRAM = Histogram.of(("asthma", "cold", "flu", "HIV"), (30, 30, 30, 10))
+PATHS = (("asthma", "lasting"), ("cold", "passing"), ("flu", "passing"), ("HIV", "lasting"))
+HISTOGRAM = Histogram.of([value for value, _ in PATHS], (30, 30, 30, 10), (), Hierarchy.of(("own", "kind"), PATHS))
 DRAWS = Draws.unsafe_test_key("00" * 32)
 
 

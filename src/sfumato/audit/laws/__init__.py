@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sfumato.audit.laws import buckets, decoys, fine_grain, harmonic, small_domain, subset, uniform
+from sfumato.audit.laws import buckets, decoys, fine_grain, harmonic, levels, small_domain, subset, uniform
 from sfumato.audit.laws.law import Law
 from sfumato.audit.written import Written
 from sfumato.errors import InternalError, ReleaseFormatError
@@ -14,6 +14,7 @@ from sfumato.mechanisms import REGISTRY
 LAWS: dict[str, Law] = {
     "uniform": uniform.LAW,
     "subset": subset.LAW,
+    "levels": levels.LAW,
     "small-domain": small_domain.LAW,
     "fine-grain": fine_grain.LAW,
     "harmonic": harmonic.LAW,

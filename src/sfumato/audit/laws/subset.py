@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Floats
+from sfumato.arrays import Codes, Floats, Places
 from sfumato.audit.comparison import (
     MOST_MATCHED,
     WHOLE,
@@ -98,18 +98,21 @@ def are_weights(written: Written, table: Mapping[str, list[Any]]) -> bool:
 
 def check_draws(connection: Connection, written: Written) -> Check:
     """The members of the sets must be distributed as the design says, in the whole table and by each public column."""
-    law, worst = law_of(written.design), 0.0
+    law, worst, column = law_of(written.design), 0.0, quoted(written.shown_names[0])
     same, other = float(law.hold), float(law.other)
     for group in (WHOLE, *coarse_columns(connection, written)):
         truth = held_counts(connection, written, group)
         if truth is None:
             return written.outside("draws")
-        members = shown_members(connection, written, group)
+        members = shown_members(connection, written, group, shown(written.design), column)
         for key, held in truth.items():
             rows, found = held.sum(), members.get(key, np.zeros(len(held)))
             variance = held * same * (1 - same) + (rows - held) * other * (1 - other)
             worst = max(worst, largest(found - held * same - (rows - held) * other, variance))
-    rows, agreed = matched_sets(connection, written)
+    rows = agreed = 0
+    for places, held in matched_sets(connection, written, shown(written.design), column):
+        agreed += int(held[np.arange(len(places)), places].sum())
+        rows += len(places)
     variance = rows * same * (1 - same)
     matched = rows if variance >= SMALLEST_VARIANCE else 0
     if matched:
@@ -117,11 +120,11 @@ def check_draws(connection: Connection, written: Written) -> Check:
     return distributed(worst, matched)
 
 
-def matched_sets(connection: Connection, written: Written) -> tuple[int, int]:
-    """How many records are alone with their public columns, and how many of their sets hold the true value.
+def matched_sets(connection: Connection, written: Written, sets: Sets, column: str) -> Iterator[tuple[Places, Codes]]:
+    """The records that are alone with their public columns: the places of their true values, and what they hold.
 
     Each set holds its record's value by a coin of its own; counts alone would not tell whether the coins were thrown
-    where values are equally frequent.
+    where values are equally frequent. `column` is SQL of what a record of the release shows.
     """
     register_domain(connection, written)
     public = written.public_columns
@@ -130,27 +133,21 @@ def matched_sets(connection: Connection, written: Written) -> tuple[int, int]:
     true = " AND ".join(
         f"o.{quoted(name)} IS NOT DISTINCT FROM d.v{number}" for number, name in enumerate(written.names)
     )
-    (column,) = written.shown_names
+    records = f"(SELECT {', '.join(public)}, {column} AS shown FROM release)"
     sql = (
-        f"SELECT d.place, r.{quoted(column)} FROM original AS o JOIN ({key}) AS k ON {same.format('k')} "
-        f"JOIN release AS r ON {same.format('r')} JOIN domain AS d ON {true}"
+        f"SELECT d.place, r.shown FROM original AS o JOIN ({key}) AS k ON {same.format('k')} "
+        f"JOIN {records} AS r ON {same.format('r')} JOIN domain AS d ON {true}"
     )
-    sets, domain = shown(written.design), written.naming.part(0)
-    rows = agreed = 0
     for batch in connection.sql(sql).to_arrow_reader(BATCH_ROWS):
-        members = sets.membership(batch.column(1), domain)
-        agreed += int(members[np.arange(batch.num_rows), batch.column(0).to_numpy()].sum())
-        rows += batch.num_rows
-    return rows, agreed
+        yield batch.column(0).to_numpy(), sets.membership(batch.column(1), written.naming.part(0))
 
 
-def shown_members(connection: Connection, written: Written, group: str) -> dict[Any, Floats]:
-    """For each value of a grouping, how many sets of the release hold each place of the domain."""
-    (column,) = written.shown_names
+def shown_members(connection: Connection, written: Written, group: str, sets: Sets, column: str) -> dict[Any, Floats]:
+    """For each value of a grouping, how many records of the release hold each of what sets may hold."""
     keys = [row[0] for row in connection.execute(f"SELECT DISTINCT {group} FROM release ORDER BY 1").fetchall()]
-    numbered = f"SELECT DENSE_RANK() OVER (ORDER BY {group}) - 1, {quoted(column)} FROM release"
+    numbered = f"SELECT DENSE_RANK() OVER (ORDER BY {group}) - 1, {column} FROM release"
     reader = connection.sql(numbered).to_arrow_reader(BATCH_ROWS)
-    sums, _ = shown(written.design).summed(reader, (len(keys), 1), written.naming.part(0))
+    sums, _ = sets.summed(reader, (len(keys), 1), written.naming.part(0))
     return dict(zip(keys, sums[:, 0], strict=True))
 
 

@@ -16,7 +16,7 @@ CLOSE = 1e-9
 def are_close(found: Iterable[tuple[float, ...]], expected: Sequence[tuple[float, ...]]) -> bool:
     """Whether the numbers of each line are the expected ones."""
     rows = np.array(list(found), dtype=np.float64)
-    return rows.shape == (len(expected), 3) and bool(np.allclose(rows, expected, rtol=CLOSE, atol=CLOSE))
+    return rows.shape == np.shape(expected) and bool(np.allclose(rows, expected, rtol=CLOSE, atol=CLOSE))
 
 
 def are_values(written: Written, table: Mapping[str, list[Any]], expected: Mapping[str, Iterable[int]]) -> bool:

@@ -94,8 +94,10 @@ class BlockCounter:
         rows = int(pq.read_metadata(self.path).num_rows)
         return _symbol_counts(self.work, self._blocks(read), size, rows)
 
-    def members(self, read: Reader, size: int) -> tuple[Counts, Counts]:
-        """For each condition, how many sets of its records hold each member that is asked about, and its records."""
+    def members(
+        self, read: Reader, size: int, needed: Callable[[Sequence[int]], Sequence[int]]
+    ) -> tuple[Counts, Counts]:
+        """For each condition, how many sets of its records hold each member that is needed, and its records."""
         work, conditions = self.work, len(self.work.wheres)
         counts, rows = np.zeros((conditions, size), dtype=np.int64), np.zeros(conditions, dtype=np.int64)
         wanted: list[set[int]] = [set() for _ in range(conditions)]
@@ -103,7 +105,7 @@ class BlockCounter:
             places = work.sets[number]
             if places is not None:
                 wanted[where].update(places.tolist())
-        listed: dict[int, Sequence[int]] = {where: sorted(places) for where, places in enumerate(wanted)}
+        listed: dict[int, Sequence[int]] = {where: needed(sorted(places)) for where, places in enumerate(wanted)}
         for block in self._blocks(read):
             for where, selected, members, found in bitmaps.member_counts(work, block, listed):
                 rows[where] += selected

@@ -362,7 +362,7 @@ def test_methods_that_know_no_error_give_no_totals() -> None:
     """Only what is unbiased, or nearly so, adds up."""
     has_total = {(name, key) for name, each in REGISTRY.items() for key, method in each.methods.items() if method.total}
     assert has_total == {
-        *((name, "closed") for name in ("uniform", "subset", "small-domain", "fine-grain", "harmonic")),
+        *((name, "closed") for name in ("uniform", "subset", "levels", "small-domain", "fine-grain", "harmonic")),
         *((name, key) for name in ("buckets", "anatomy") for key in ("inverse", "uniform")),
         *(("decoys", key) for key in ("fitted", "closed", "inverse")),
     }

@@ -1,0 +1,128 @@
+"""Sets of one size that hold the true value by a coin: planned, drawn and weighed, for the mechanisms that show sets.
+
+Notation: n = size, d = members, γ = amplification; a = hold = γd / (γd + n - d), b = other = (d - a) / (n - 1). All
+sets of d that hold the true value are equally likely, and so are all that do not; the former have γ times the chance of
+the latter.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato.arrays import Codes, Mask, Places
+from sfumato.draws import LARGEST_BOUND, Draws
+from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.mechanisms.coins.weights import SetWeights
+from sfumato.request.spec import BreachBound
+
+
+@dataclass(frozen=True, slots=True)
+class SubsetSelection:
+    """A draw below `words` decides whether a set holds its record's value: it does for the first `hold_words`."""
+
+    size: int
+    """From how many values sets are drawn."""
+    members: int
+    """How many of them each set holds."""
+    hold_words: int
+    words: int
+
+    @classmethod
+    def best(cls, size: int, bound: BreachBound) -> SubsetSelection:
+        """The sets that give the rarest value the smallest error within a bound.
+
+        A chance that needs more than 63 bits is rounded down, towards privacy.
+        """
+        members, factor = best_members(size, bound.amplification), bound.amplification
+        hold = members * factor / (members * factor + size - members)
+        words = min(hold.denominator, LARGEST_BOUND)
+        found = cls(size, members, math.floor(hold * words), words)
+        if found.hold * size <= members:
+            raise InfeasibleError(
+                f"the posterior {bound.posterior} is so close to the prior {bound.prior} that a set could not hold its "
+                "own value more often than others, and nothing could be counted; allow a larger posterior."
+            )
+        return found
+
+    @classmethod
+    def read(cls, size: int, members: int, hold: Fraction, bound: BreachBound) -> SubsetSelection:
+        """The sets that a design speaks of; those that its bound does not allow are refused."""
+        if not 0 < members < size or not 0 < hold < 1:
+            raise ReleaseFormatError("the design's sets or domain are out of range.")
+        found = cls(size, members, hold.numerator, hold.denominator)
+        if not 1 < found.amplification <= bound.amplification:
+            raise ReleaseFormatError(
+                "the design's sets hold the true value more often than its bound allows, or never."
+            )
+        return found
+
+    @property
+    def published(self) -> SubsetSelection:
+        """The same as a design has it: the chance in lowest terms."""
+        return replace(self, hold_words=self.hold.numerator, words=self.hold.denominator)
+
+    @property
+    def hold(self) -> Fraction:
+        """The chance that a set holds the true value."""
+        return Fraction(self.hold_words, self.words)
+
+    @property
+    def other(self) -> Fraction:
+        """The chance that a set holds one given value that is not the true one."""
+        return (self.members - self.hold) / (self.size - 1)
+
+    @property
+    def amplification(self) -> Fraction:
+        """How much likelier a set is from a value it holds than from one it does not."""
+        return self.hold * (self.size - self.members) / (self.members * (1 - self.hold))
+
+    @property
+    def weighing(self) -> SetWeights:
+        """How sets become weights."""
+        return SetWeights(self.size, self.members, float(self.hold), float(self.other))
+
+    def drawn(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
+        """A row of membership for each record, by draws of this name.
+
+        Floyd's algorithm on the other values: as many draws as a set has members, each below a bound of its own. A set
+        that holds its record's value has one other member less, and leaves the first draw out.
+        """
+        rows, size = len(codes), self.size
+        # Members lie row after row in one array, which is quicker to reach than a table of two dimensions.
+        start = np.arange(rows) * size
+        own = start + codes
+        holds = draws.stream(f"{name}/hold").integers(first_row, rows, self.words) < self.hold_words
+        chosen = np.zeros(rows * size, dtype=np.bool_)
+        first = size - 1 - self.members
+        for last in range(first, size - 1):
+            picked = draws.stream(f"{name}/member/{last}").integers(first_row, rows, last + 1).astype(np.int64)
+            place = _beside(start + picked, own)
+            place = np.where(chosen.take(place), _beside(start + last, own), place)
+            np.put(chosen, place, ~holds if last == first else True)
+        np.put(chosen, own, holds)
+        return chosen.reshape(rows, size)
+
+
+def best_members(size: int, amplification: Fraction) -> int:
+    """The size d that minimises b(1-b) / (a-b)², the variance that each record adds to the count of a rare value.
+
+    It lies beside n / (1 + γ), where the real-valued minimum is.
+    """
+    middle = math.floor(size / (1 + amplification))
+    near = range(max(1, middle - 1), min(size - 1, middle + 2) + 1)
+    return min(near, key=lambda members: (_variance(size, members, amplification), members))
+
+
+def _variance(size: int, members: int, amplification: Fraction) -> Fraction:
+    hold = members * amplification / (members * amplification + size - members)
+    other = (members - hold) / (size - 1)
+    return other * (1 - other) / (hold - other) ** 2
+
+
+def _beside(places: Places, own: Places) -> Places:
+    """The places of other values, which are numbered without the own one."""
+    return places + (places >= own)
