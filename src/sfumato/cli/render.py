@@ -198,15 +198,16 @@ def _show_questions(console: Console, plans: Sequence[Chosen]) -> None:
     table.add_section()
     for found in zip(*(plan.error_curve() for plan in plans), strict=True):
         if any(each.evenly is not None for each in found):
-            means = [dict.fromkeys(map(_off_by, (each.evenly, each.by_records))) for each in found]
-            table.add_row(f"any value ({found[0].count:,} people)", *(" / ".join(each) for each in means))
+            table.add_row(f"any value ({found[0].count:,})", *(_off_by(each.evenly) for each in found))
     if table.row_count:
         console.print(table)
-    if any(each.values for each in plans[0].error_curve()):
+    chosen = [each for each in plans[0].error_curve() if each.by_records is not None]
+    if chosen:
+        said = ", ".join(f"{_off_by(each.by_records)} at {each.count:,}" for each in chosen)
         show_text(
             console,
-            "any value: the mean over values chosen evenly / over those that records have, each as frequent among all "
-            "people as it is; values of fewer people are left out.",
+            "any value: one picked evenly of those that so many people have, each as frequent among all as it is. "
+            f"Picked as records have it: {said}.",
         )
     for reason in reasons:
         console.print(f"not told: {plain(reason)}.", highlight=False)
