@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -147,6 +147,8 @@ def show_plan(console: Console, chosen: Chosen) -> None:
     histogram, plan = chosen.histogram, chosen.to_json()
     console.print(f"mechanism [bold]{plan['mechanism']}[/bold], guarantee {plan['guarantee']}")
     console.print(chosen.mechanism.summary(chosen.plan), highlight=False)
+    if ways := chosen.mechanism.ways(chosen.plan):
+        console.print(_table_of(ways))
     _show_questions(console, [chosen, *chosen.others])
     extra = [each for each in chosen.mechanism.by_value if each.entry in plan]
     table = Table("value", Column("count", justify="right"), Column("share", justify="right"))
@@ -163,6 +165,14 @@ def show_plan(console: Console, chosen: Chosen) -> None:
         table.add_row(f"... {len(order) - MOST_CELLS} more", *[""] * (2 + len(extra)))
     console.print(table)
     show_text(console, plan["scope"])
+
+
+def _table_of(lines: Sequence[Mapping[str, str]]) -> Table:
+    """Lines that have the same headings."""
+    table = Table(*lines[0], highlight=False)
+    for line in lines:
+        table.add_row(*map(plain, line.values()))
+    return table
 
 
 def _show_questions(console: Console, plans: Sequence[Chosen]) -> None:

@@ -137,6 +137,8 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """The entries of `explain` that have a number for each value, for people to see."""
     summary: Callable[[PlanT], str] = lambda plan: ""
     """What the plan decided, in one line."""
+    ways: Callable[[PlanT], list[dict[str, str]]] = lambda plan: []
+    """What else was looked at for the plan, as the lines of a table for people, all with the same headings."""
     remarks: Callable[[PlanT], list[Notice]] = lambda plan: []
     """What the holder should know of this plan."""
     remark_codes: tuple[str, ...] = ()
