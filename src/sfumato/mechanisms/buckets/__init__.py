@@ -27,7 +27,7 @@ from sfumato.draws import Draws, Permutation
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
 from sfumato.mechanisms.buckets import estimation
 from sfumato.mechanisms.buckets.dealing import Deal, Dealing, deal_out
-from sfumato.mechanisms.buckets.prediction import Prediction
+from sfumato.mechanisms.buckets.prediction import CountErrors
 from sfumato.mechanisms.buckets.problem import Blocked
 from sfumato.mechanisms.buckets.sizes import Choice, choices, choose
 from sfumato.mechanisms.buckets.ways import Way, compared, lines_of
@@ -109,9 +109,9 @@ class Plan:
         return self.ids(np.arange(self.size)).astype(np.int32)
 
     @cached_property
-    def prediction(self) -> Prediction:
+    def errors(self) -> CountErrors:
         """How far off counts will be."""
-        return Prediction(self.dealing, np.array(self.histogram.counts, dtype=np.int64))
+        return CountErrors(self.dealing, np.array(self.histogram.counts, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def shown(design: Design, /) -> Buckets:
 
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of the inverse estimate, if a share rows/total of every value is selected."""
-    return plan.prediction.variances(rows)
+    return plan.errors.variances(rows)
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
@@ -271,7 +271,7 @@ def remarks(plan: Plan, /) -> list[Notice]:
         gap = (plan.choice.loss - plan.choice.bound) / plan.choice.loss
         near = f"the loss {plan.choice.loss:,} is within {gap:.3%} of the best that is possible."
         said.append(Notice("best-not-proved", near, numbers={"loss": int(plan.choice.loss), "gap": float(gap)}))
-    expected = plan.prediction
+    expected = plan.errors
     for default, shrunk in zip(expected.inverse_errors, expected.shrunk_errors, strict=True):
         if shrunk.by_records < WORTH_SAYING * default.by_records:
             closer = (

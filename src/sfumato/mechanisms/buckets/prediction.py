@@ -43,7 +43,7 @@ class Expected:
     by_values: float
 
 
-class Prediction:
+class CountErrors:
     """The errors of counts in buckets that are dealt in some way."""
 
     def __init__(self, dealing: Dealing, counts: Integers) -> None:
@@ -70,14 +70,12 @@ class Prediction:
         return found
 
     def variances(self, rows: Floats) -> Floats:
-        """The variance of the inverse estimate of each value, if so many rows are selected, of every value alike.
+        """The variance of the inverse estimate of each value, if so many rows are selected, of every value alike."""
+        return self._grown(rows, np.where(np.isfinite(self.growth), self.growth, self.total))
 
-        Where buckets do not tell a count, nothing is known but its bounds.
-        """
+    def _grown(self, rows: Floats, growth: Floats) -> Floats:
         share = np.clip(rows / self.total, 0.0, 1.0)
-        is_told = np.isfinite(self.growth)
-        grown = share * (1 - share) * self.counts * np.where(is_told, self.growth, 0.0)
-        return np.asarray(np.where(is_told, grown, np.minimum(rows, self.counts) ** 2))
+        return np.asarray(share * (1 - share) * self.counts * growth)
 
     def shrunk_variances(self, rows: Floats) -> Floats:
         """The expected squared error of `shrunk` in the same place, if the shares of the values scatter."""
@@ -117,11 +115,16 @@ class Prediction:
         """The errors of `shrunk`."""
         return self._errors(self.shrunk_variances)
 
-    @property
+    @cached_property
     def score(self) -> float:
-        """What is to be small: the mean error of the default, on the scale on which counts scatter by themselves."""
-        scaled = [math.sqrt(each.count) * (each.by_records + each.by_values) / 2 for each in self.inverse_errors]
-        return float(np.mean(scaled))
+        """What is to be small: the mean error of the default, on the scale on which counts scatter by themselves.
+
+        No variance grows by more than the number of records: a count that is so far off tells nothing, as where buckets
+        tell nothing.
+        """
+        limited = np.minimum(self.growth, self.total)
+        errors = self._errors(lambda rows: self._grown(rows, limited))
+        return float(np.mean([math.sqrt(each.count) * (each.by_records + each.by_values) / 2 for each in errors]))
 
 
 def _meeting(dealing: Dealing) -> Floats:

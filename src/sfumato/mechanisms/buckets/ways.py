@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.draws import Draws
 from sfumato.mechanisms.buckets.dealing import Deal, deal_out
-from sfumato.mechanisms.buckets.prediction import Expected, Prediction
+from sfumato.mechanisms.buckets.prediction import CountErrors, Expected
 from sfumato.mechanisms.buckets.setting import Setting
 from sfumato.mechanisms.buckets.sizes import Choice
 
@@ -56,7 +56,7 @@ def compared(counts: Sequence[int], found: Mapping[tuple[str, int], Choice], dea
 
     def way(asked: tuple[str, int], deal: Deal) -> Way:
         choice = found[asked]
-        expected = Prediction(deal_out(choice.assignment, choice.floors, deal, public, "compared"), held)
+        expected = CountErrors(deal_out(choice.assignment, choice.floors, deal, public, "compared"), held)
         return Way(*asked, deal, choice.assignment.setting, expected.inverse_errors, float(f"{expected.score:.6e}"))
 
     ways = sorted((way(asked, deal) for asked in found), key=lambda each: (each.score, each.setting.loss))
