@@ -426,7 +426,7 @@ def test_default_that_is_written_out_is_the_same_request(mechanism: str) -> None
 @every_option
 def test_option_that_a_file_does_not_name_had_the_default_of_then(mechanism: str, option: str, desk: Path) -> None:
     """As in a file of this format that was written before there was such an option."""
-    then = asked(mechanism, **UNNAMED[mechanism]).remembered()
+    then = asked(mechanism, **{name: UNNAMED[mechanism][name] for name in SINCE.get(mechanism, {})}).remembered()
     keep(PlanFile(PLAN.draws, "f", then, mechanism), desk / "plan")
     written = json.loads((desk / "plan").read_text())
     del written["options"][mechanism][option]

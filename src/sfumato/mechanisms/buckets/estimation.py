@@ -250,7 +250,9 @@ def _inverse(meeting: Meeting, tally: Tally, told: Floats, spread: Floats, place
     if lengths is None:  # the buckets keep nothing of this count beyond what is certain
         plain = [(selected * marked / size).sum(axis=1) for size, marked, selected in looked_at]
         return Moments(np.concatenate(plain), (most - least) ** 2, nothing, most, least)
-    return Moments(told @ weights, spread @ lengths, nothing, most, least)
+    value = told @ weights
+    value = np.where((least == most) & np.isclose(value, least), least, value)  # certain, but for floating-point noise
+    return Moments(value, spread @ lengths, nothing, most, least)
 
 
 def inverse_total(design: Any, pieces: Sequence[Piece]) -> Moments:
