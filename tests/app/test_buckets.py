@@ -350,7 +350,7 @@ def test_plan_shows_the_ways_that_were_compared(desk: Path) -> None:
 def test_caps_of_a_file_stand_for_the_values_that_it_names(desk: Path) -> None:
     counts = counts_file(desk, {"flu": 50, "cold": 30, "HIV": 20})
     both = succeed("plan", "--counts", counts, *caps_file(desk, {"HIV": "1/4"}), "--cap-factor", "2", "--json").json
-    assert both["caps"] == {"flu": "1", "cold": "3/5", "HIV": "1/4"}
+    assert both["caps"] == {"flu": "1/1", "cold": "3/5", "HIV": "1/4"}
     assert "1/4 to 1" in both["scope"]
 
 

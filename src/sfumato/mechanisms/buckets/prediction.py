@@ -142,5 +142,6 @@ def _some_buckets(dealing: Dealing, most: int) -> Iterator[tuple[Integers, float
     tranches = Counter(tranche.size for tranche in dealing.tranches)
     for number, tranche in enumerate(dealing.tranches):
         taken = min(tranche.buckets, max(1, most // len(tranches) // tranches[tranche.size]))
-        places = np.arange(taken) * tranche.buckets // taken
+        # The first buckets of tranches have something in common, so each tranche begins elsewhere.
+        places = (number + np.arange(taken) * tranche.buckets // taken) % tranche.buckets
         yield dealing.held(number, places), tranche.buckets / taken / tranche.size
