@@ -30,7 +30,7 @@ from sfumato.mechanisms.buckets.dealing import Deal, Dealing, deal_out
 from sfumato.mechanisms.buckets.prediction import CountErrors
 from sfumato.mechanisms.buckets.problem import Blocked
 from sfumato.mechanisms.buckets.sizes import Choice, choices, choose
-from sfumato.mechanisms.buckets.ways import Way, compared, lines_of
+from sfumato.mechanisms.buckets.ways import Way, compared, foreseen, lines_of
 from sfumato.mechanisms.coins.words import percent, ratio
 from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PerValue, SpecT
 from sfumato.request.exact import exact
@@ -89,6 +89,7 @@ class Plan:
     histogram: Histogram
     caps: tuple[Fraction, ...]
     choice: Choice
+    deal: Deal
     dealing: Dealing
     ids: Permutation
     name: str = NAME
@@ -153,7 +154,7 @@ def dealt(  # noqa: PLR0913, PLR0917 - what was chosen, and how to deal it
     """Deal the records of a choice; the orders of the tranches and the ids of the buckets are keyed."""
     dealing = deal_out(choice.assignment, choice.floors, deal, draws, name)
     ids = draws.permutation(f"{name}/ids", 0, int(dealing.buckets.sum()))
-    return Plan(histogram, caps, choice, dealing, ids, name)
+    return Plan(histogram, caps, choice, deal, dealing, ids, name)
 
 
 def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
@@ -271,7 +272,7 @@ def remarks(plan: Plan, /) -> list[Notice]:
         gap = (plan.choice.loss - plan.choice.bound) / plan.choice.loss
         near = f"the loss {plan.choice.loss:,} is within {gap:.3%} of the best that is possible."
         said.append(Notice("best-not-proved", near, numbers={"loss": int(plan.choice.loss), "gap": float(gap)}))
-    expected = plan.errors
+    expected = foreseen(plan.histogram.counts, plan.choice, plan.deal)
     for default, shrunk in zip(expected.inverse_errors, expected.shrunk_errors, strict=True):
         if shrunk.by_records < WORTH_SAYING * default.by_records:
             closer = (

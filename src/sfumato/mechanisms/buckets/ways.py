@@ -45,18 +45,23 @@ class Way:
         }
 
 
-def compared(counts: Sequence[int], found: Mapping[tuple[str, int], Choice], deal: Deal) -> tuple[Way, ...]:
-    """All choices, that with the smallest errors of counts first; last the best one dealt otherwise.
+def foreseen(counts: Sequence[int], choice: Choice, deal: Deal) -> CountErrors:
+    """The errors of counts, from buckets such as might be published.
 
-    Counts, caps and sizes are published, and what is random in the buckets that are compared follows from them: so the
-    choice tells nothing, and everybody comes to the same.
+    Counts, caps and sizes are published, and what is random in these buckets follows from the counts: so what is chosen
+    by them tells nothing, and everybody comes to the same.
     """
     held = np.array(counts, dtype=np.int64)
     public = Draws(hashlib.sha256(held.tobytes()).digest(), is_test=True)
+    return CountErrors(deal_out(choice.assignment, choice.floors, deal, public, "foreseen"), held)
+
+
+def compared(counts: Sequence[int], found: Mapping[tuple[str, int], Choice], deal: Deal) -> tuple[Way, ...]:
+    """All choices, that with the smallest errors of counts first; last the best one dealt otherwise."""
 
     def way(asked: tuple[str, int], deal: Deal) -> Way:
         choice = found[asked]
-        expected = CountErrors(deal_out(choice.assignment, choice.floors, deal, public, "compared"), held)
+        expected = foreseen(counts, choice, deal)
         return Way(*asked, deal, choice.assignment.setting, expected.inverse_errors, float(f"{expected.score:.6e}"))
 
     ways = sorted((way(asked, deal) for asked in found), key=lambda each: (each.score, each.setting.loss))

@@ -15,7 +15,7 @@ from sfumato.mechanisms.buckets.dealing import Deal, deal_out
 from sfumato.mechanisms.buckets.estimation import METHODS
 from sfumato.mechanisms.buckets.prediction import CountErrors
 from sfumato.mechanisms.buckets.sizes import MANY_VALUES, Choice, choices
-from sfumato.mechanisms.buckets.ways import compared
+from sfumato.mechanisms.buckets.ways import compared, foreseen
 from sfumato.request.group_spec import LinearCap
 from sfumato.request.histogram import Histogram
 from sfumato.shown.tally import Holdings, Tally
@@ -148,7 +148,11 @@ def test_the_plan_says_where_shrunk_is_closer() -> None:
     (said,) = [each for each in buckets.remarks(least) if each.code == "shrunk-is-closer"]
     assert "--method shrunk" in str(said)
     assert said.numbers["shrunk"] < 0.7 * said.numbers["default"]
+    assert said == next(
+        each for each in buckets.remarks(planned(buckets.Sizes.OPTIMAL, "3c")) if each.code == "shrunk-is-closer"
+    )
     for plan in (least, best):
-        default, shrunk = plan.errors.inverse_errors[0], plan.errors.shrunk_errors[0]
+        expected = foreseen(COUNTS, plan.choice, plan.deal)
+        default, shrunk = expected.inverse_errors[0], expected.shrunk_errors[0]
         codes = {each.code for each in buckets.remarks(plan)}
         assert ("shrunk-is-closer" in codes) == (shrunk.by_records < 0.7 * default.by_records)
