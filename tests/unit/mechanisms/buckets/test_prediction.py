@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ def caps_of(counts: tuple[int, ...], factor: int, offset: str) -> tuple[Fraction
     return tuple(min(Fraction(1), Fraction(factor * count, total) + Fraction(offset)) for count in counts)
 
 
+@cache
 def planned(sizes: buckets.Sizes, key: str = "07") -> buckets.Plan:
     histogram = Histogram.of(range(len(COUNTS)), COUNTS)
     spec = LinearCap(2, "1/20").resolved(histogram)
@@ -88,6 +90,7 @@ def test_buckets_that_tell_nothing_have_the_largest_error_and_no_surprise() -> N
     assert (found.variances(np.array([4.0, 4.0])) == 1 / 3 * 2 / 3 * 6 * 12).all()
 
 
+@pytest.mark.slow
 def test_some_of_the_buckets_foresee_what_all_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last three values are in large buckets alone, where a few tell them apart."""
     counts = tuple(50 * count for count in COUNTS)
@@ -113,12 +116,14 @@ def test_auto_takes_the_way_with_the_smallest_error() -> None:
     assert planned(buckets.Sizes.OPTIMAL).errors.score > 2 * plan.errors.score
 
 
+@pytest.mark.slow
 def test_auto_follows_the_histogram_and_not_the_key() -> None:
     first, second = (planned(buckets.Sizes.AUTO, key) for key in ("07", "3c"))
     assert first.ways == second.ways
     assert (first.dealing.starts != second.dealing.starts).any()
 
 
+@pytest.mark.slow
 def test_a_way_is_found_again_by_its_own_options() -> None:
     histogram = Histogram.of(range(len(COUNTS)), COUNTS)
     spec = LinearCap(2, "1/20").resolved(histogram)

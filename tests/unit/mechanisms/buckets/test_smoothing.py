@@ -61,6 +61,7 @@ def test_shares_are_the_best_linear_guess(selected: Matrix, ratio: float) -> Non
     assert errors == pytest.approx(np.diag(left), rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(25))
 @given(selected=SELECTED)
 def test_scatter_is_that_of_the_largest_likelihood(selected: Matrix) -> None:
