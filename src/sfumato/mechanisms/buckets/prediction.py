@@ -95,7 +95,7 @@ class CountErrors:
     def _errors(self, variances: Callable[[Floats], Floats]) -> tuple[Expected, ...]:
         """The errors at each selectivity; of single records where no value is so frequent."""
         counts = {max(part * self.total, 1.0): None for part in SELECTIVITIES}
-        found = [count for count in counts if (self.counts >= count).any()]
+        found = [count for count in counts if count <= self.counts.max()]
         return tuple(self._expected(count, variances) for count in found or [1.0])
 
     def _expected(self, count: float, variances: Callable[[Floats], Floats]) -> Expected:
@@ -119,11 +119,15 @@ class CountErrors:
     def score(self) -> float:
         """What is to be small: the mean error of the default, on the scale on which counts scatter by themselves.
 
-        No variance grows by more than the number of records: a count that is so far off tells nothing, as where buckets
-        tell nothing.
+        Single records are counted with them, so that rare values are not given up for frequent ones. No variance grows
+        by more than the number of records: a count that is so far off tells nothing, as where buckets tell nothing.
         """
         limited = np.minimum(self.growth, self.total)
-        errors = self._errors(lambda rows: self._grown(rows, limited))
+
+        def variances(rows: Floats) -> Floats:
+            return self._grown(rows, limited)
+
+        errors = (self._expected(1.0, variances), *self._errors(variances))
         return float(np.mean([math.sqrt(each.count) * (each.by_records + each.by_values) / 2 for each in errors]))
 
 

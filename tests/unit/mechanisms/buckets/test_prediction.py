@@ -161,3 +161,15 @@ def test_the_plan_says_where_shrunk_is_closer() -> None:
         default, shrunk = expected.inverse_errors[0], expected.shrunk_errors[0]
         codes = {each.code for each in buckets.remarks(plan)}
         assert ("shrunk-is-closer" in codes) == (shrunk.by_records < 0.7 * default.by_records)
+
+
+@pytest.mark.slow
+def test_rare_values_are_not_given_up_for_frequent_ones() -> None:
+    """Forty rare values, which need large buckets: where few are large, they are all alike, and tell nothing of them."""
+    counts = (3000, 2500, 2000, 1500, 1000, 800, *[4] * 40)
+    found = choices(counts, caps_of(counts, 4, "1/30"))
+    expected = {way: foreseen(counts, choice, Deal.MIXED) for way, choice in found.items()}
+    best = compared(counts, found, Deal.MIXED)[0]
+    taken, least_loss = expected[best.sizes, best.least], expected["optimal", 2]
+    assert (np.isinf(taken.growth).sum(), np.isinf(least_loss.growth).sum()) == (0, 40)
+    assert taken.inverse_errors[0].by_records > least_loss.inverse_errors[0].by_records
