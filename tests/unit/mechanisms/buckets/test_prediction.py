@@ -165,7 +165,7 @@ def test_the_plan_says_where_shrunk_is_closer() -> None:
 
 @pytest.mark.slow
 def test_rare_values_are_not_given_up_for_frequent_ones() -> None:
-    """Forty rare values, which need large buckets: where few are large, they are all alike, and tell nothing of them."""
+    """Forty rare values need large buckets: where few are large, these are all alike, and tell nothing of them."""
     counts = (3000, 2500, 2000, 1500, 1000, 800, *[4] * 40)
     found = choices(counts, caps_of(counts, 4, "1/30"))
     expected = {way: foreseen(counts, choice, Deal.MIXED) for way, choice in found.items()}
