@@ -1,7 +1,7 @@
 """The error of every mechanism's estimators on the papers' own query pools, and what their intervals cover.
 
     python bench/accuracy.py --data DIR [--tables census_occ ...] [--pool small crossed large spread]
-                             [--repeats 5] [--queries 200] [--slow 20] [--quick]
+                             [--mechanisms buckets ...] [--repeats 5] [--queries 200] [--slow 20] [--quick]
 
 DIR holds census_occ.parquet, census_all.parquet, vaers_adr40.parquet and vaers_adr_all.parquet. Printed is one table:
 for each request, mechanism and estimator the mean relative error over queries and releases, the median in brackets, and
@@ -48,7 +48,7 @@ from sfumato import (
 from sfumato.evaluate.accuracy import accuracy
 from sfumato.evaluate.coded_table import CodedTable
 from sfumato.evaluate.pools import Band, Pool, between, crossed, passing, small_counts, spread, within
-from sfumato.mechanisms import fine_grain, small_domain
+from sfumato.mechanisms import buckets, fine_grain, small_domain
 from sfumato.request.spec import PrivacySpec
 
 SEED = 14
@@ -59,7 +59,8 @@ SLOW = ("em", "gls", "paper")
 PAPERS = {
     ("uniform", "closed"): "the baseline of small domain randomization",
     ("small-domain, paper's merging", "closed"): "small domain randomization",
-    ("buckets", "uniform"): "the F'-privacy thesis",
+    ("buckets", "uniform"): "the F'-privacy thesis' estimator",
+    ("buckets of least loss", "uniform"): "the F'-privacy thesis",
     ("anatomy", "uniform"): "Anatomy",
     ("decoys", "paper"): "SPLU",
 }
@@ -106,7 +107,10 @@ class Subject:
         yield Contender("subset by a tolerance", "subset", "tolerance 10", Tolerance(10))
         yield Contender("anatomy", "anatomy", f"diversity {self.size}", Diversity(self.size))
         for factor in self.factors:
-            yield Contender("buckets", "buckets", f"caps {factor}f + 1/50", LinearCap(factor, "1/50"))
+            caps = LinearCap(factor, "1/50")
+            yield Contender("buckets", "buckets", f"caps {factor}f + 1/50", caps)
+            least_loss = {"buckets": buckets.Options(buckets.Sizes.OPTIMAL)}
+            yield Contender("buckets of least loss", "buckets", f"caps {factor}f + 1/50", caps, least_loss)
         yield Contender("decoys", "decoys", f"groups of {self.size}", DecoyGroups(self.size))
 
 
@@ -189,6 +193,8 @@ def compare(name: str, table: pa.Table, arguments: argparse.Namespace) -> None:
     subject = SUBJECTS[name]
     pools = asked(CodedTable.of(table, subject.column), arguments.pool, arguments.queries)
     for contender in subject.contenders():
+        if arguments.mechanisms and contender.mechanism not in arguments.mechanisms:
+            continue
         with tempfile.TemporaryDirectory() as folder:
             try:
                 releases = [
@@ -214,6 +220,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--mechanisms", nargs="+", help="only these; all if none is named")
     parser.add_argument("--tables", nargs="+", choices=list(SUBJECTS), default=list(SUBJECTS))
     kinds = ["small", "crossed", "large", "spread"]
     parser.add_argument("--pool", nargs="+", choices=kinds, default=kinds)

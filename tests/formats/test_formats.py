@@ -19,7 +19,7 @@ import pytest
 from sfumato import BreachBound, Release, Request, Schema, publish
 from sfumato.audit.files import FIT, verify_folder
 from sfumato.audit.laws import law_of
-from sfumato.mechanisms import REGISTRY, decoys, fine_grain, small_domain
+from sfumato.mechanisms import REGISTRY, buckets, decoys, fine_grain, small_domain
 from sfumato.release.manifest import MANIFEST
 from sfumato.request.group_spec import DecoyGroups, LinearCap
 from sfumato.request.spec import PrivacySpec, Tolerance
@@ -97,7 +97,13 @@ RELEASES = {
     ),
     "2-compound": Written("uniform", ("F", "asthma"), 47.25, 8.40200868840303, schema=PAIR, where="age < 50"),
     "2-buckets": Written(
-        "buckets", "asthma", 46.166666666666664, 3.7527767497325675, spec=LinearCap("3/2", "1/10"), method="uniform"
+        "buckets",
+        "asthma",
+        46.166666666666664,
+        3.7527767497325675,
+        spec=LinearCap("3/2", "1/10"),
+        options={"buckets": buckets.Options(buckets.Sizes.OPTIMAL)},
+        method="uniform",
     ),
     "2-decoys": Written(
         "decoys",

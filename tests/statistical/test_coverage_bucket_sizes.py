@@ -80,6 +80,7 @@ class Trial:
     truth: int
     uniform: Moments
     inverse: Moments
+    shrunk: Moments
 
 
 def table(setting: Setting, key: int) -> tuple[Integers, Booleans]:
@@ -121,7 +122,8 @@ def trials(setting: Setting) -> dict[Wanted, list[Trial]]:
         for column, is_selected in enumerate(columns):
             selected = np.bincount(cells[is_selected], minlength=plan.size)
             tally, sets = Tally.of_symbols(selected).beside(None, holdings), setting.wanted(column)
-            methods = [buckets.MECHANISM.methods[name].count(None, tally, sets) for name in ("uniform", "inverse")]
+            names = ("uniform", "inverse", "shrunk")
+            methods = [buckets.MECHANISM.methods[name].count(None, tally, sets) for name in names]
             held = np.bincount(codes[is_selected], minlength=setting.values)
             for wanted, places, *moments in zip(Wanted, sets, *methods, strict=True):
                 found[wanted].append(Trial(int(held[places].sum()), *moments))
@@ -139,6 +141,10 @@ def inverse(trial: Trial) -> Moments:
 
 def uniform(trial: Trial) -> Moments:
     return trial.uniform
+
+
+def shrunk(trial: Trial) -> Moments:
+    return trial.shrunk
 
 
 def doubled(moments: Moments) -> Moments:
@@ -159,9 +165,9 @@ def error(setting: Setting, wanted: Wanted, method: Callable[[Trial], Moments]) 
 
 
 WITHOUT = [
-    Setting(4000, 8, "3/2", "1/20", Options()),
+    Setting(4000, 8, "3/2", "1/20", Options(Sizes.OPTIMAL)),
     Setting(5000, 10, "2", "1/50", Options(Sizes.TWO)),
-    Setting(5000, 10, "6", "1/50", Options(min_bucket=1)),
+    Setting(5000, 10, "6", "1/50", Options(Sizes.OPTIMAL, min_bucket=1)),
 ]
 """The last caps end at 1 for the frequent values, and 2,000 records are in the clear."""
 WITH = [replace(setting, spread=STRONG) for setting in WITHOUT]
@@ -242,6 +248,13 @@ def test_uniform_errs_less_than_the_inverse_where_columns_do_not_go_with_values(
 ) -> None:
     """What the inverse pays for assuming nothing."""
     assert error(setting, wanted, uniform) < error(setting, wanted, inverse)
+
+
+@every_wanted
+@every_setting
+def test_shrunk_errs_little_more_than_the_better_of_both_at_most(setting: Setting, wanted: Wanted) -> None:
+    better = min(error(setting, wanted, uniform), error(setting, wanted, inverse))
+    assert error(setting, wanted, shrunk) < 1.25 * better
 
 
 @every_wanted

@@ -16,7 +16,8 @@ from fractions import Fraction
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import buckets
-from sfumato.mechanisms.buckets import Deal, Plan, dealt
+from sfumato.mechanisms.buckets import Plan, dealt
+from sfumato.mechanisms.buckets.dealing import Deal
 from sfumato.mechanisms.buckets.fullest_first import anatomy
 from sfumato.mechanisms.buckets.sizes import Choice
 from sfumato.request.flags import option

@@ -28,7 +28,9 @@ class ShareCap(PrivacySpec):
     Notation: f'_i = cap of value i.
     """
 
-    FLAGS: ClassVar = (Flag("--caps", "Caps on shares in buckets: a CSV of value,cap.", Path, "CSV"),)
+    FLAGS: ClassVar = (
+        Flag("--caps", "Caps on shares in buckets: a CSV of value,cap; for others --cap-factor.", Path, "CSV"),
+    )
     GIVEN_BY: ClassVar = "--caps"
     WANTED: ClassVar = "caps (--caps, or --cap-factor and --cap-offset)"
 
@@ -83,22 +85,28 @@ class ShareCap(PrivacySpec):
 
 @dataclass(frozen=True, slots=True, init=False)
 class LinearCap(PrivacySpec):
-    """A request for caps from the table's own shares: `factor` times the share plus `offset`, at most 1."""
+    """A request for caps from the table's own shares: `factor` times the share plus `offset`, at most 1.
+
+    A value of `named` has the cap that stands there instead.
+    """
 
     FLAGS: ClassVar = (
         Flag("--cap-factor", "Caps from shares: R times the share, plus --cap-offset, at most 1.", metavar="R"),
         Flag("--cap-offset", "See --cap-factor; 0 if not given.", metavar="R"),
     )
+    BESIDE: ClassVar = ShareCap.FLAGS
     GIVEN_BY: ClassVar = "--cap-factor and --cap-offset"
     WANTED: ClassVar = ShareCap.WANTED
     RESOLVED: ClassVar = ShareCap
 
     factor: Fraction
     offset: Fraction
+    named: Mapping[Value, Fraction]
 
-    def __init__(self, factor: Exact, offset: Exact = 0) -> None:
+    def __init__(self, factor: Exact, offset: Exact = 0, named: ShareCap | None = None) -> None:
         object.__setattr__(self, "factor", exact(factor, "the cap factor"))
         object.__setattr__(self, "offset", exact(offset, "the cap offset"))
+        object.__setattr__(self, "named", {} if named is None else named.caps)
         if self.factor < 0 or self.offset < 0 or self.factor + self.offset == 0:
             raise SpecError(
                 f"the cap factor {self.factor} and offset {self.offset} must not be below 0, nor both 0: a cap is "
@@ -107,21 +115,26 @@ class LinearCap(PrivacySpec):
 
     @classmethod
     def of_flags(cls, given: Mapping[str, Any]) -> Self:
-        """The factor and the offset; one that is not given is 0."""
-        return cls(given.get("cap_factor", "0"), given.get("cap_offset", "0"))
+        """The factor and the offset, of which one that is not given is 0; and the caps of a file."""
+        named = ShareCap.of_flags(given) if "caps" in given else None
+        return cls(given.get("cap_factor", "0"), given.get("cap_offset", "0"), named)
 
     @property
     def sentence(self) -> str:
         """What is asked, in plain words."""
-        return f"a value may have at most {self.factor} times its share plus {self.offset} of any bucket."
+        others = f", but each of {len(self.named)} values at most its own cap" if self.named else ""
+        return f"a value may have at most {self.factor} times its share plus {self.offset} of any bucket{others}."
 
     def to_json(self) -> dict[str, Any]:
-        """Both numbers, exactly."""
-        return {"cap_factor": str(self.factor), "cap_offset": str(self.offset)}
+        """Both numbers, exactly, and each cap of its own by its value."""
+        named = {"caps": {display(value): str(cap) for value, cap in self.named.items()}} if self.named else {}
+        return {"cap_factor": str(self.factor), "cap_offset": str(self.offset), **named}
 
     def resolved(self, histogram: Histogram) -> ShareCap:
         """A cap for each value."""
-        return ShareCap.linear(histogram, self.factor, self.offset)
+        caps = dict(ShareCap.linear(histogram, self.factor, self.offset).caps)
+        own = zip(histogram.values, matched(self.named, histogram.values, "cap"), strict=True)
+        return ShareCap(caps | {value: cap for value, cap in own if cap is not None})
 
 
 @dataclass(frozen=True, slots=True)

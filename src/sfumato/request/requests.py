@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfumato.errors import SpecError
+from sfumato.request.flags import Flag
 from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap, ShareCap
 from sfumato.request.spec import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
 
@@ -23,14 +24,16 @@ REQUESTS: tuple[type[PrivacySpec], ...] = (
 
 def asked(given: Mapping[str, Any]) -> PrivacySpec:
     """The request that was made on the command line, by the parameters that were given."""
-    kinds = {
-        kind: {flag.parameter: given[flag.parameter] for flag in kind.FLAGS if given.get(flag.parameter) is not None}
-        for kind in REQUESTS
-    }
-    made = [kind for kind, parameters in kinds.items() if parameters]
+
+    def among(flags: Sequence[Flag]) -> dict[str, Any]:
+        return {flag.parameter: given[flag.parameter] for flag in flags if given.get(flag.parameter) is not None}
+
+    made = [kind for kind in REQUESTS if among(kind.FLAGS)]
+    beside = [flag for kind in made for flag in kind.BESIDE]
+    made = [kind for kind in made if not all(flag in beside for flag in kind.FLAGS)]
     if len(made) > 1:
         raise SpecError(
             f"two kinds of request were made, by {made[0].GIVEN_BY} and by {made[1].GIVEN_BY}; make one of them."
         )
     kind = made[0] if made else REQUESTS[0]
-    return kind.of_flags(kinds[kind])
+    return kind.of_flags(among((*kind.FLAGS, *kind.BESIDE)))

@@ -28,6 +28,8 @@ class PrivacySpec(ABC):
     __slots__ = ()
 
     FLAGS: ClassVar[tuple[Flag, ...]]
+    BESIDE: ClassVar[tuple[Flag, ...]] = ()
+    """Flags of another kind of request that may be given beside its own."""
     GIVEN_BY: ClassVar[str]
     """The options that make such a request, in words."""
     WANTED: ClassVar[str]

@@ -343,6 +343,9 @@ OTHER: dict[str, tuple[PrivacySpec, Any]] = {
 }
 """A request for each mechanism, and options of which none is the default."""
 
+SINCE: dict[str, dict[str, Any]] = {"buckets": {"sizes": "auto"}}
+"""Options whose default is no longer what it was when files did not name them."""
+
 every_mechanism = pytest.mark.parametrize("mechanism", REGISTRY)
 every_option = pytest.mark.parametrize(
     ("mechanism", "option"), [(name, option) for name, each in UNNAMED.items() for option in each]
@@ -353,6 +356,11 @@ def asked(mechanism: str, *, named: bool = True, **options: Any) -> Request:
     """A request for a mechanism with some options of its own; only the kind of request tells which, if unnamed."""
     given = {"options": {mechanism: REGISTRY[mechanism].options(**options)}} if options else {}
     return Request("t.csv", Schema.of("disease"), OTHER[mechanism][0], mechanism if named else "auto", **given)
+
+
+def defaults(mechanism: str) -> dict[str, Any]:
+    """The options of a mechanism if nothing is said."""
+    return UNNAMED.get(mechanism, {}) | SINCE.get(mechanism, {})
 
 
 def test_options_that_old_files_do_not_name_are_the_defaults_of_then() -> None:
@@ -373,7 +381,8 @@ def test_options_that_old_files_do_not_name_are_the_defaults_of_then() -> None:
 
 @every_mechanism
 def test_every_option_has_a_line_with_the_default_of_today(mechanism: str) -> None:
-    assert options_json(REGISTRY[mechanism].options()) == UNNAMED.get(mechanism, {})
+    assert options_json(REGISTRY[mechanism].options()) == defaults(mechanism)
+    assert defaults(mechanism).keys() == UNNAMED.get(mechanism, {}).keys()
 
 
 @every_mechanism
@@ -381,13 +390,13 @@ def test_every_option_has_a_line_with_the_default_of_today(mechanism: str) -> No
 def test_every_option_is_remembered_with_the_value_that_is_used(mechanism: str, named: bool) -> None:
     spec, options = OTHER[mechanism]
     request = asked(mechanism, named=named)
-    assert request.remembered().options[mechanism] == UNNAMED.get(mechanism, {})
+    assert request.remembered().options[mechanism] == defaults(mechanism)
     changed = replace(request, options={mechanism: options}).remembered().options
-    assert changed[mechanism].keys() == UNNAMED.get(mechanism, {}).keys()
-    assert not changed[mechanism].items() & UNNAMED.get(mechanism, {}).items()
+    assert changed[mechanism].keys() == defaults(mechanism).keys()
+    assert not changed[mechanism].items() & defaults(mechanism).items()
     others = [name for name, each in REGISTRY.items() if isinstance(spec, each.asked) and name != mechanism]
     assert {name: changed[name] for name in changed if name != mechanism} == (
-        {} if named else {name: UNNAMED.get(name, {}) for name in others}
+        {} if named else {name: defaults(name) for name in others}
     )
 
 
@@ -422,14 +431,21 @@ def test_default_that_is_written_out_is_the_same_request(mechanism: str) -> None
 @every_option
 def test_option_that_a_file_does_not_name_had_the_default_of_then(mechanism: str, option: str, desk: Path) -> None:
     """As in a file of this format that was written before there was such an option."""
-    keep(PlanFile(PLAN.draws, "f", asked(mechanism).remembered(), mechanism), desk / "plan")
+    then = asked(mechanism, **{name: UNNAMED[mechanism][name] for name in SINCE.get(mechanism, {})}).remembered()
+    keep(PlanFile(PLAN.draws, "f", then, mechanism), desk / "plan")
     written = json.loads((desk / "plan").read_text())
     del written["options"][mechanism][option]
     (desk / "plan").write_text(json.dumps(written))
     read = PlanFile.read(desk / "plan")
-    read.check("f", asked(mechanism).remembered())
+    read.check("f", then)
     with pytest.raises(ReleaseFormatError, match="belongs to another request"):
-        read.check("f", otherwise(asked(mechanism).remembered(), mechanism, option))
+        read.check("f", otherwise(then, mechanism, option))
+
+
+def test_file_of_buckets_of_least_loss_is_not_for_a_request_that_says_nothing_now(desk: Path) -> None:
+    found = SECOND["buckets"].read(desk / "plan", 2)
+    with pytest.raises(ReleaseFormatError, match="belongs to another request"):
+        found.check("fingerprint", asked("buckets").remembered())
 
 
 # ---------------------------------------------------------------------------------------------------------- old formats
@@ -496,6 +512,9 @@ FIRST = {
 }
 """What the first format could hold."""
 
+LEAST_LOSS: dict[str, Any] = {"buckets": buckets.Options(Sizes.OPTIMAL)}
+"""What is to be said now for the buckets that were the default."""
+
 SECOND = {
     **FIRST,
     "marginal": Old(BOUND, BOUND_JSON, guarantee="marginal-prior", asked="marginal-prior"),
@@ -545,8 +564,14 @@ SECOND = {
         BreachBoundPerValue({"flu": BOUND, None: BOUND, 3: BOUND}),
         {"bounds": {"flu": "1/10 1/2", "(missing)": "1/10 1/2", "3": "1/10 1/2"}},
     ),
-    "caps": Old(ShareCap({"flu": Fraction(1, 3)}), {"caps": {"flu": "1/3"}}),
-    "buckets": Old(LinearCap("3/2", "1/10"), {"cap_factor": "3/2", "cap_offset": "1/10"}, "buckets", "bucket-only"),
+    "caps": Old(ShareCap({"flu": Fraction(1, 3)}), {"caps": {"flu": "1/3"}}, options=LEAST_LOSS),
+    "buckets": Old(
+        LinearCap("3/2", "1/10"),
+        {"cap_factor": "3/2", "cap_offset": "1/10"},
+        "buckets",
+        "bucket-only",
+        options=LEAST_LOSS,
+    ),
     "buckets, options": Old(
         LinearCap("3/2", "1/10"),
         {"cap_factor": "3/2", "cap_offset": "1/10"},

@@ -407,12 +407,29 @@ def test_what_a_bound_lacks_is_named(given_: dict[str, str], lacking: str) -> No
 @pytest.mark.parametrize("one", KNOWN, ids=lambda known: type(known.spec).__name__)
 @pytest.mark.parametrize("other", KNOWN, ids=lambda known: type(known.spec).__name__)
 def test_two_kinds_of_request_at_once_are_refused(one: Known, other: Known) -> None:
-    if one is other:
+    if one is other or {type(one.spec), type(other.spec)} == {ShareCap, LinearCap}:  # these go together
         return
     first, second = sorted((type(one.spec), type(other.spec)), key=REQUESTS.index)
     sentence = f"^two kinds of request were made, by {first.GIVEN_BY} and by {second.GIVEN_BY}; make one of them\\.$"
     with pytest.raises(SpecError, match=sentence):
         asked({**one.given, **other.given})
+
+
+def test_caps_of_a_file_go_together_with_caps_from_shares(tmp_path: Path) -> None:
+    (tmp_path / "caps.csv").write_text("value,cap\nHIV,1/10\n3,1/4\n")
+    found = asked({"caps": tmp_path / "caps.csv", "cap_factor": "2", "cap_offset": "1/50"})
+    assert found == LinearCap(2, "1/50", ShareCap({"HIV": Fraction(1, 10), "3": Fraction(1, 4)}))
+    assert found != LinearCap(2, "1/50")
+    assert found.to_json() == {"cap_factor": "2", "cap_offset": "1/50", "caps": {"HIV": "1/10", "3": "1/4"}}
+    assert found.sentence == (
+        "a value may have at most 2 times its share plus 1/50 of any bucket, but each of 2 values at most its own cap."
+    )
+    histogram = Histogram.of(("HIV", 3, "flu"), (10, 20, 70))
+    assert found.resolved(histogram).of(histogram.values) == (Fraction(1, 10), Fraction(1, 4), Fraction(1))
+    with pytest.raises(SpecError, match="a cap for a value that is not in the domain: '3'"):
+        found.resolved(Histogram.of(("HIV", "flu"), (10, 90)))
+    with pytest.raises(SpecError, match="two kinds of request were made, by --cap-factor and --cap-offset"):
+        asked({"caps": tmp_path / "caps.csv", "cap_factor": "2", "diversity": 3})
 
 
 # -------------------------------------------------------------------------------------------------- for a certain table

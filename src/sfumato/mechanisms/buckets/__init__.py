@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import replace as replace_in
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
@@ -25,9 +26,11 @@ from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import Draws, Permutation
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
 from sfumato.mechanisms.buckets import estimation
-from sfumato.mechanisms.buckets.dealing import Dealing, mixed, round_robin, tranches_of
+from sfumato.mechanisms.buckets.dealing import Deal, Dealing, deal_out
+from sfumato.mechanisms.buckets.prediction import CountErrors
 from sfumato.mechanisms.buckets.problem import Blocked
-from sfumato.mechanisms.buckets.sizes import Choice, choose
+from sfumato.mechanisms.buckets.sizes import Choice, choices, choose
+from sfumato.mechanisms.buckets.ways import Way, compared, foreseen, tables_of
 from sfumato.mechanisms.coins.words import percent, ratio
 from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PerValue, SpecT
 from sfumato.request.exact import exact
@@ -45,24 +48,18 @@ NAME = "buckets"
 LARGEST_TABLE = 1 << 25
 """Up to so many buckets have their ids in a table."""
 
-MOST_WORK = 10**9
-"""Buckets times squared values: beyond this no error is predicted."""
+WORTH_SAYING = 0.7
+"""Where `shrunk` is predicted to be off by less than this part of what the default is, it is said."""
 
 
 class Sizes(StrEnum):
     """How many sizes buckets may have, and how they are found."""
 
+    AUTO = "auto"
     ONE = "one"
     TWO = "two"
     MULTI = "multi"
     OPTIMAL = "optimal"
-
-
-class Deal(StrEnum):
-    """How records are dealt to the buckets of one size."""
-
-    MIXED = "mixed"
-    ROUND_ROBIN = "round-robin"
 
 
 DEALING = "buckets, anatomy: vary what buckets hold, or deal in turn."
@@ -72,7 +69,7 @@ DEALING = "buckets, anatomy: vary what buckets hold, or deal in turn."
 class Options:
     """The sizes of buckets, and how they are filled."""
 
-    sizes: Sizes = option(Sizes.OPTIMAL, "--sizes", "One size, two, several, or the exact optimum.")
+    sizes: Sizes = option(Sizes.AUTO, "--sizes", "For counts, or one, two, several, or of least loss.")
     min_bucket: int = option(2, "--min-bucket", "The fewest records of a bucket (2).", metavar="N", least=1)
     max_bucket: int = option(50, "--max-bucket", "The most records of a bucket (50).", metavar="N", least=1)
     dealing: Deal = option(Deal.MIXED, "--dealing", DEALING)
@@ -92,9 +89,12 @@ class Plan:
     histogram: Histogram
     caps: tuple[Fraction, ...]
     choice: Choice
+    deal: Deal
     dealing: Dealing
     ids: Permutation
     name: str = NAME
+    ways: tuple[Way, ...] = ()
+    """What was compared, the best first; nothing where the holder decided."""
 
     @property
     def size(self) -> int:
@@ -110,14 +110,9 @@ class Plan:
         return self.ids(np.arange(self.size)).astype(np.int32)
 
     @cached_property
-    def meeting(self) -> Floats:
-        """W: how often each two values meet in a bucket, by the size of the bucket."""
-        size = self.histogram.domain_size
-        found = np.zeros((size, size))
-        for tranche, held in zip(self.dealing.tranches, self.dealing.holdings(), strict=True):
-            whole = held.astype(np.float64)
-            found += whole.T @ whole / tranche.size
-        return found
+    def errors(self) -> CountErrors:
+        """How far off counts will be."""
+        return CountErrors(self.dealing, np.array(self.histogram.counts, dtype=np.int64))
 
 
 @dataclass(frozen=True)
@@ -140,26 +135,26 @@ def plan(histogram: Histogram, spec: ShareCap, options: Options, draws: Draws, /
     caps = spec.of(histogram.values)
     if all(cap == 1 for cap, count in zip(caps, histogram.counts, strict=True) if count):
         raise InfeasibleError("every value that occurs has the cap 1, so nothing would be protected; lower a cap.")
+    sizes = {"smallest": options.min_bucket, "largest": options.max_bucket}
     try:
-        choice = choose(histogram.counts, caps, options.sizes, smallest=options.min_bucket, largest=options.max_bucket)
+        if options.sizes is not Sizes.AUTO:
+            choice = choose(histogram.counts, caps, options.sizes, **sizes)
+            return dealt(histogram, caps, choice, options.dealing, draws, NAME)
+        found = choices(histogram.counts, caps, **sizes)
     except Blocked as blocked:
         raise blocked.named([repr(display(value)) for value in histogram.values]) from None
-    return dealt(histogram, caps, choice, options.dealing, draws, NAME)
+    ways = compared(histogram.counts, found, options.dealing)
+    choice = found[ways[0].sizes, ways[0].least]
+    return replace_in(dealt(histogram, caps, choice, options.dealing, draws, NAME), ways=ways)
 
 
 def dealt(  # noqa: PLR0913, PLR0917 - what was chosen, and how to deal it
     histogram: Histogram, caps: tuple[Fraction, ...], choice: Choice, deal: Deal, draws: Draws, name: str
 ) -> Plan:
     """Deal the records of a choice; the orders of the tranches and the ids of the buckets are keyed."""
-    if deal is Deal.ROUND_ROBIN:
-        dealing = round_robin(choice.assignment)
-    else:
-        tranches = tranches_of(choice.assignment.setting, histogram.domain_size)
-        words = draws.stream(f"{name}/orders").words(0, len(tranches) * histogram.domain_size)
-        orders = np.argsort(words.reshape(len(tranches), -1), axis=1, kind="stable")
-        dealing = mixed(choice.assignment, choice.floors, tranches, orders)
+    dealing = deal_out(choice.assignment, choice.floors, deal, draws, name)
     (ids,) = draws.permutations(f"{name}/ids", [int(dealing.buckets.sum())])
-    return Plan(histogram, caps, choice, dealing, ids, name)
+    return Plan(histogram, caps, choice, deal, dealing, ids, name)
 
 
 def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
@@ -208,38 +203,13 @@ def shown(design: Design, /) -> Buckets:
 
 
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
-    """The variance of the inverse estimate, if a share rows/total of every value is selected.
-
-    It is p(1-p) (o² (W^-1)_xx - o) for each value x.
-    """
-    held = np.array(plan.histogram.counts, dtype=np.float64)
-    if plan.size * len(held) ** 2 > MOST_WORK:
-        return np.full(len(held), np.nan)
-    present, inverse = _inverse(plan, held)
-    found, share = np.zeros(len(held)), np.clip(rows / held.sum(), 0.0, 1.0)[present]
-    found[present] = share * (1 - share) * held[present] * np.maximum(np.diag(inverse) - 1, 0.0)
-    return found
+    """The variance of the inverse estimate, if a share rows/total of every value is selected."""
+    return plan.errors.variances(rows)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
-    """The variance of the inverse estimate, p(1-p) times the sum of o_x o_y (W^-1)_xy over a set, less its o."""
-    held = np.array(plan.histogram.counts, dtype=np.float64)
-    if plan.size * len(held) ** 2 > MOST_WORK:
-        return np.full(len(sets), np.nan)
-    present, inverse = _inverse(plan, held)
-    found = []
-    for places in sets:
-        roots = np.where(np.isin(present, places), np.sqrt(held[present]), 0.0)
-        found.append(max(float(roots @ inverse @ roots - roots @ roots), 0.0))
-    return share * (1 - share) * np.array(found)
-
-
-def _inverse(plan: Plan, held: Floats) -> tuple[Places, Floats]:
-    """The values that occur, and the inverse of how often they meet, on the scale of the roots of their counts."""
-    present = np.flatnonzero(held)
-    roots = np.sqrt(held[present])
-    scaled = plan.meeting[np.ix_(present, present)] / np.outer(roots, roots)
-    return present, np.asarray(np.linalg.pinv(scaled, rcond=estimation.SINGULAR, hermitian=True))
+    """The variance of the inverse estimate of each set of values, if a share of every value is selected."""
+    return plan.errors.set_variances(share, sets)
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining
@@ -265,6 +235,7 @@ def explain(plan: Plan, /) -> dict[str, Any]:
         "lower_bound": choice.bound,
         "information_loss": choice.assignment.setting.information_loss,
         "caps": dict(zip(labels(values), map(ratio, plan.caps), strict=True)),
+        **({"ways": [way.to_json() for way in plan.ways]} if plan.ways else {}),
     }
 
 
@@ -273,6 +244,8 @@ def summary(plan: Plan, /) -> str:
     setting, loss, bound = list(plan.choice.assignment.setting), plan.choice.loss, plan.choice.bound
     sizes, total = ", ".join(str(size) for size, _ in setting), sum(count for _, count in setting)
     proof = "the least possible" if loss == bound else f"at least {bound:,} is unavoidable"
+    if plan.ways:
+        proof += "; chosen for the errors of counts"
     return f"{total:,} buckets of {sizes} records; loss {loss:,} ({proof})"
 
 
@@ -300,10 +273,21 @@ def remarks(plan: Plan, /) -> list[Notice]:
         named = ", ".join(repr(display(value)) for value in free[:5])
         open_ones = f"with a cap of 1, and so not protected: {named}{' and more' if len(free) > 5 else ''}."  # noqa: PLR2004
         said.append(Notice("values-unprotected", open_ones, numbers={"values": len(free)}))
-    if not plan.choice.is_proven:
+    if not (plan.choice.is_proven or plan.ways):
         gap = (plan.choice.loss - plan.choice.bound) / plan.choice.loss
         near = f"the loss {plan.choice.loss:,} is within {gap:.3%} of the best that is possible."
         said.append(Notice("best-not-proved", near, numbers={"loss": int(plan.choice.loss), "gap": float(gap)}))
+    expected = foreseen(plan.histogram.counts, plan.choice, plan.deal)
+    for default, shrunk in zip(expected.inverse_errors, expected.shrunk_errors, strict=True):
+        if shrunk.by_records < WORTH_SAYING * default.by_records:
+            closer = (
+                f"counts of {default.count:,.0f} records are expected to be off by {shrunk.by_records:.1%} with "
+                f"--method shrunk, and by {default.by_records:.1%} with the default, if the share of the records that "
+                "a condition selects differs from value to value by half; shrunk is biased and has no interval."
+            )
+            numbers = {"default": default.by_records, "shrunk": shrunk.by_records}
+            said.append(Notice("shrunk-is-closer", closer, numbers=numbers))
+            break
     return said
 
 
@@ -361,8 +345,9 @@ def dealing_mechanism(
         explain=explain,
         by_value=(PerValue("caps", "at most of a bucket", percent),),
         summary=summary,
+        tables=lambda plan: tables_of(plan.ways),
         remarks=remarks,
-        remark_codes=("in-the-clear", "values-unprotected", "best-not-proved"),
+        remark_codes=("in-the-clear", "values-unprotected", "best-not-proved", "shrunk-is-closer"),
         likelihoods=likelihoods,
         decided=decided,
     )

@@ -20,11 +20,13 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
 
 from sfumato.arrays import Numbers
+from sfumato.draws import Draws
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.flow import share_out
 from sfumato.mechanisms.buckets.setting import Assignment, Setting
@@ -33,6 +35,13 @@ from sfumato.mechanisms.stretches import Runs
 MOST_TRANCHES = 256  # of one size
 LEAST_BUCKETS = 4  # in a tranche, where there are several
 MOST_CELLS = 2**22  # tranches times values: what the closed form keeps in memory
+
+
+class Deal(StrEnum):
+    """How records are dealt to the buckets of one size."""
+
+    MIXED = "mixed"
+    ROUND_ROBIN = "round-robin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,10 +155,15 @@ class Dealing:
 
     def holdings(self) -> Iterator[Integers]:
         """How many records of each value (column) every bucket (row) holds, tranche after tranche."""
-        for tranche, counts, starts in zip(self.tranches, self.counts, self.starts, strict=True):
-            bucket = np.arange(tranche.buckets)[:, None]
-            ends = starts + counts
-            yield (ends - 1 - bucket) // tranche.buckets - (starts - 1 - bucket) // tranche.buckets
+        for number, tranche in enumerate(self.tranches):
+            yield self.held(number, np.arange(tranche.buckets))
+
+    def held(self, tranche: int, buckets: Integers) -> Integers:
+        """How many records of each value some buckets of a tranche hold."""
+        starts, number, bucket = self.starts[tranche], self.tranches[tranche].buckets, buckets[:, None]
+        ends = starts + self.counts[tranche]
+        held: Integers = (ends - 1 - bucket) // number - (starts - 1 - bucket) // number
+        return held
 
 
 def _starts(lengths: Integers) -> Integers:
@@ -167,6 +181,16 @@ def _counted(places: Numbers, values: Numbers, most: int, width: int) -> tuple[N
     pairs = keys.take(first)
     found = pairs // kind.type(width)
     return found, pairs - found * kind.type(width), np.diff(first, append=len(keys))
+
+
+def deal_out(assignment: Assignment, floors: Integers, deal: Deal, draws: Draws, name: str) -> Dealing:
+    """Deal the records of an assignment; the orders of the tranches are keyed."""
+    if deal is Deal.ROUND_ROBIN:
+        return round_robin(assignment)
+    tranches = tranches_of(assignment.setting, len(floors))
+    words = draws.stream(f"{name}/orders").words(0, len(tranches) * len(floors))
+    orders = np.argsort(words.reshape(len(tranches), -1), axis=1, kind="stable")
+    return mixed(assignment, floors, tranches, orders)
 
 
 def round_robin(assignment: Assignment) -> Dealing:

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.arrays import Counts, Floats, Mask, Places
+from sfumato.arrays import Amounts, Counts, Floats, Mask, Places
 from sfumato.errors import InternalError
+from sfumato.mechanisms.buckets.smoothing import Smoothing
+from sfumato.mechanisms.coins.methods import BIASED
 from sfumato.mechanisms.method import Method, Moments, Piece
 from sfumato.shown.tally import Holdings, Tally
 
@@ -157,10 +159,10 @@ class Meeting:
         self.held: Any = sparse.csr_array(entries, shape=shape)[:, self.present]
         self.counts: Floats = holdings.held[self.present].astype(np.float64)
         scaled = sparse.diags_array(np.sqrt(self.repeats / self.sizes)) @ self.held
-        weights: npt.NDArray[np.float64] = (scaled.T @ scaled).toarray()
+        self.weights: Floats = (scaled.T @ scaled).toarray()
         # On the scale of the counts the matrix has eigenvalues between 0 and 1: what the buckets keep of a direction.
         self.roots = np.sqrt(self.counts)
-        self.kept, self.directions = np.linalg.eigh(weights / np.outer(self.roots, self.roots))
+        self.kept, self.directions = np.linalg.eigh(self.weights / np.outer(self.roots, self.roots))
         self._undone: dict[bytes, tuple[Floats, Floats | None]] = {}
 
     def told(self, selected: npt.NDArray[Any]) -> Floats:
@@ -192,10 +194,14 @@ class Meeting:
         return self._undone[key]
 
     @cached_property
-    def doubt(self) -> Floats:
-        """The diagonal of W^-1 less 1/o: the variance of each estimate of p, if 1 is that of z and all p are alike."""
-        inverse = np.divide(1.0, self.kept, out=np.zeros_like(self.kept), where=self.kept > SINGULAR)
-        return np.asarray(np.maximum(self.directions**2 @ inverse - 1, 0.0) / self.counts)
+    def smoothing(self) -> Smoothing:
+        """How to pull the shares of the values towards each other."""
+        return Smoothing(self.weights, self.counts)
+
+    def likely(self, told: Floats, rows: Amounts) -> Floats:
+        """The share of each value's records that each condition selects, pulled together."""
+        means = rows / max(self.records, 1)
+        return self.smoothing.shares(told, means, self.smoothing.ratio(told, means, means * (1 - means)))
 
     def solve(self, targets: Floats) -> tuple[Floats, Mask]:
         """The solution v of W v = target for each line, and whether there is one."""
@@ -215,19 +221,19 @@ def by_inverse(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Mome
     """
     meeting = _holdings(tally).once(Meeting)
     told = meeting.told(tally.counts)
-    shares, _ = meeting.solve(told)
-    overall = (tally.rows / max(meeting.records, 1))[:, np.newaxis]
-    spread = _variance(meeting, shares, shares, overall * (1 - overall))
+    shares = meeting.likely(told, tally.rows)
+    spread = _variance(meeting, shares, shares)
     return [_inverse(meeting, tally, told, spread, places) for places in wanted]
 
 
-def _variance(meeting: Meeting, first: Floats, second: Floats, overall: float | Floats) -> Floats:
-    """For each value, the variance of z over its records, from estimated means of z and z²; never negative.
+def _variance(meeting: Meeting, first: Floats, second: Floats) -> Floats:
+    """For each value, the variance of z over its records, from likely means of z and z²; never negative.
 
-    What the error of the former takes away on average, if all values are selected alike, is added.
+    Unbiased means would not do: where buckets keep little of a value, the square of their error is larger than any
+    variance of z, and what is left when that is not allowed below zero is far too large on average.
     """
     correction = meeting.counts / np.maximum(meeting.counts - 1, 1)
-    return np.asarray(np.maximum(second - first**2 + overall * meeting.doubt, 0.0) * correction)
+    return np.asarray(np.maximum(second - first**2, 0.0) * correction)
 
 
 def _inverse(meeting: Meeting, tally: Tally, told: Floats, spread: Floats, places: Places) -> Moments:
@@ -244,7 +250,9 @@ def _inverse(meeting: Meeting, tally: Tally, told: Floats, spread: Floats, place
     if lengths is None:  # the buckets keep nothing of this count beyond what is certain
         plain = [(selected * marked / size).sum(axis=1) for size, marked, selected in looked_at]
         return Moments(np.concatenate(plain), (most - least) ** 2, nothing, most, least)
-    return Moments(told @ weights, spread @ lengths, nothing, most, least)
+    value = told @ weights
+    value = np.where((least == most) & np.isclose(value, least), least, value)  # certain, but for floating-point noise
+    return Moments(value, spread @ lengths, nothing, most, least)
 
 
 def inverse_total(design: Any, pieces: Sequence[Piece]) -> Moments:
@@ -273,9 +281,9 @@ def inverse_total(design: Any, pieces: Sequence[Piece]) -> Moments:
 
 def _variance_of_one(meeting: Meeting, by_bucket: Floats, piece: Piece) -> float:
     """The numbers of one piece are the same for all records: their variance, times that of z."""
-    (first, mean), (second, square) = (_means(meeting, tally) for tally in (piece.first, piece.second))
+    ((first, second),) = _likely_means(meeting, [piece])
     squares = meeting.by_value(by_bucket**2) - meeting.counts * piece.theta[meeting.present] ** 2
-    return float(_variance(meeting, first, second, square - mean**2) @ np.maximum(squares, 0.0))
+    return float(_variance(meeting, first, second) @ np.maximum(squares, 0.0))
 
 
 def _variance_of_several(
@@ -283,20 +291,43 @@ def _variance_of_several(
 ) -> float:
     """The same as a deal, in which each record takes the number of its own piece."""
     place_of = np.searchsorted(meeting.present, holdings.places)
-    counts = holdings.held[meeting.present]
-    estimated, alike = (RandomDeal(place_of, holdings.counts, counts) for _ in range(2))
-    for numbers, piece in zip(by_bucket, pieces, strict=True):
-        centred = numbers[holdings.buckets] - piece.theta[holdings.places]
-        (first, mean), (second, square) = (_means(meeting, tally) for tally in (piece.first, piece.second))
-        estimated.add(centred, first, second)
-        alike.add(centred, np.full(len(counts), mean), np.full(len(counts), square))
-    return float(np.maximum(estimated.variance() + meeting.doubt * alike.variance(), 0.0).sum())
+    deal = RandomDeal(place_of, holdings.counts, holdings.held[meeting.present])
+    for numbers, piece, (first, second) in zip(by_bucket, pieces, _likely_means(meeting, pieces), strict=True):
+        deal.add(numbers[holdings.buckets] - piece.theta[holdings.places], first, second)
+    return float(np.maximum(deal.variance(), 0.0).sum())
 
 
-def _means(meeting: Meeting, tally: Tally) -> tuple[Floats, float]:
-    """The estimated mean of z over the records of each value, and the mean over all records."""
-    means, _ = meeting.solve(meeting.told(tally.counts)[0])
-    return means, float(tally.counts.sum() / meeting.records)
+def _likely_means(meeting: Meeting, pieces: Sequence[Piece]) -> list[tuple[Floats, Floats]]:
+    """The means of z and z² over the records of each value, for each piece; all pulled together as much as z is."""
+    told = np.array([[meeting.told(each.counts[0]) for each in (piece.first, piece.second)] for piece in pieces])
+    means = told.sum(axis=2) / meeting.records
+    first, second = means.sum(axis=0)
+    ratio = meeting.smoothing.ratio(told[:, :1].sum(axis=0), np.array([first]), np.array([second - first**2]))
+    likely = [meeting.smoothing.shares(each, mean, np.repeat(ratio, 2)) for each, mean in zip(told, means, strict=True)]
+    return [(first, second) for first, second in likely]
+
+
+def by_shrunk(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+    """Between the inverse and the estimate of the papers, as far as the condition seems to go with the values."""
+    meeting = _holdings(tally).once(Meeting)
+    counts = meeting.likely(meeting.told(tally.counts), tally.rows) * meeting.counts
+    found = zip(by_inverse(design, tally, wanted), wanted, strict=True)
+    return [_without_error(each, counts[:, np.isin(meeting.present, places)].sum(axis=1)) for each, places in found]
+
+
+def shrunk_total(design: Any, pieces: Sequence[Piece]) -> Moments:
+    """The same for a sum: likely means of z, times what records with z add."""
+    if not pieces:
+        return NOTHING
+    meeting = _holdings(pieces[0].first).once(Meeting)
+    means = zip(pieces, _likely_means(meeting, pieces), strict=True)
+    value = sum(float((piece.theta[meeting.present] * meeting.counts) @ first) for piece, (first, _) in means)
+    return _without_error(inverse_total(design, pieces), np.array([value]))
+
+
+def _without_error(moments: Moments, values: Floats) -> Moments:
+    """Other values within the same certain bounds; nothing is known of their error, unless there is none."""
+    return replace(moments, value=values, base=np.where(moments.is_certain, 0.0, np.nan))
 
 
 UNIFORM: Method[Any] = Method(
@@ -311,4 +342,11 @@ INVERSE: Method[Any] = Method(
     by_inverse,
     total=inverse_total,
 )
-METHODS: Mapping[str, Method[Any]] = MappingProxyType({"inverse": INVERSE, "uniform": UNIFORM})
+SHRUNK: Method[Any] = Method(
+    "inverse shrunk towards the sum over buckets (empirical Bayes), biased",
+    "values that a condition selects alike are as many as they seem; those that stand out are pulled towards the rest",
+    by_shrunk,
+    note=BIASED,
+    total=shrunk_total,
+)
+METHODS: Mapping[str, Method[Any]] = MappingProxyType({"inverse": INVERSE, "shrunk": SHRUNK, "uniform": UNIFORM})

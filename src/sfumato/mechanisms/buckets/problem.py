@@ -42,6 +42,11 @@ class Problem:
         """Pose the same sizes and caps for some of the records."""
         return Problem(counts, self.sizes, self.floors)
 
+    def at_least(self, size: int) -> Problem:
+        """Pose the same with buckets of so many records and more."""
+        kept = self.sizes >= size
+        return Problem(self.counts, self.sizes[kept], self.floors[:, kept])
+
 
 @dataclass(frozen=True, slots=True)
 class CapBelowShare:

@@ -41,7 +41,9 @@ def two_sizes(problem: Problem) -> Setting:
         buckets, rest = divmod(problem.total, size)
         if not rest and (problem.counts <= problem.floors[:, 0] * buckets).all():
             best = Setting.of([(size, buckets)])
-    for low in range(len(problem.sizes)):
+    for low, size in enumerate(problem.sizes.tolist()):
+        if best is not None and problem.total * (size - 1) ** 2 >= best.loss * size:
+            break  # the larger a bucket, the more it loses for each record
         for high in range(low + 1, len(problem.sizes)):
             found = _best_of_pair(problem, (low, high), limits, best)
             best = best if found is None else found

@@ -1,0 +1,174 @@
+"""How far off counts in buckets will be, from what the buckets hold alone.
+
+What they hold is a matter of the sizes, the caps and the exact counts of the values, all of which are published; so a
+choice that follows these predictions tells nothing more.
+
+Notation: o, W, p as in `estimation`; the inverse estimate of a count of value x has the variance p(1-p) (o_x² (W^-1)_xx
+- o_x) if a share p of every value is selected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sfumato.arrays import Floats, Places
+from sfumato.mechanisms.buckets.caps import Integers
+from sfumato.mechanisms.buckets.dealing import Dealing
+from sfumato.mechanisms.buckets.estimation import SINGULAR
+from sfumato.mechanisms.buckets.smoothing import Smoothing
+
+SELECTIVITIES = (0.001, 0.01)
+"""The parts of all records that the counts find by which buckets are compared."""
+
+SCATTER = 0.5
+"""What `shrunk` is predicted for: the shares of the values that a condition selects differ by half of their mean."""
+
+LEAST_BUCKETS = 1 << 14
+BUCKETS_PER_VALUE = 12
+"""So many buckets are looked at, if there are as many; the others are much like them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The mean relative error of counts that find so many records, over the records and over the values."""
+
+    count: float
+    by_records: float
+    by_values: float
+
+
+class CountErrors:
+    """The errors of counts in buckets that are dealt in some way."""
+
+    def __init__(self, dealing: Dealing, counts: Integers) -> None:
+        self.counts = counts.astype(np.float64)
+        self.total = float(self.counts.sum())
+        weights = _meeting(dealing)
+        held = weights.sum(axis=1)
+        self.present = np.flatnonzero(held > 0)
+        self.weights, self.held = weights[np.ix_(self.present, self.present)], held[self.present]
+
+    @cached_property
+    def _told(self) -> tuple[Floats, Floats]:
+        """How much buckets tell of each direction in which counts can differ, on the scale of the roots of counts."""
+        roots = np.sqrt(self.held)
+        kept, directions = np.linalg.eigh(self.weights / np.outer(roots, roots))
+        return kept, directions
+
+    @cached_property
+    def growth(self) -> Floats:
+        """By what the inverse multiplies the variance of a sample of each value; infinite where buckets tell nothing.
+
+        In numbers it is o (W^-1)_xx - 1.
+        """
+        kept, directions = self._told
+        is_kept = kept > SINGULAR
+        grown = directions[:, is_kept] ** 2 @ (1 / kept[is_kept]) - 1
+        is_lost = (np.abs(directions[:, ~is_kept]) > SINGULAR).any(axis=1)
+        found = np.full(len(self.counts), np.inf)
+        found[self.present] = np.where(is_lost, np.inf, np.maximum(grown, 0.0))
+        return found
+
+    def variances(self, rows: Floats) -> Floats:
+        """The variance of the inverse estimate of each value, if so many rows are selected, of every value alike."""
+        return self._grown(rows, np.where(np.isfinite(self.growth), self.growth, self.total))
+
+    def set_variances(self, share: float, sets: Sequence[Places]) -> Floats:
+        """The variance of the inverse estimate of each set of values, if a share of every value is selected.
+
+        It is p(1-p) times the sum of o_x o_y (W^-1)_xy over the set, less its o; where buckets do not tell the set, no
+        more than for single values.
+        """
+        kept, directions = self._told
+        is_kept = kept > SINGULAR
+        found = []
+        for places in sets:
+            roots = np.where(np.isin(self.present, places), np.sqrt(self.counts[self.present]), 0.0)
+            along = roots @ directions
+            is_lost = bool((np.abs(along[~is_kept]) > SINGULAR * max(float(roots.max(initial=0)), 1.0)).any())
+            grown = float(along[is_kept] ** 2 @ (1 / kept[is_kept]) - roots @ roots)
+            found.append(float(roots @ roots) * self.total if is_lost else max(grown, 0.0))
+        return share * (1 - share) * np.array(found)
+
+    def _grown(self, rows: Floats, growth: Floats) -> Floats:
+        share = np.clip(rows / self.total, 0.0, 1.0)
+        return np.asarray(share * (1 - share) * self.counts * growth)
+
+    def shrunk_variances(self, rows: Floats) -> Floats:
+        """The expected squared error of `shrunk` in the same place, if the shares of the values scatter."""
+        smoothing = self._smoothing
+        share = np.clip(rows / self.total, 0.0, 1.0)[self.present]
+        scatter = float(smoothing.scatter @ self.held) / self.total
+        ratios = SCATTER**2 * share / np.maximum(1 - share, 1 / self.total) / scatter
+        errors = smoothing.variances(ratios, np.arange(len(self.present)))
+        found = np.minimum(rows, self.counts) ** 2
+        found[self.present] = share * (1 - share) * self.counts[self.present] ** 2 * errors
+        return found
+
+    @cached_property
+    def _smoothing(self) -> Smoothing:
+        return Smoothing(self.weights, self.held)
+
+    def _errors(self, variances: Callable[[Floats], Floats]) -> tuple[Expected, ...]:
+        """The errors at each selectivity; of single records where no value is so frequent."""
+        counts = {max(part * self.total, 1.0): None for part in SELECTIVITIES}
+        found = [count for count in counts if count <= self.counts.max()]
+        return tuple(self._expected(count, variances) for count in found or [1.0])
+
+    def _expected(self, count: float, variances: Callable[[Floats], Floats]) -> Expected:
+        is_found = self.counts >= count
+        rows = count * self.total / np.where(is_found, self.counts, self.total)
+        errors = np.sqrt(2 / math.pi * variances(rows)[is_found]) / count
+        held = self.counts[is_found]
+        return Expected(count, float(held @ errors / held.sum()), float(errors.mean()))
+
+    @cached_property
+    def inverse_errors(self) -> tuple[Expected, ...]:
+        """The errors of the default."""
+        return self._errors(self.variances)
+
+    @cached_property
+    def shrunk_errors(self) -> tuple[Expected, ...]:
+        """The errors of `shrunk`."""
+        return self._errors(self.shrunk_variances)
+
+    @cached_property
+    def score(self) -> float:
+        """What is to be small: the mean error of the default, on the scale on which counts scatter by themselves.
+
+        Single records are counted with them, so that rare values are not given up for frequent ones. No variance grows
+        by more than the number of records: a count that is so far off tells nothing, as where buckets tell nothing.
+        """
+        limited = np.minimum(self.growth, self.total)
+
+        def variances(rows: Floats) -> Floats:
+            return self._grown(rows, limited)
+
+        errors = (self._expected(1.0, variances), *self._errors(variances))
+        return float(np.mean([math.sqrt(each.count) * (each.by_records + each.by_values) / 2 for each in errors]))
+
+
+def _meeting(dealing: Dealing) -> Floats:
+    """W: how often each two values meet in a bucket, by the size of the bucket; from some of the buckets if many."""
+    from scipy import sparse  # noqa: PLC0415 - scipy takes long to load, and few commands need it
+
+    some = [*_some_buckets(dealing, max(LEAST_BUCKETS, BUCKETS_PER_VALUE * dealing.counts.shape[1]))]
+    scaled = sparse.csr_array(np.concatenate([held * math.sqrt(weight) for held, weight in some]))
+    found: Floats = (scaled.T @ scaled).toarray()
+    return found
+
+
+def _some_buckets(dealing: Dealing, most: int) -> Iterator[tuple[Integers, float]]:
+    """What buckets of every tranche hold, evenly chosen, and how many each stands for, divided by its size."""
+    tranches = Counter(tranche.size for tranche in dealing.tranches)
+    for number, tranche in enumerate(dealing.tranches):
+        taken = min(tranche.buckets, max(1, most // len(tranches) // tranches[tranche.size]))
+        # The first buckets of tranches have something in common, so each tranche begins elsewhere.
+        places = (number + np.arange(taken) * tranche.buckets // taken) % tranche.buckets
+        yield dealing.held(number, places), tranche.buckets / taken / tranche.size

@@ -1,0 +1,98 @@
+"""Ways to make buckets side by side: which of them tells counts best, and what each costs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.draws import Draws
+from sfumato.mechanisms.buckets.dealing import Deal, deal_out
+from sfumato.mechanisms.buckets.prediction import CountErrors, Expected
+from sfumato.mechanisms.buckets.setting import Setting
+from sfumato.mechanisms.buckets.sizes import Choice
+from sfumato.mechanisms.mechanism import PlanTable
+
+SHOWN = 5
+"""So many are shown to people, and as many sizes of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A way to make buckets that was looked at: the options that ask for it, its loss, and the errors of counts."""
+
+    sizes: str
+    least: int
+    deal: Deal
+    setting: Setting
+    errors: tuple[Expected, ...]
+    score: float
+
+    def to_json(self) -> dict[str, Any]:
+        """For the holder: the errors of counts by the records that they find, over the records and over the values."""
+        return {
+            "sizes": self.sizes,
+            "min_bucket": self.least,
+            "dealing": self.deal,
+            "buckets": [list(pair) for pair in self.setting],
+            "loss": self.setting.loss,
+            "relative_errors": [
+                {"count": each.count, "by_records": each.by_records, "by_values": each.by_values}
+                for each in self.errors
+            ],
+        }
+
+
+def foreseen(counts: Sequence[int], choice: Choice, deal: Deal) -> CountErrors:
+    """The errors of counts, from buckets such as might be published.
+
+    Counts, caps and sizes are published, and what is random in these buckets follows from the counts: so what is chosen
+    by them tells nothing, and everybody comes to the same.
+    """
+    held = np.array(counts, dtype=np.int64)
+    public = Draws(hashlib.sha256(held.tobytes()).digest(), is_test=True)
+    return CountErrors(deal_out(choice.assignment, choice.floors, deal, public, "foreseen"), held)
+
+
+def compared(counts: Sequence[int], found: Mapping[tuple[str, int], Choice], deal: Deal) -> tuple[Way, ...]:
+    """All choices, that with the smallest errors of counts first; last the best one dealt otherwise."""
+
+    def way(asked: tuple[str, int], deal: Deal) -> Way:
+        choice = found[asked]
+        expected = foreseen(counts, choice, deal)
+        return Way(*asked, deal, choice.assignment.setting, expected.inverse_errors, float(f"{expected.score:.6e}"))
+
+    ways = sorted((way(asked, deal) for asked in found), key=lambda each: (each.score, each.setting.loss))
+    other = Deal.ROUND_ROBIN if deal is Deal.MIXED else Deal.MIXED
+    return (*ways, way((ways[0].sizes, ways[0].least), other))
+
+
+def tables_of(ways: Sequence[Way]) -> list[PlanTable]:
+    """The best of them, that of least loss, and the other dealing, for people."""
+    if not ways:
+        return []
+    *sized, otherwise = ways
+    least = min(sized, key=lambda way: way.setting.loss)
+    shown = [*sized[:SHOWN], *([] if least in sized[:SHOWN] else [least])]
+    rows = [
+        (
+            f"--sizes {way.sizes} --min-bucket {way.least}{dealing}",
+            _written([size for size, _ in way.setting]),
+            f"{way.setting.loss:,}",
+            *(f"{each.by_records:.1%}" for each in way.errors),
+        )
+        for way, dealing in (*((way, "") for way in shown), (otherwise, f" --dealing {otherwise.deal}"))
+    ]
+    errors = [f"error of a count of {each.count:,.0f}" for each in otherwise.errors]
+    return [
+        PlanTable(
+            "sizes that were compared, of which the first are taken:", ("asked by", "sizes", "loss", *errors), rows
+        )
+    ]
+
+
+def _written(sizes: Sequence[int]) -> str:
+    return ", ".join(map(str, sizes)) if len(sizes) <= SHOWN else f"{len(sizes)} from {sizes[0]} to {sizes[-1]}"
