@@ -27,6 +27,7 @@ from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
+from sfumato.mechanisms.coins.shrinking import shrunk
 from sfumato.mechanisms.coins.weights import SetWeights, total
 from sfumato.mechanisms.coins.words import any_prior, check_several, ratio, times
 from sfumato.mechanisms.mechanism import Mechanism
@@ -275,10 +276,12 @@ def _weights(design: Design, theta: Floats) -> Weights:
     return _weighing(design).weights(theta)
 
 
+CLOSED: Method[Design] = Method(
+    "unbiased count, exact or score interval", NO_ASSUMPTION, _by_closed_form, total=_by_weights, weights=_weights
+)
 METHODS: Mapping[str, Method[Design]] = {
-    DEFAULT: Method(
-        "unbiased count, exact or score interval", NO_ASSUMPTION, _by_closed_form, total=_by_weights, weights=_weights
-    )
+    DEFAULT: CLOSED,
+    "shrunk": shrunk(CLOSED, lambda design: (float(design.hold_probability), float(design.other_probability))),
 }
 
 
