@@ -5,7 +5,7 @@ their noise explains is learnt from all values of the same condition, and as far
 back. So small counts come out much nearer to the truth, and all are biased towards no relation of value and condition.
 
 Source: James and Stein 1961; the limit to the pull: Efron and Morris 1972. Notation: R selected of N records, e = what
-is expected, x = the unbiased count, V = the variance of x - e; a count is e times its lift.
+is expected, x = the unbiased count, V = the variance of x - e.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ MOST_ERRORS = 2.0
 ROUNDS = 5
 """Rounds after which the weights of the values have settled."""
 TINY = 1e-9
-"""Less than this is nothing: of a value that so few records are expected to have, no lift can be told."""
+"""Less than this is nothing: a value that so few records are expected to have tells of no other."""
+POWER = 1.5
+"""How counts vary beyond noise grows with this power of what is expected: between 1, as if each record came by itself,
+and 2, as if all values were more or less frequent alike (Taylor 1961)."""
 
 Chances = tuple[float, float]
 """How likely a record shows a value that it holds, and one given value that it does not hold."""
@@ -39,31 +42,35 @@ NOTE = (
 
 
 def pulled(values: Floats, noise: Floats, expected: Floats) -> Floats:
-    """Pull the counts of each line towards what is expected: where they deviate no more than noise does, all the way.
+    """Pull the counts of each line towards what they typically are, the more of how they vary is noise; none below 0.
 
-    Lines are conditions, columns values; `noise` is the variance of each count less what is expected.
+    Lines are conditions, columns values; `noise` is the variance of each count less what is expected. How often a value
+    is there beside what is expected is skew: few are there much more often, and most a little less. What is typical is
+    the median of a gamma law with the same mean and variance (Wilson and Hilferty 1931).
     """
-    signal = lift_spreads(values, noise, expected)[:, np.newaxis] * expected**2
+    signal = _spreads(values, noise, expected)[:, np.newaxis] * expected**POWER
+    relative = np.divide(signal, expected**2, out=np.zeros_like(signal), where=expected > TINY)
+    typical = expected * np.maximum(1 - relative / 9, 0.0) ** 3
     both = signal + noise
-    return np.asarray(expected + (values - expected) * np.divide(signal, both, out=np.ones_like(both), where=both > 0))
+    kept = np.divide(signal, both, out=np.ones_like(both), where=both > 0)
+    return np.asarray(np.maximum(typical + (values - typical) * kept, 0.0))
 
 
-def lift_spreads(values: Floats, noise: Floats, expected: Floats) -> Floats:
-    """By how much the lifts of each line vary beyond noise: the mean of ((x - e)² - V) / e², weighted by its precision.
+def _spreads(values: Floats, noise: Floats, expected: Floats) -> Floats:
+    """By how much the counts of each line vary beyond noise: the mean of ((x - e)² - V) / e^POWER, by its precision.
 
-    Never less than the standard error that this mean has if lifts do not vary: of few values little is learnt, and what
-    is not known to be noise is not pulled away.
+    Never less than the standard error that this mean has if there is nothing but noise: of few values little is learnt,
+    and what is not known to be noise is not pulled away.
     """
     is_told = expected > TINY
-    square = np.where(is_told, expected, 1.0) ** 2
-    known = np.where(is_told, np.maximum(noise, TINY) / square, np.inf)  # the variance of a lift by noise alone
-    excess = np.where(is_told, (values - expected) ** 2 / square - np.where(is_told, known, 0.0), 0.0)
-    found = np.zeros(len(values))
+    scale = np.where(is_told, expected, 1.0) ** POWER
+    known = np.where(is_told, np.maximum(noise, TINY) / scale, np.inf)
+    excess = np.where(is_told, ((values - expected) ** 2 - noise) / scale, 0.0)
+    found, has_any = np.zeros(len(values)), is_told.any(axis=1)
     for _ in range(ROUNDS):
         weights = 1 / (known + found[:, np.newaxis]) ** 2
-        found = np.maximum((weights * excess).sum(axis=1) / np.where(is_told.any(axis=1), weights.sum(axis=1), 1.0), 0)
-    least = np.sqrt(2 / np.where(is_told.any(axis=1), (1 / known**2).sum(axis=1), np.inf))
-    return np.maximum(found, least)
+        found = np.maximum((weights * excess).sum(axis=1) / np.where(has_any, weights.sum(axis=1), 1.0), 0.0)
+    return np.maximum(found, np.sqrt(2 / np.where(has_any, (1 / known**2).sum(axis=1), np.inf)))
 
 
 def shrunk(unbiased: Method[Any], chances: Callable[[Any], Chances]) -> Method[Any]:
@@ -93,16 +100,17 @@ def _counted(
 
 
 def _singles(chances: Chances, tally: Tally) -> Floats:
-    """For each condition the count of every value, pulled towards its share of all records; none is negative.
+    """For each condition the count of every value, pulled towards its share of all records.
 
     What is expected comes from the same release, and errs with the count: of the noise of x, x - e has 1 - R/N.
     """
     if tally.whole is None:
         raise InternalError("counts cannot be shrunk without the counts of the whole release.")
-    (held, other), rows = chances, tally.rows.astype(np.float64)[:, np.newaxis]
-    gain, total = held - other, max(float(tally.whole.rows[0]), 1.0)
+    (own, other), rows = chances, tally.rows.astype(np.float64)[:, np.newaxis]
+    gain, total = own - other, max(float(tally.whole.rows[0]), 1.0)
     positive = np.maximum(tally.whole.counts[0] - total * other, 0.0)
     expected = rows * positive / max(float(positive.sum()), TINY)
-    noise = ((rows - expected) * other * (1 - other) + expected * held * (1 - held)) / gain**2
     values = (tally.counts - rows * other) / gain
-    return np.maximum(pulled(values, noise * np.maximum(1 - rows / total, 0.0), expected), 0.0)
+    held = np.clip(values, 0.0, rows)
+    noise = (held * own * (1 - own) + (rows - held) * other * (1 - other)) / gain**2
+    return pulled(values, noise * np.maximum(1 - rows / total, 0.0), expected)

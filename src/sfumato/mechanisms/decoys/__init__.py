@@ -26,10 +26,11 @@ from sfumato.arrays import Codes, Floats, Numbers
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.mechanisms.coins.words import times
-from sfumato.mechanisms.decoys import bounds, estimation
+from sfumato.mechanisms.decoys import bounds
 from sfumato.mechanisms.decoys.groups import Groups
 from sfumato.mechanisms.decoys.leaks import FEW_VALUES, EvenLaw, created
 from sfumato.mechanisms.decoys.leaks import Creation as Creation
+from sfumato.mechanisms.decoys.methods import METHODS
 from sfumato.mechanisms.decoys.options import Options as Options
 from sfumato.mechanisms.decoys.options import Rare as Rare
 from sfumato.mechanisms.decoys.options import coarsened
@@ -397,7 +398,7 @@ MECHANISM = Mechanism(
     design=design,
     read_design=read_design,
     shown=shown,
-    methods=estimation.METHODS,
+    methods=METHODS,
     default_method=default_method,
     promise=promise,
     by_hand=by_hand,
