@@ -341,4 +341,9 @@ def shrunk(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[
     noise = np.maximum(base + slope * np.maximum(values, 0.0) - part**2 * base[-1], 0.0)
     expected = lines.rows[:, np.newaxis] * laws(design, whole.astype(np.float64)).shares
     found = pulled(values, noise, expected)[:-1]
-    return [without_error(found[:, places].sum(axis=1), tally) for places in wanted]
+    return [
+        Moments.exact(tally.rows.astype(np.float64) * bool(len(places)))
+        if len(places) in (0, design.sizes[0])
+        else without_error(found[:, places].sum(axis=1), tally)
+        for places in wanted
+    ]
