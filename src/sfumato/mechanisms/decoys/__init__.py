@@ -30,7 +30,7 @@ from sfumato.mechanisms.decoys import bounds
 from sfumato.mechanisms.decoys.groups import Groups
 from sfumato.mechanisms.decoys.leaks import FEW_VALUES, EvenLaw, created
 from sfumato.mechanisms.decoys.leaks import Creation as Creation
-from sfumato.mechanisms.decoys.methods import METHODS
+from sfumato.mechanisms.decoys.methods import METHODS, PART, nearer, proposal
 from sfumato.mechanisms.decoys.options import Options as Options
 from sfumato.mechanisms.decoys.options import Rare as Rare
 from sfumato.mechanisms.decoys.options import coarsened
@@ -309,7 +309,10 @@ def remarks(plan: Plan, /) -> list[Notice]:
             f"least {told['least_joint_amplification']:.3g} times in counts of combinations."
         )
         said.append(Notice("columns-multiply", multiplied, numbers=told))
-    return said
+    counts = PART * np.array(plan.histogram.counts, dtype=np.float64)
+    with np.errstate(invalid="ignore"):  # of several columns nothing is predicted
+        errors = np.sqrt(variances(plan, np.full(len(counts), counts.sum()), counts))
+    return [*said, *nearer(counts, errors)]
 
 
 def _frequent(column: GroupedColumn, plan: Plan) -> list[Notice]:
@@ -400,6 +403,7 @@ MECHANISM = Mechanism(
     shown=shown,
     methods=METHODS,
     default_method=default_method,
+    proposal=proposal,
     promise=promise,
     by_hand=by_hand,
     variances=variances,
@@ -416,6 +420,7 @@ MECHANISM = Mechanism(
         "above-ratio-limit",
         "groups-recomputable",
         "columns-multiply",
+        "shrunk-is-nearer",
     ),
     likelihoods=likelihoods,
     coarsened=coarsened,
