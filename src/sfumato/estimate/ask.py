@@ -103,7 +103,8 @@ class Asker:
             for line, values in shown
         )
         notes = [None if estimator.has_records or not question.where.public else NOTHING]
-        if all(question.is_count(output) for output in question.outputs if output.formula is not None):
+        counts = [question.is_count(output) for output in question.outputs if output.formula is not None]
+        if all(counts) and not question.where.mixed:  # other numbers are made by few ways to estimate
             notes.append(proposed(self, [each for line in lines for each in line.estimates]))
         notes.append(note_of(question, lines))
         words, assumption = _described(method, lines)
