@@ -36,8 +36,7 @@ Chances = tuple[float, float]
 """How likely a record shows a value that it holds, and one given value that it does not hold."""
 
 NOTE = (
-    "biased: pulled towards what the whole release leads one to expect, by two standard errors at most; the error and "
-    "the interval are those of the unbiased count"
+    "biased: pulled towards its share of the whole release; the error and the interval are those of the unbiased count"
 )
 
 
