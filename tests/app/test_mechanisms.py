@@ -128,7 +128,12 @@ def test_release_says_what_it_is_and_promises(made: Made, way: str) -> None:
     assert (found["mechanism"], found["rows"], found["sensitive"]) == (mechanism, 600, "disease")
     own = {"small-domain": "marginal-prior", "fine-grain": "single-values", "harmonic": "single-values"}
     assert found["guarantee"] == own.get(mechanism, "any-prior")
-    methods = {"uniform": ["closed", "em"], "fine-grain": ["closed", "em"], "small-domain": ["closed", "gls", "em"]}
+    methods = {
+        "uniform": ["closed", "shrunk", "em"],
+        "subset": ["closed", "shrunk"],
+        "fine-grain": ["closed", "em"],
+        "small-domain": ["closed", "gls", "em"],
+    }
     assert found["methods"] == methods.get(mechanism, ["closed"])
     words = succeed("info", made.folder).words
     assert " ".join(found["promise"].split()) in words

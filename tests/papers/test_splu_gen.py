@@ -19,11 +19,11 @@ from sfumato.mechanisms import decoys
 from sfumato.mechanisms.decoys import Design
 from sfumato.mechanisms.decoys.bounds import largest_group_size, tail
 from sfumato.mechanisms.decoys.creation import fullest_first, mixed
-from sfumato.mechanisms.decoys.estimation import by_closed_form
 from sfumato.mechanisms.decoys.groups import Groups, transition
 from sfumato.mechanisms.decoys.iteration import iterated
 from sfumato.mechanisms.decoys.joint import Joint
 from sfumato.mechanisms.decoys.leaks import Creation, EvenLaw, capped_counts, group_law
+from sfumato.mechanisms.decoys.methods import METHODS
 from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.histogram import Histogram
 from sfumato.shown.tally import Tally
@@ -242,7 +242,7 @@ def closed(shown: Sequence[int], group_size: int) -> Single:
     selected, others = spread(shown[3], shown[2]), spread(shown[1], shown[0])
     design = Design((tuple(range(OTHERS + 1)),), group_size, Creation.MIXED)
     tally = Tally.of_symbols(selected).beside(Tally.of_symbols(selected + others), None)
-    (found,) = by_closed_form(design, tally, [np.array([0])])
+    (found,) = METHODS["closed"].count(design, tally, [np.array([0])])
     return Single.of(found)
 
 

@@ -356,6 +356,8 @@ def show_info(console: Console, release: Release) -> None:
     show_text(console, release.promise)
     if len(release.methods) > 1:
         console.print(f"estimators: {', '.join(release.methods)} (query --method)", highlight=False)
+    if manifest.proposal:
+        show_text(console, manifest.proposal)
     if manifest.is_test:
         console.print("[red]UNFIT TO PUBLISH: drawn with a test key.[/red]")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import EllipsisType
@@ -34,6 +34,8 @@ from sfumato.release.manifest import Manifest
 from sfumato.request.values import Value, display
 from sfumato.shown.quoting import TABLE
 
+ROUGH = 0.5
+"""A standard error above this part of its number is large."""
 TOGETHER = "; intervals hold together (Bonferroni over {} numbers)"
 
 
@@ -100,7 +102,11 @@ class Asker:
             {**_row(question, line, values), **dict.fromkeys(adjusted.values(), line.adjusted)}
             for line, values in shown
         )
-        notes = [None if estimator.has_records or not question.where.public else NOTHING, note_of(question, lines)]
+        notes = [None if estimator.has_records or not question.where.public else NOTHING]
+        counts = [question.is_count(output) for output in question.outputs if output.formula is not None]
+        if all(counts) and not question.where.mixed:  # other numbers are made by few ways to estimate
+            notes.append(proposed(self, [each for line in lines for each in line.estimates]))
+        notes.append(note_of(question, lines))
         words, assumption = _described(method, lines)
         estimated = sum(not each.is_exact for line in lines for each in line.estimates)
         if self.is_simultaneous:
@@ -118,6 +124,15 @@ class Asker:
             None if self.adjusting is None else self.adjusting.adjustment.words,
             self.opened.manifest.counted,
         )
+
+
+def proposed(asker: Asker, counts: Sequence[Estimate]) -> str | None:
+    """Which other way to count with, if some of the counts by the default one have large errors."""
+    manifest = asker.opened.manifest
+    if asker.method not in (None, next(iter(manifest.methods))):
+        return None
+    is_rough = any(each.standard_error and each.standard_error > ROUGH * abs(each.value) for each in counts)
+    return manifest.proposal if is_rough else None
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sfumato.errors import QueryError, SfumatoError, reason
 from sfumato.estimate.answer import Answer
-from sfumato.estimate.ask import TOGETHER, Asker
+from sfumato.estimate.ask import TOGETHER, Asker, proposed
 from sfumato.estimate.count.many import count_many
 from sfumato.estimate.count.queries import CountQuery
 from sfumato.estimate.count.simple import simple_count
@@ -101,7 +101,8 @@ def _answer(asker: Asker, name: str, query: CountQuery, estimate: Estimate) -> A
     words, assumption = (
         (EXACT_METHOD, EXACT_ASSUMPTION) if estimate.is_exact else (estimate.method, estimate.assumption)
     )
-    note = NOTHING if query.where and query.values is not None and not estimate.bounds.high else None
+    nothing = NOTHING if query.where and query.values is not None and not estimate.bounds.high else None
+    note = " ".join(filter(None, [nothing, proposed(asker, [estimate])])) or None
     row, counted = {name: estimate}, asker.opened.manifest.counted
     answer = Answer(
         (name,), (name,), (row,), words, assumption, note, estimated=int(not estimate.is_exact), counted=counted

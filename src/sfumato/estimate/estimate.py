@@ -125,7 +125,9 @@ class Estimate:
         if math.isnan(self.value) or self.standard_error is None:
             return f"{self.value:,.6g} ({self.note or self.method})"
         low, high = self.interval()
-        return f"{self.value:,.6g} ± {self.standard_error:,.3g} ({DEFAULT_LEVEL:.0%}: {low:,.6g} to {high:,.6g})"
+        (centre,) = self.moments.centre.tolist()
+        found = f"{centre:,.6g} ± {self.standard_error:,.3g} ({DEFAULT_LEVEL:.0%}: {low:,.6g} to {high:,.6g})"
+        return found if self.moments.unbiased is None else f"{self.value:,.6g} beside {found}"
 
     @property
     def is_exact(self) -> bool:
@@ -151,6 +153,8 @@ class Estimate:
         variance = None if error is None else error**2
         least, most = sorted(factor * end + shift for end in self.bounds)
         moments = Moments.of(value, variance, 0.0, most, least)
+        if self.moments.unbiased is not None:
+            moments = replace(moments, unbiased=factor * self.moments.unbiased + shift)
         (note,) = _told(moments, [self.lasting_note])
         return replace(
             self, value=value, standard_error=error, moments=moments, note=note, derived=Scaled(self, factor, shift)

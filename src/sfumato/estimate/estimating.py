@@ -351,6 +351,7 @@ def _shifted(moments: Moments, known: float) -> Moments:
     return replace(
         moments,
         value=moments.value + known,
+        unbiased=None if moments.unbiased is None else moments.unbiased + known,
         base=moments.base - moments.slope * known,
         most=moments.most + known,
         least=moments.least + known,

@@ -28,7 +28,7 @@ def quantile(level: float) -> float:
 
 def standard_errors(moments: Moments) -> Floats:
     """The standard errors at the estimates, moved into the range that a count can have; not a number if unknown."""
-    nearest = np.clip(moments.value, moments.least, moments.most)
+    nearest = np.clip(moments.centre, moments.least, moments.most)
     return np.asarray(np.sqrt(np.maximum(moments.base + moments.slope * nearest, 0.0)))
 
 
@@ -37,7 +37,7 @@ def score_ends(moments: Moments, level: float) -> tuple[Floats, Floats]:
 
     Source: Wilson 1927 for one binomial; here for the sum of two.
     """
-    value, squared = moments.value, quantile(level) ** 2
+    value, squared = moments.centre, quantile(level) ** 2
     shift = squared * moments.slope / 2
     # (value + shift)² - value² + z² base, written so that the square of a large sum does not swallow the rest. Below
     # zero no count fits: the variance would be negative wherever the estimate lies.
@@ -47,7 +47,7 @@ def score_ends(moments: Moments, level: float) -> tuple[Floats, Floats]:
 
 def within_one_error(moments: Moments, level: float) -> tuple[Floats, Floats]:
     """One standard error around the estimates moved into the ranges of counts, or less if the level asks for less."""
-    nearest = np.clip(moments.value, moments.least, moments.most)
+    nearest = np.clip(moments.centre, moments.least, moments.most)
     reach = min(quantile(level), 1.0) * standard_errors(moments)
     low, high = (np.clip(end, moments.least, moments.most) for end in (nearest - reach, nearest + reach))
     return low, high
@@ -66,7 +66,7 @@ def intervals(moments: Moments, level: float) -> tuple[Floats, Floats]:
     rows = moments.most - moments.least
     (few,) = np.nonzero((rows * other < FEW) & (rows > 0) & (wanted > other))
     if len(few):
-        rows, value, chances = rows[few], (moments.value - moments.least)[few], moments.hit_chances[:, few]
+        rows, value, chances = rows[few], (moments.centre - moments.least)[few], moments.hit_chances[:, few]
         hits = np.clip(np.rint(value * (chances[0] - chances[1]) + rows * chances[1]), 0, rows)
         ends = inverted(chances, rows.astype(np.int64), hits.astype(np.int64), level)
         low[few], high[few] = (end + moments.least[few] for end in ends)

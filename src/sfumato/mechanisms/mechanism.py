@@ -129,6 +129,8 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """How many combinations the values of such columns may have."""
     default_method: Callable[[DesignT], str | None] = _nothing
     """The name of the way to estimate that a release is counted by, where it depends on the design."""
+    proposal: Callable[[DesignT], str | None] = _nothing
+    """Which other way to count with where errors are large, and what it costs; None where there is none to propose."""
     check_countable: Callable[[PlanT], None] = _nothing
     """Raise InfeasibleError where nothing could be counted in a release of this plan."""
     weights: Callable[[DesignT], Mapping[str, Any] | None] = _nothing

@@ -38,6 +38,8 @@ class Moments:
     chances: Floats | None = None
     """Where a count is told by hits that are two binomials: the chance of a hit, of a record that is counted (first
     line) and of another one (second), among `most - least` records. Not a number for those that are not so told."""
+    unbiased: Floats | None = None
+    """The numbers that variances and chances are about, where the values are others, which stand beside them."""
 
     @classmethod
     def of(  # noqa: PLR0913, PLR0917 - a number with its error and its bounds
@@ -73,9 +75,11 @@ class Moments:
         lines = [np.concatenate([np.zeros(0), *(getattr(each, name) for each in moments)]) for name in _ARRAYS]
         notes = [note for each in moments for note in each.noted] if any(each.notes for each in moments) else ()
         found = cls._of_lines(lines, notes, is_own_note=any(each.is_own_note for each in moments))
-        if all(each.chances is None for each in moments):
-            return found
-        return replace(found, chances=np.concatenate([each.hit_chances for each in moments], axis=1))
+        if any(each.chances is not None for each in moments):
+            found = replace(found, chances=np.concatenate([each.hit_chances for each in moments], axis=1))
+        if any(each.unbiased is not None for each in moments):
+            found = replace(found, unbiased=np.concatenate([each.centre for each in moments]))
+        return found
 
     def __len__(self) -> int:
         return len(self.value)
@@ -89,13 +93,18 @@ class Moments:
     @property
     def _written(self) -> tuple[bytes | tuple[str | None, ...], ...]:
         """All of it as something that can be compared; a number that is none is equal to itself here."""
-        arrays = (*(getattr(self, name) for name in _ARRAYS), self.hit_chances)
+        arrays = (*(getattr(self, name) for name in _ARRAYS), self.hit_chances, self.centre)
         return (*(each.astype(np.float64).tobytes() for each in arrays), tuple(self.notes))
 
     @property
     def hit_chances(self) -> Floats:
         """The chances of a hit of each, not a number where hits do not tell it."""
         return np.full((2, len(self)), np.nan) if self.chances is None else self.chances
+
+    @property
+    def centre(self) -> Floats:
+        """The numbers that variances and intervals are about."""
+        return self.value if self.unbiased is None else self.unbiased
 
     @property
     def noted(self) -> Sequence[str | None]:
@@ -112,7 +121,8 @@ class Moments:
         notes = [self.notes[number] for number in numbers.tolist()] if self.notes else ()
         lines = [getattr(self, name)[numbers] for name in _ARRAYS]
         found = self._of_lines(lines, notes, is_own_note=self.is_own_note)
-        return found if self.chances is None else replace(found, chances=self.chances[:, numbers])
+        chances = None if self.chances is None else self.chances[:, numbers]
+        return replace(found, chances=chances, unbiased=None if self.unbiased is None else self.unbiased[numbers])
 
     @property
     def is_certain(self) -> np.ndarray[Any, np.dtype[np.bool_]]:

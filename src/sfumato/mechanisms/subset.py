@@ -26,6 +26,7 @@ from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
+from sfumato.mechanisms.coins.shrinking import shrunk
 from sfumato.mechanisms.coins.weights import total
 from sfumato.mechanisms.coins.words import any_prior, check_several, ratio, times
 from sfumato.mechanisms.mechanism import Mechanism
@@ -216,10 +217,12 @@ def _weights(design: Design, theta: Floats) -> Weights:
     return design.selection.weighing.weights(theta)
 
 
+CLOSED: Method[Design] = Method(
+    "unbiased count, exact or score interval", NO_ASSUMPTION, _by_closed_form, total=_by_weights, weights=_weights
+)
 METHODS: Mapping[str, Method[Design]] = {
-    DEFAULT: Method(
-        "unbiased count, exact or score interval", NO_ASSUMPTION, _by_closed_form, total=_by_weights, weights=_weights
-    )
+    DEFAULT: CLOSED,
+    "shrunk": shrunk(CLOSED, lambda design: (float(design.hold_probability), float(design.other_probability))),
 }
 
 

@@ -22,11 +22,13 @@ from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms.coins.inverse import flat_variance
-from sfumato.mechanisms.coins.methods import ONE_CELL
+from sfumato.mechanisms.coins.methods import CLOSED, DEFAULT, EM
 from sfumato.mechanisms.coins.operators import Cell, Operator, amplified_words, retention_of
+from sfumato.mechanisms.coins.shrinking import shrunk
 from sfumato.mechanisms.coins.weights import CoinWeights
 from sfumato.mechanisms.coins.words import any_prior, cell_json, cells_summary, check_several
 from sfumato.mechanisms.mechanism import Mechanism, NoOptions
+from sfumato.mechanisms.method import Method
 from sfumato.request.exact import exact
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
@@ -138,6 +140,16 @@ def shown(design: Design, /) -> Values:
     return design.operator.shown()
 
 
+METHODS: Mapping[str, Method[Any]] = {
+    DEFAULT: CLOSED,
+    "shrunk": shrunk(
+        CLOSED,
+        lambda design: (float(design.retention + design.swap_probability), float(design.swap_probability)),
+    ),
+    "em": EM,
+}
+
+
 def weights(design: Design, /) -> Mapping[str, Any]:
     """What a row adds to the unbiased count of a value: if it shows that value, and otherwise."""
     size, retention, swap = len(design.domain), design.retention, design.swap_probability
@@ -202,7 +214,7 @@ MECHANISM = Mechanism(
     design=design,
     read_design=read_design,
     shown=shown,
-    methods=ONE_CELL,
+    methods=METHODS,
     promise=promise,
     weights=weights,
     variances=variances,

@@ -96,6 +96,11 @@ class Manifest:
         return self.mechanism.methods_of(self.design)
 
     @cached_property
+    def proposal(self) -> str | None:
+        """Which other way to count with where errors are large, and what it costs."""
+        return self.mechanism.proposal(self.design)
+
+    @cached_property
     def shown(self) -> Shown:
         """What a record of the release shows."""
         return self.mechanism.shown(self.design)

@@ -96,7 +96,7 @@ class AnswerCells:
 
     def _variances(self) -> Floats:
         """The variance of each cell: 0 only where it is exact."""
-        if any(each.standard_error is None for each in self.estimates):
+        if any(each.standard_error is None or each.moments.unbiased is not None for each in self.estimates):
             raise QueryError("this method tells no error, so its numbers cannot be weighed; use the default one.")
         found: Floats = np.array([(each.standard_error or 0.0) ** 2 for each in self.estimates], dtype=np.float64)
         is_exact: Mask = np.array([each.is_exact for each in self.estimates], dtype=np.bool_)

@@ -50,12 +50,13 @@ def count_many(manifest: Manifest, folder: Path, queries: Sequence[CountQuery], 
     whole = None
     if way.needs_whole:
         everything = replace(work, columns=[], atoms={}, wheres=[()])
-        whole = manifest.shown.counted(BlockCounter(everything, manifest, path, schema), manifest.naming, folder)
+        counter = BlockCounter(everything, manifest, path, schema, every_member=True)
+        whole = manifest.shown.counted(counter, manifest.naming, folder)
     most = max(MOST_COUNTS // len(manifest.domain), 1)
     pieces: list[tuple[Places, Moments]] = []
     for first in range(0, len(work.wheres), most):
         part, numbers = work.part(first, first + most)
-        counter = BlockCounter(part, manifest, path, schema)
+        counter = BlockCounter(part, manifest, path, schema, every_member=way.needs_whole)
         tally = manifest.shown.counted(counter, manifest.naming, folder)
         tally = tally.beside(whole, tally.holdings)
         for group, places in _by_set(part):
@@ -85,6 +86,8 @@ class BlockCounter:
     manifest: Manifest
     path: Path
     schema: pa.Schema
+    every_member: bool = False
+    """Whether all members of sets are counted, and not only those that are asked about."""
 
     def _blocks(self, read: Reader) -> Iterator[Block]:
         return blocks(self.work, read, self.manifest.shown_names, self.path, self.schema)
@@ -100,8 +103,10 @@ class BlockCounter:
         """For each condition, how many sets of its records hold each member that is needed, and its records."""
         work, conditions = self.work, len(self.work.wheres)
         counts, rows = np.zeros((conditions, size), dtype=np.int64), np.zeros(conditions, dtype=np.int64)
-        wanted: list[set[int]] = [set() for _ in range(conditions)]
-        for where, number in zip(work.where_of.tolist(), work.set_of.tolist(), strict=True):
+        every = range(len(self.manifest.domain)) if self.every_member else ()
+        wanted: list[set[int]] = [set(every) for _ in range(conditions)]
+        pairs = () if self.every_member else zip(work.where_of.tolist(), work.set_of.tolist(), strict=True)
+        for where, number in pairs:
             places = work.sets[number]
             if places is not None:
                 wanted[where].update(places.tolist())

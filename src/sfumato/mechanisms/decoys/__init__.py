@@ -26,10 +26,11 @@ from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.mechanisms.coins.words import times
-from sfumato.mechanisms.decoys import bounds, estimation
+from sfumato.mechanisms.decoys import bounds
 from sfumato.mechanisms.decoys.groups import Groups
 from sfumato.mechanisms.decoys.leaks import FEW_VALUES, EvenLaw, created
 from sfumato.mechanisms.decoys.leaks import Creation as Creation
+from sfumato.mechanisms.decoys.methods import METHODS, PART, nearer, proposal
 from sfumato.mechanisms.decoys.options import Options as Options
 from sfumato.mechanisms.decoys.options import Rare as Rare
 from sfumato.mechanisms.decoys.options import coarsened
@@ -252,7 +253,7 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats
         return np.full(len(sets), np.nan)
     made, held = design(plan), np.array(plan.histogram.counts, dtype=np.float64)
     tally = Tally.of_symbols(share * held).beside(Tally.of_symbols(held), None)
-    counted = estimation.METHODS[default_method(made)].count(made, tally, sets)
+    counted = METHODS[default_method(made)].count(made, tally, sets)
     wanted = [share * held[places].sum() for places in sets]
     return np.array([(each.base + each.slope * count).item() for each, count in zip(counted, wanted, strict=True)])
 
@@ -320,7 +321,10 @@ def remarks(plan: Plan, /) -> list[Notice]:
             f"least {told['least_joint_amplification']:.3g} times in counts of combinations."
         )
         said.append(Notice("columns-multiply", multiplied, numbers=told))
-    return said
+    counts = PART * np.array(plan.histogram.counts, dtype=np.float64)
+    with np.errstate(invalid="ignore"):  # of several columns nothing is predicted
+        errors = np.sqrt(variances(plan, np.full(len(counts), counts.sum()), counts))
+    return [*said, *nearer(counts, errors)]
 
 
 def _frequent(column: GroupedColumn, plan: Plan) -> list[Notice]:
@@ -409,8 +413,9 @@ MECHANISM = Mechanism(
     design=design,
     read_design=read_design,
     shown=shown,
-    methods=estimation.METHODS,
+    methods=METHODS,
     default_method=default_method,
+    proposal=proposal,
     promise=promise,
     by_hand=by_hand,
     variances=variances,
@@ -428,6 +433,7 @@ MECHANISM = Mechanism(
         "above-ratio-limit",
         "groups-recomputable",
         "columns-multiply",
+        "shrunk-is-closer",
     ),
     likelihoods=likelihoods,
     coarsened=coarsened,

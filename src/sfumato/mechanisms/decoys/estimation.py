@@ -11,22 +11,21 @@ Notation: theta = what a record of each value counts, z = what a record counts b
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
-from types import MappingProxyType
-from typing import Any, Protocol
+from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
 from sfumato.arrays import Counts, Floats, Mask, Places
 from sfumato.errors import InternalError, QueryError
-from sfumato.mechanisms.coins.methods import BIASED, without_error
+from sfumato.mechanisms.coins.methods import without_error
+from sfumato.mechanisms.coins.shrinking import pulled
 from sfumato.mechanisms.decoys.creation import tranches_of
-from sfumato.mechanisms.decoys.iteration import iterated
 from sfumato.mechanisms.decoys.joint import Joint
 from sfumato.mechanisms.decoys.leaks import Creation, DecoyLaw, EvenLaw, FittedLaw, GroupLaw, group_law
-from sfumato.mechanisms.method import Method, Moments, Piece
+from sfumato.mechanisms.method import Moments, Piece
 from sfumato.request.histogram import margins
 from sfumato.shown.tally import Tally
 
@@ -56,7 +55,7 @@ class DecoyDesign(Protocol):
         ...
 
 
-def _whole(tally: Tally) -> Counts:
+def whole_of(tally: Tally) -> Counts:
     """What all records show."""
     if tally.whole is None:
         raise InternalError("decoys cannot be counted without the counts of the whole release.")
@@ -66,15 +65,18 @@ def _whole(tally: Tally) -> Counts:
 Laws = Callable[[DecoyDesign, Floats], DecoyLaw]
 
 
-def _even(design: DecoyDesign, counts: Floats) -> DecoyLaw:
+def even_law(design: DecoyDesign, counts: Floats) -> DecoyLaw:
+    """Take all other values to leak alike."""
     return EvenLaw(counts / max(float(counts.sum()), 1.0), design.group_size)
 
 
-def _fitted(design: DecoyDesign, counts: Floats) -> DecoyLaw:
+def fitted_law(design: DecoyDesign, counts: Floats) -> DecoyLaw:
+    """Take values to meet as often as their frequencies allow."""
     return FittedLaw(counts / max(float(counts.sum()), 1.0), design.group_size)
 
 
-def _by_groups(design: DecoyDesign, counts: Floats) -> DecoyLaw:
+def group_law_of(design: DecoyDesign, counts: Floats) -> DecoyLaw:
+    """Make the groups again from the published histogram."""
     return group_law(counts.astype(np.int64), design.group_size, design.creation)
 
 
@@ -108,7 +110,7 @@ class _Reading:
         margins = [self.margins[axis] for axis in axes]
         if all((margin > 0).all() for margin in margins):
             return None
-        return Joint(tuple(_fitted(self.design, np.maximum(margin, 1.0)) for margin in margins))
+        return Joint(tuple(fitted_law(self.design, np.maximum(margin, 1.0)) for margin in margins))
 
 
 # ------------------------------------------------------------------------------------------------------------ one total
@@ -126,7 +128,7 @@ class _Selected:
 def _estimated(reading: _Reading, parts: Sequence[_Selected]) -> Moments:
     """Estimate the sum of z theta over all parts, each with a theta over the whole domain."""
     sizes = reading.design.sizes
-    axes = _axes(sizes, [part.theta for part in parts])
+    axes = axes_of(sizes, [part.theta for part in parts])
     if not axes or not any(part.second.any() for part in parts):
         value = sum(float(part.theta.flat[0] * part.first.sum()) for part in parts)
         return Moments.of(value, 0.0, 0.0, value, value)
@@ -154,7 +156,7 @@ def _bounds(parts: Sequence[_Selected]) -> tuple[float, float]:
     return sum(least for least, _ in ends), sum(most for _, most in ends)
 
 
-def _axes(sizes: tuple[int, ...], thetas: Sequence[Floats]) -> tuple[int, ...]:
+def axes_of(sizes: tuple[int, ...], thetas: Sequence[Floats]) -> tuple[int, ...]:
     """The columns that some theta depends on."""
     tables = [theta.reshape(sizes) for theta in thetas]
     return tuple(axis for axis in range(len(sizes)) if any((np.diff(table, axis=axis) != 0).any() for table in tables))
@@ -294,10 +296,10 @@ def _regime(joint: Joint, wanted: Mask, value: float, error: float, size: int) -
 # -------------------------------------------------------------------------------------------------------------- methods
 
 
-def _counted(design: DecoyDesign, tally: Tally, wanted: Sequence[Places], laws: Laws) -> list[Moments]:
+def counted(design: DecoyDesign, tally: Tally, wanted: Sequence[Places], laws: Laws) -> list[Moments]:
     """For each set of wanted places, an estimate under each condition; the release is read once for all."""
     lines, size = tally.counts.astype(np.float64), math.prod(design.sizes)
-    reading = _Reading(design, _whole(tally), laws)
+    reading = _Reading(design, whole_of(tally), laws)
     found: list[list[Moments]] = [[] for _ in wanted]
     for counts in lines:  # all sets of one condition together: what its records hold is worked out once
         for number, places in enumerate(wanted):
@@ -307,14 +309,14 @@ def _counted(design: DecoyDesign, tally: Tally, wanted: Sequence[Places], laws: 
     return [Moments.joined(each) for each in found]
 
 
-def _totalled(design: DecoyDesign, pieces: Sequence[Piece], laws: Laws) -> Moments:
+def totalled(design: DecoyDesign, pieces: Sequence[Piece], laws: Laws) -> Moments:
     """One estimate for all pieces together."""
     parts = []
     for piece in pieces:
         first = np.asarray(piece.first.counts[0], dtype=np.float64)
         second = first if piece.second is piece.first else np.asarray(piece.second.counts[0], dtype=np.float64)
         parts.append(_Selected(piece.theta, first, second))
-    found = _estimated(_Reading(design, _whole(pieces[0].first), laws), parts)
+    found = _estimated(_Reading(design, whole_of(pieces[0].first), laws), parts)
     if found.is_own_note:
         found = replace(found, notes=(), is_own_note=False)  # what is said of a count says nothing of a sum
     if found.base[0] == 0 or all(piece.has_bounds for piece in pieces):
@@ -322,112 +324,26 @@ def _totalled(design: DecoyDesign, pieces: Sequence[Piece], laws: Laws) -> Momen
     return replace(found, least=np.array([-math.inf]), most=np.array([math.inf]))
 
 
-def by_closed_form(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
-    """Take all other values to leak alike."""
-    return _counted(design, tally, wanted, _even)
-
-
-def by_fit(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
-    """Take values to meet as often as their frequencies allow."""
-    return _counted(design, tally, wanted, _fitted)
-
-
-def by_inverse(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
-    """Make the groups again from the published histogram, and invert what they do."""
-    return _counted(design, tally, wanted, _by_groups)
-
-
 def shrunk(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
     """Pull the count of each value towards what it would be if it had nothing to do with the condition.
 
-    How far is learnt from all values of the same condition: where they deviate no more than noise does, all the way.
+    How far is learnt from all values of the same condition: the further, the less they deviate beyond noise.
     """
-    _check_single(design, "shrunk")
-    laws = _fitted if design.creation is Creation.MIXED else _by_groups
-    singles = _counted(design, tally, [np.array([place]) for place in range(design.sizes[0])], laws)
-    values, noises = (np.array([getattr(each, name) for each in singles]).T for name in ("value", "base"))
-    shares = laws(design, _whole(tally).astype(np.float64)).shares
-    pulled = np.zeros_like(values)
-    for line, (value, noise, rows) in enumerate(zip(values, noises, tally.rows.tolist(), strict=True)):
-        prior = shares * rows
-        spread = _lift_spread(value, noise, prior)
-        pulled[line] = prior + (value - prior) * spread * prior**2 / np.maximum(spread * prior**2 + noise, 1e-300)
-    return [without_error(pulled[:, places].sum(axis=1), tally) for places in wanted]
-
-
-def _lift_spread(values: Floats, noise: Floats, prior: Floats) -> float:
-    """By how much lifts vary beyond noise: the mean of ((x - e)² - V) / e², weighted by how precise each is."""
-    known = prior > 0
-    square, error = prior[known] ** 2, noise[known]
-    weight = square**2 / np.maximum(error, 1e-300) ** 2
-    excess = ((values[known] - prior[known]) ** 2 - error) / square
-    total = float(weight.sum())
-    return max(float(weight @ excess) / total, 0.0) if total > 0 else 0.0
-
-
-def by_paper(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
-    """The iteration of the paper with its 1% rule; biased, for comparison only."""
-    _check_single(design, "paper")
-    whole = _whole(tally)
-
-    def counted(line: int, place: int) -> float:
-        inside, shown, rows = int(tally.counts[line, place]), int(whole[place]), int(tally.rows[line])
-        outside = int(whole.sum()) - rows
-        states = [outside - (shown - inside), shown - inside, rows - inside, inside]
-        return float(iterated(np.array(states, dtype=np.float64), (design.group_size,))[0][-1])
-
+    if len(design.sizes) > 1:
+        raise QueryError("the method 'shrunk' is for one sensitive column; use fitted, closed or inverse.")
+    laws = fitted_law if design.creation is Creation.MIXED else group_law_of
+    whole = whole_of(tally)
+    lines = Tally.of_symbols(np.concatenate([tally.counts, whole[np.newaxis]])).beside(tally.whole, None)
+    singles = counted(design, lines, [np.array([place]) for place in range(design.sizes[0])], laws)
+    values, base, slope = (np.array([getattr(each, name) for each in singles]).T for name in ("value", "base", "slope"))
+    # What is expected is a part of the published count, and brings that part of its noise into both.
+    part = lines.rows[:, np.newaxis] / max(lines.rows[-1], 1)
+    noise = np.maximum(base + slope * np.maximum(values, 0.0) - part**2 * base[-1], 0.0)
+    expected = lines.rows[:, np.newaxis] * laws(design, whole.astype(np.float64)).shares
+    found = pulled(values, noise, expected)[:-1]
     return [
-        without_error(
-            np.array([sum(counted(line, place) for place in places.tolist()) for line in range(len(tally))], float),
-            tally,
-        )
+        Moments.exact(tally.rows.astype(np.float64) * bool(len(places)))
+        if len(places) in (0, design.sizes[0])
+        else without_error(found[:, places].sum(axis=1), tally)
         for places in wanted
     ]
-
-
-def _check_single(design: DecoyDesign, name: str) -> None:
-    if len(design.sizes) > 1:
-        raise QueryError(f"the method {name!r} is for one sensitive column; use fitted, closed or inverse.")
-
-
-SHUFFLED = "none beyond how groups are made: records of a value are dealt to groups at random"
-EVEN = (
-    "every other value leaks alike into a value; beside values in a third of the groups and more, and in groups that "
-    "take the fullest values first, the interval is too short"
-)
-MEETING = (
-    "values meet as often as their frequencies allow, which mixed groups see to; in groups that take the fullest "
-    "values first the interval is too short"
-)
-
-CLOSED: Method[Any] = Method(
-    "closed form for decoys, normal interval",
-    EVEN,
-    by_closed_form,
-    needs_whole=True,
-    total=partial(_totalled, laws=_even),
-)
-FITTED: Method[Any] = Method(
-    "fit of evenly mixed decoy groups, normal interval",
-    MEETING,
-    by_fit,
-    needs_whole=True,
-    total=partial(_totalled, laws=_fitted),
-)
-INVERSE: Method[Any] = Method(
-    "inverse of recomputed decoy groups, normal interval",
-    SHUFFLED,
-    by_inverse,
-    needs_whole=True,
-    total=partial(_totalled, laws=_by_groups),
-)
-SHRUNK: Method[Any] = Method(
-    "shrunk towards independence (empirical Bayes), biased", SHUFFLED, shrunk, needs_whole=True, note=BIASED
-)
-PAPER: Method[Any] = Method(
-    "iteration of the paper with its 1% rule, biased", EVEN, by_paper, needs_whole=True, note=BIASED
-)
-
-METHODS: Mapping[str, Method[Any]] = MappingProxyType(
-    {"fitted": FITTED, "closed": CLOSED, "inverse": INVERSE, "shrunk": SHRUNK, "paper": PAPER}
-)

@@ -18,6 +18,7 @@ from sfumato.mechanisms import decoys
 from sfumato.mechanisms.decoys import Design
 from sfumato.mechanisms.decoys.bounds import likelihood_ratio
 from sfumato.mechanisms.decoys.leaks import Creation
+from sfumato.mechanisms.decoys.methods import nearer
 from sfumato.mechanisms.decoys.options import Options, Rare
 from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.histogram import Histogram
@@ -259,6 +260,25 @@ def test_values_above_the_limit_are_named_and_else_nothing_is_said_of_them() -> 
 def test_groups_of_the_literature_are_advised_against() -> None:
     assert any("not for publishing" in each for each in remarks((4, 3, 3), Options(Creation.ANATOMY)))
     assert not any("not for publishing" in each for each in remarks((4, 3, 3), Options(Creation.ANATOMY_RANDOM)))
+
+
+def test_shrinking_is_proposed_where_counts_are_uncertain_with_its_error_and_its_bias() -> None:
+    """Relative errors of a half beside changes of a half: half of a change is left out."""
+    counts = np.array([100.0, 40.0, 0.0, 10.0, 30.0])
+    (said,) = nearer(counts, np.array([5.0, 20.0, 8.0, 5.0, np.nan]))
+    assert said.numbers == pytest.approx({"default": 0.5, "shrunk": 0.5 / 2**0.5, "values": 2, "bias": 0.5})
+    assert "for 2 of 5 values" in str(said)
+    assert "35% instead of 50%" in str(said)
+    assert nearer(counts, counts / 10) == []
+
+
+def test_shrinking_is_proposed_for_one_column() -> None:
+    assert any("query --method shrunk" in each for each in remarks((40, 30, 28, 2)))
+    assert not any("shrunk" in str(each) for each in decoys.remarks(two_columns()))
+    proposal = decoys.MECHANISM.proposal(Design((DISEASES,), 2, Creation.MIXED))
+    assert proposal is not None
+    assert "it is biased" in proposal
+    assert decoys.MECHANISM.proposal(Design((DISEASES, DRUGS), 2, Creation.MIXED)) is None
 
 
 def test_the_methods_begin_with_what_the_groups_need() -> None:
