@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,12 +16,12 @@ import pyarrow.parquet as pq
 
 from sfumato.arrays import Amounts, Codes, Counts, Floats
 from sfumato.errors import ReleaseFormatError
-from sfumato.request.values import Scalar, parts
+from sfumato.request.values import parts
 from sfumato.shown import Contents, Counter, Naming, Reader, Replaced, Shown, SideTable
 from sfumato.shown.alike import KeptTally, Kinds, Lines, kinds_of
 from sfumato.shown.columns import Field, PartColumn, PublishedColumn, Sensitive, TableColumn, smallest_type
 from sfumato.shown.quoting import RECORDS, TABLE, plain_name, quoted
-from sfumato.shown.tally import COUNT, Holdings, Key, Measured, Scan, Scanner, Tally
+from sfumato.shown.tally import COUNT, Holdings, Key, Measured, Scan, Scanner, Tally, numbers_of
 
 ASSIGNED, HELD = "qit.parquet", "st.parquet"
 """Which bucket each record is in, and which values each bucket holds."""
@@ -126,15 +126,15 @@ class Buckets(Shown):
         """Count the records of each bucket, by group."""
         bucket = f"{quoted(TABLE)}.{quoted(naming.cell or '')}"
         buckets = self._number(scanner, scan, naming)
-        keys, sql = scan.numbered(scanner, bucket)
+        keys, batches = scan.numbered(scanner, bucket)
         scan.check_size(len(keys), buckets)
         if not keys:
             return scan.nothing(buckets)
         length = len(keys) * buckets
         counts: list[Amounts] = [np.zeros(length, dtype=np.int64)]
         counts += [np.zeros(length, dtype=np.float64) for _ in scan.weights]
-        for group, place, *weights in _joined(scanner.batches(sql), length):
-            at = place if len(keys) == 1 else group.astype(np.int64) * buckets + place
+        for group, place, *weights in _joined(batches, length):
+            at = place if len(keys) == 1 else group * buckets + place
             counts[0] += np.bincount(at, minlength=length)
             for number, weight in enumerate(weights, 1):
                 counts[number] += np.bincount(at, weights=weight, minlength=length)
@@ -228,34 +228,16 @@ def read_kinds(naming: Naming, folder: Path, sizes: Counts) -> Kinds:
 def _lines(naming: Naming, folder: Path) -> Iterator[Lines]:
     """What the buckets hold, some lines at a time."""
     names = [naming.cell or "", *naming.sensitive, count_column(naming)]
-    known = {parts(value): place for place, value in enumerate(naming.domain)}
+    known: dict[Key, int] = {parts(value): place for place, value in enumerate(naming.domain)}
     with pq.ParquetFile(folder / HELD, read_dictionary=list(naming.sensitive)) as file:
         for batch in file.iter_batches(BATCH_ROWS, columns=names):
             buckets, *values, counts = (batch.column(name) for name in names)
-            places = _places(known, values)
+            places = numbers_of(values, known)
             if buckets.null_count or counts.null_count or places.min(initial=0) < 0:
                 raise unlike()
             if counts.to_numpy().min(initial=1) < 1:
                 raise unlike()
             yield buckets.to_numpy(), places, counts.to_numpy()
-
-
-def _places(known: Mapping[tuple[Scalar, ...], int], columns: Sequence[pa.Array]) -> Codes:
-    """The places of values in the domain; -1 for a missing one that is none of them."""
-    encoded = [each if pa.types.is_dictionary(each.type) else each.dictionary_encode() for each in columns]
-    values = [[*each.dictionary.to_pylist(), None] for each in encoded]
-    numbers = [each.indices.fill_null(len(each.dictionary)).to_numpy(zero_copy_only=False) for each in encoded]
-    if len(columns) == 1:
-        ((*distinct, _),) = values
-        places = np.array([*(known[(value,)] for value in distinct), known.get((None,), -1)], dtype=np.int64)
-        return np.asarray(places[numbers[0]])
-    sizes = tuple(map(len, values))
-    present, line = np.unique(np.ravel_multi_index(numbers, sizes), return_inverse=True)
-    rows = zip(
-        *(map(each.__getitem__, at) for each, at in zip(values, np.unravel_index(present, sizes), strict=True)),
-        strict=True,
-    )
-    return np.asarray(np.array([known[row] for row in rows], dtype=np.int64)[line])
 
 
 # ----------------------------------------------------------------------------------------------------- written columns

@@ -180,6 +180,21 @@ def key_of(values: Sequence[Value]) -> Key:
     return tuple(math.nan if isinstance(value, float) and math.isnan(value) else value for value in values)
 
 
+def numbers_of(columns: Sequence[pa.Array], known: Mapping[Key, int]) -> Counts:
+    """The number of what stands in each row of some columns; -1 where nothing stands and that has no number."""
+    encoded = [each if pa.types.is_dictionary(each.type) else each.dictionary_encode() for each in columns]
+    values = [[*each.dictionary.to_pylist(), None] for each in encoded]
+    codes = [each.indices.fill_null(len(each.dictionary)).to_numpy(zero_copy_only=False) for each in encoded]
+    if len(columns) == 1:
+        found = [*(known[key_of([value])] for value in values[0][:-1]), known.get((None,), -1)]
+        return np.asarray(np.array(found, dtype=np.int64)[codes[0]])
+    sizes = tuple(map(len, values))
+    present, line = np.unique(np.ravel_multi_index(codes, sizes), return_inverse=True)
+    places = np.transpose(np.unravel_index(present, sizes)).tolist()
+    rows = [key_of([each[place] for each, place in zip(values, row, strict=True)]) for row in places]
+    return np.asarray(np.array([known[row] for row in rows], dtype=np.int64)[line])
+
+
 class Scanner(Protocol):
     """A connection to one release: all that counting in SQL needs of it."""
 
@@ -232,17 +247,24 @@ class Scan:
         if groups * max(size * (1 + len(self.weights)), self.answers) > MOST_CELLS:
             raise QueryError("the query makes too many groups; group by fewer or coarser columns.")
 
-    def numbered(self, scanner: Scanner, shown: str) -> tuple[list[Key], str]:
-        """The groups in order, and SQL for the number of a record's group, what it shows, and its weights."""
+    def numbered(self, scanner: Scanner, shown: str) -> tuple[list[Key], Iterator[pa.RecordBatch]]:
+        """The groups in order; and the number of each record's group, what it shows, and its weights.
+
+        Records are numbered as they come: DuckDB would sort them all for it, and has not the memory for millions.
+        """
         keys: list[Key] = [()]
         if self.groups:
             counted = f"SELECT {', '.join([*self.named, 'COUNT(*)'])} {self.clause} GROUP BY ALL ORDER BY ALL"
             keys = [key_of(row[:-1]) for row in scanner.rows(counted)]
         weights = [f"COALESCE(CAST({sql} AS DOUBLE), 0) AS w{number}" for number, sql in enumerate(self.weights)]
-        inner = f"SELECT {', '.join([*self.named, f'{shown} AS shown', *weights])} {self.clause}"
-        number = f"DENSE_RANK() OVER (ORDER BY {self.order}) - 1" if self.groups else "0"
-        names = "".join(f", w{number}" for number in range(len(weights)))
-        return keys, f"SELECT {number}, shown{names} FROM ({inner})"
+        sql = f"SELECT {', '.join([*self.named, f'{shown} AS shown', *weights])} {self.clause}"
+        number_of, width = {key: number for number, key in enumerate(keys)}, len(self.groups)
+
+        def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
+            numbers = numbers_of(batch.columns[:width], number_of) if width else np.zeros(len(batch), dtype=np.uint8)
+            return pa.record_batch([numbers, *batch.columns[width:]], ["number", *batch.schema.names[width:]])
+
+        return keys, map(numbered, scanner.batches(sql) if keys else ())
 
     def measured(self, sums: Sequence[Amounts], rows: Sequence[float] | None = None) -> Measured:
         """A tally for each weight, from its sums by symbol; where each row shows one symbol, the rows follow."""
