@@ -100,6 +100,17 @@ class KeptTally(Tally):
     lines: Places
     """The number of each condition."""
     records: Kept
+    ordered: Places
+    """The records in the order of the kinds, and the buckets of a kind one after the other."""
+
+    @classmethod
+    def of(cls, records: Kept, kinds: Kinds) -> KeptTally:
+        """The tally of all conditions."""
+        counts = records.counts(kinds.kind_of[records.shown], len(kinds.sizes))
+        place_of = np.empty(len(kinds.order), dtype=np.int64)
+        place_of[kinds.order] = np.arange(len(kinds.order))
+        rows, lines = np.argsort(place_of[records.shown], kind="stable"), np.arange(len(counts))
+        return cls(counts, counts.sum(axis=1), None, kinds, kinds=kinds, lines=lines, records=records, ordered=rows)
 
     def take(self, lines: Places) -> Tally:
         """The tally of some of the conditions."""
@@ -112,11 +123,10 @@ class KeptTally(Tally):
     def inside(self, places: Places) -> tuple[Floats, Floats, Floats]:
         """The buckets that hold one of the places, and the records of each condition in them."""
         buckets, sizes, marked = self.kinds.within(places)
-        place_of = np.full(len(self.kinds.order), -1, dtype=np.int64)
-        place_of[self.kinds.order[buckets]] = np.arange(len(buckets))
-        shown = place_of[self.records.shown]
-        mine = np.flatnonzero(shown >= 0)
-        records = self.records.among(mine, shown[mine])
+        found, _ = self.kinds.holding(places)
+        lengths = self.kinds.sizes * self.kinds.repeats
+        mine = self.ordered[stretches(np.cumsum(lengths) - lengths, lengths, found)]
+        records = self.records.among(mine, np.repeat(np.arange(len(buckets)), sizes.astype(np.int64)))
         selected = [records.counted(where, len(buckets)) for where in self.lines.tolist()]
         return sizes, marked, np.array(selected, dtype=np.float64).reshape(len(self), len(buckets))
 

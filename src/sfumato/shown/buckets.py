@@ -167,9 +167,7 @@ class Buckets(Shown):
         if not len(records.shown) or records.shown.min() < 0 or records.shown.max() >= len(records.shown):
             raise unlike()
         kinds = read_kinds(naming, folder, np.bincount(records.shown))
-        counts = records.counts(kinds.kind_of[records.shown], len(kinds.sizes))
-        lines = np.arange(len(counts))
-        return KeptTally(counts, counts.sum(axis=1), None, kinds, kinds=kinds, lines=lines, records=records)
+        return KeptTally.of(records, kinds)
 
 
 def count_column(naming: Naming) -> str:

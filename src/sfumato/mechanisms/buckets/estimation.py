@@ -35,6 +35,7 @@ SETS = 1024
 MOST_NUMBERS = 1 << 22
 """Buckets times sets of values that are looked at together."""
 
+FEW_LINES = 16
 LINES = 64
 """So many conditions at a time are looked at bucket by bucket."""
 
@@ -52,6 +53,8 @@ def by_uniform(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Mome
 
 def _some_at_a_time(tally: Tally) -> list[Tally]:
     """The conditions in parts: looked at bucket by bucket, all at once could fill the memory."""
+    if len(tally) <= LINES:
+        return [tally]
     lines = np.arange(len(tally))
     return [tally.take(lines[first : first + LINES]) for first in range(0, len(tally), LINES)]
 
@@ -226,6 +229,14 @@ class Meeting:
         """The diagonal of W^-1 less 1/o: the variance of each estimate of p, if 1 is that of z and all p are alike."""
         return np.asarray(np.maximum(self.inverse.diagonal() - 1, 0.0) / self.counts)
 
+    def shares(self, told: Floats) -> Floats:
+        """W^-1 e: the estimated mean of z over the records of each value, from what the selected records tell."""
+        scaled = told / self.roots
+        if scaled.size <= FEW_LINES * len(self.roots):
+            # Number by number: several threads wait for each other longer than so small a product takes.
+            return np.asarray(np.vecdot(scaled[..., np.newaxis, :], self.inverse) / self.roots)
+        return np.asarray(scaled @ self.inverse / self.roots)
+
     def solve(self, targets: Floats) -> tuple[Floats, Mask]:
         """The solution v of W v = target for each line, and whether there is one."""
         (asked,) = np.nonzero(targets.reshape(-1, len(self.roots)).any(axis=0))  # few, where one value is asked for
@@ -244,7 +255,7 @@ def by_inverse(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Mome
     """
     meeting = _holdings(tally).once(Meeting)
     told = meeting.told(tally.counts)
-    shares, _ = meeting.solve(told)
+    shares = meeting.shares(told)
     overall = (tally.rows / max(meeting.records, 1))[:, np.newaxis]
     spread = _variance(meeting, shares, shares, overall * (1 - overall))
     found = []
@@ -331,8 +342,7 @@ def _means(tally: Tally) -> tuple[Floats, float]:
         each = [(part.once(_means), by) for part, by in tally.parts]
         return np.asarray(sum(means * by for (means, _), by in each)), sum(mean * by for (_, mean), by in each)
     meeting = _holdings(tally).once(Meeting)
-    means, _ = meeting.solve(meeting.told(tally.counts)[0])
-    return means, float(tally.counts.sum() / meeting.records)
+    return meeting.shares(meeting.told(tally.counts)[0]), float(tally.counts.sum() / meeting.records)
 
 
 UNIFORM: Method[Any] = Method(
