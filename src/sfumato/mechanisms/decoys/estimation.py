@@ -187,6 +187,8 @@ def _reduced(part: _Selected, sizes: tuple[int, ...], axes: tuple[int, ...]) -> 
 
 def _usual(theta: Floats, shares: Floats) -> float:
     """The weighted median of theta: what most records count, and so what is best counted exactly."""
+    if float(shares[theta == 0].sum()) > float(shares.sum()) / 2:  # nearly always, and so much quicker to see
+        return 0.0
     order = np.argsort(theta, axis=None)
     passed = np.cumsum(shares.ravel()[order])
     return float(theta.ravel()[order][np.searchsorted(passed, passed[-1] / 2)])
