@@ -1,14 +1,16 @@
 """Counting: thousands of queries at once, and one query alone, against the engines people use; ratios within one run.
 
     python bench/query.py [--rows 500000] [--queries 5000] [--large 10000000] [--repeats 3] [--folder DIR]
-                          [--mechanisms uniform small-domain subset buckets]
+                          [--grouped 100000] [--values 700] [--mechanisms uniform small-domain subset buckets]
 
-Two parts. First, random counts (one to three equalities on public columns, and one sensitive value) in a release of
+Three parts. First, random counts (one to three equalities on public columns, and one sensitive value) in a release of
 `--rows` records: `count_many` from the closed files to all intervals, against one statement a query, which gives the
 two counts that an estimate needs, in DuckDB on the release's Parquet file and on integer codes in memory, and in SQLite
 on the same texts and on integer codes. These are timed on some of the queries and scaled; their counts are compared
 with those of `count_many`. Second, one query on `--large` records: `release.count` against the plain DuckDB count of
-the same condition on the same file; where records show no values, of the condition on the public columns.
+the same condition on the same file; where records show no values, of the condition on the public columns. The first
+question to an open release is shown apart: it reads what all others share. Third, the ten most frequent of `--values`
+values among `--grouped` records, by their counts, by a share and by a mean, against DuckDB's GROUP BY on the original.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato import Release, publish
@@ -174,6 +177,9 @@ def compare_one(release: Release, repeats: int) -> None:
     conditions = [f"column_2 = '{label(2, 3)}'", f"column_0 = '{label(0, 5)}' AND column_4 = '{label(4, 1)}'"]
     data = release.folder / release.manifest.data
     shows_values = isinstance(release.manifest.shown, Values)
+    start = time.perf_counter()
+    release.count(value, where=conditions[0]).interval()
+    print(f"  the first question: {(time.perf_counter() - start) * 1e3:7.1f} ms")
     for where in conditions:
         plain, ours = [], []
         predicate = where + (f" AND sensitive = '{value}'" if shows_values else "")
@@ -192,12 +198,56 @@ def compare_one(release: Release, repeats: int) -> None:
         )
 
 
+# ---------------------------------------------------------------------------------------------------------- many groups
+
+TOP_TEN = {
+    "counts": "COUNT(*)",
+    "shares": "COUNT(*) FILTER (WHERE column_1 = 0) / COUNT(*)",
+    "means": "AVG(column_0)",
+}
+
+
+def make_values(path: Path, rows: int, values: int) -> None:
+    """Two public columns of numbers, and a sensitive one of many values, each half as frequent at twice the place."""
+    chance = np.random.default_rng(7)
+    weights = 1 / np.arange(1, values + 1)
+    sensitive = chance.choice(values, rows, p=weights / weights.sum())
+    columns = {
+        "column_0": chance.integers(0, 80, rows) + sensitive % 7,
+        "column_1": (chance.random(rows) < 0.4 + 0.2 * (sensitive % 2)).astype(np.int64),
+        "sensitive": np.array([f"value {value:04d}" for value in range(values)])[sensitive],
+    }
+    pq.write_table(pa.table(columns), path)
+
+
+def compare_groups(release: Release, source: Path, repeats: int) -> None:
+    """The ten most frequent values, on the release and on the original in turn; what all questions share is read."""
+    release.count("value 0000", where="column_1 = 0")
+    for name, expression in TOP_TEN.items():
+        select = f"SELECT sensitive, {expression} AS n FROM {{}} WHERE column_0 < 60 GROUP BY sensitive "
+        ordered = select + "ORDER BY n DESC LIMIT 10"
+        plain, ours = [], []
+        for _ in range(repeats):
+            start = time.perf_counter()
+            duckdb.connect().execute(ordered.format(f"'{source}'")).fetchall()
+            middle = time.perf_counter()
+            release.sql(ordered.format("release"))
+            plain.append(middle - start)
+            ours.append(time.perf_counter() - middle)
+        print(
+            f"  {name:>7}: {min(ours) * 1e3:7.1f} ms, on the original {min(plain) * 1e3:7.1f} ms, "
+            f"ratio {min(ours) / min(plain):5.1f}"
+        )
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--queries", type=int, default=5_000)
     parser.add_argument("--large", type=int, default=10_000_000, help="records for the single query; 0 leaves it out")
+    parser.add_argument("--grouped", type=int, default=100_000, help="records for the top ten; 0 leaves it out")
+    parser.add_argument("--values", type=int, default=700)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--mechanisms", nargs="+", default=["uniform", "small-domain", "subset", "buckets"])
     parser.add_argument("--folder", type=Path, help="where to make the tables (default: a temporary directory)")
@@ -216,6 +266,15 @@ def main() -> None:
             for mechanism in arguments.mechanisms:
                 print(f" {mechanism}")
                 compare(publish(tables.request_for(source, mechanism), Path(name) / f"{mechanism} {rows}").release)
+        if arguments.grouped:
+            print(f"{arguments.grouped:,} records, {arguments.values} values")
+            source = Path(name) / "values.parquet"
+            make_values(source, arguments.grouped, arguments.values)
+            for mechanism in arguments.mechanisms:
+                print(f" {mechanism}")
+                request = tables.request_for(source, mechanism)
+                release = publish(request, Path(name) / f"{mechanism} values").release
+                compare_groups(release, source, arguments.repeats)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,13 @@ class Session:
         with self._complaining():
             yield from self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
 
+    def looked_up(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of a statement about all records, which is run once for all questions."""
+        if sql not in self.kept:
+            self.kept[sql] = self.rows(sql)
+        found: list[tuple[Any, ...]] = self.kept[sql]
+        return found
+
     def part(self, sql: str) -> pa.Table:
         """All rows of a subquery, which are kept: so there must not be too many."""
         with self._complaining():

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Floats, Mask
+from sfumato.arrays import Floats, Mask, Places
 from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
 from sfumato.estimate.estimate import Estimate
@@ -128,12 +128,11 @@ class Estimator:
         """Count, and estimate every formula of every row."""
         found: list[Line] = []
         for public, cuts in self._cuts.items():
-            batch = self._counted_at_once(cuts)
-            for number, (sensitive, mask) in enumerate(self.prepared.groups.items()):
+            counts = self._counted_at_once(cuts)
+            for (sensitive, mask), known in zip(self.prepared.groups.items(), counts, strict=True):
                 if not self.question.groups or self._is_possible(cuts, mask):
                     self.session.clock.check()
-                    given = None if batch is None else batch[number]
-                    found.append(Line(public, sensitive, self._estimates(cuts, mask, given)))
+                    found.append(Line(public, sensitive, self._estimates(cuts, mask, known)))
         return found
 
     def public_groups(self) -> dict[Key, PublicGroup]:
@@ -166,9 +165,10 @@ class Estimator:
         found: dict[Key, list[Cut]] = {} if width else {(): []}
         for key, measured in self._counted_by_group(scan).items():
             self.has_records |= bool(measured[COUNT].rows[0])
-            cut = Cut(prepared.signature.bits([int(each) for each in key[width:]]), measured)  # type: ignore[arg-type]
-            if prepared.where.mask(cut.bits).any():
-                found.setdefault(key[:width], []).append(cut)
+            bits = prepared.signature.bits([int(each) for each in key[width:]])  # type: ignore[arg-type]
+            if prepared.where.mask(bits).any():
+                beside = {weight: tally.beside(self.whole, self.holdings) for weight, tally in measured.items()}
+                found.setdefault(key[:width], []).append(Cut(bits, beside))
         return found
 
     def _counted_by_group(self, scan: Scan) -> dict[Key, Measured]:
@@ -235,21 +235,35 @@ class Estimator:
 
     # -------------------------------------------------------------------------------------------------- one row of many
 
-    def _counted_at_once(self, cuts: Sequence[Cut]) -> list[Estimate] | None:
-        """The count of every sensitive group from one tally, where that is all that is asked."""
-        question, prepared = self.question, self.prepared
-        is_plain = len(question.totals) == 1 and question.totals[0].is_count and len(cuts) == 1
-        if not is_plain or len(prepared.groups) == 1:
-            return None
-        (cut,) = cuts
-        wanted = prepared.where.mask(cut.bits) & prepared.tests[0].mask(cut.bits)
-        places = [np.flatnonzero(wanted & mask) for mask in prepared.groups.values()]
-        tally = cut.measured[COUNT].beside(self.whole, self.holdings)
-        found = self.method.count(self.design, tally, places)
-        return [self._counted(moments) for moments in found]
+    def _counted_at_once(self, cuts: Sequence[Cut]) -> list[dict[int, Estimate]]:
+        """For each sensitive group its counts, by their numbers, as far as they can be told from shared tallies.
 
-    def _estimates(self, cuts: Sequence[Cut], mask: Mask, given: Estimate | None) -> tuple[Estimate, ...]:
-        totals: dict[int, Estimate] = {} if given is None else {0: given}
+        One by one they would take many times as long: what is learnt of the records is the same for all groups.
+        """
+        masks = list(self.prepared.groups.values())
+        found: list[dict[int, Estimate]] = [{} for _ in masks]
+        counts = [number for number, total in enumerate(self.question.totals) if total.is_count]
+        for number in counts if len(masks) > 1 else []:
+            by_cuts: dict[tuple[int, ...], dict[int, Places]] = {}
+            wanted = [self.prepared.where.mask(cut.bits) & self.prepared.tests[number].mask(cut.bits) for cut in cuts]
+            for group, mask in enumerate(masks):
+                several: dict[bytes, list[int]] = {}
+                for place, each in enumerate(wanted):
+                    if (each & mask).any():
+                        several.setdefault((each & mask).tobytes(), []).append(place)
+                if len(several) == 1 and not mask.all():
+                    ((first, *others),) = several.values()
+                    by_cuts.setdefault((first, *others), {})[group] = np.flatnonzero(wanted[first] & mask)
+            for mine, places in by_cuts.items():
+                tally = Tally.sum_of([(cuts[place].measured[COUNT], 1) for place in mine])
+                self.session.clock.check()
+                moments = self.method.count(self.design, tally, [*places.values()])
+                for group, one in zip(places, moments, strict=True):
+                    found[group][number] = self._counted(one)
+        return found
+
+    def _estimates(self, cuts: Sequence[Cut], mask: Mask, known: Mapping[int, Estimate]) -> tuple[Estimate, ...]:
+        totals = dict(known)
 
         def total(number: int) -> Estimate:
             if number not in totals:
@@ -299,8 +313,7 @@ class Estimator:
     def _count_or_sum(self, found: Combination) -> Estimate:
         if _is_one_count(found):
             ((piece,),) = found.layers
-            tally = piece.first.beside(self.whole, self.holdings)
-            (moments,) = self.method.count(self.design, tally, [np.flatnonzero(piece.theta)])
+            (moments,) = self.method.count(self.design, piece.first, [np.flatnonzero(piece.theta)])
             return self._counted(_shifted(moments, found.known))
         return self._estimated(found)
 
@@ -328,12 +341,7 @@ class Estimator:
             if self.method is next(iter(self.session.manifest.methods.values())):
                 raise QueryError(f"this release can only be counted in: it answers no {ONLY_COUNTS}.")
             raise QueryError(f"this method only counts; use the default one for {ONLY_COUNTS}.")
-        pieces = []
-        for piece in layer:
-            first = piece.first.beside(self.whole, self.holdings)
-            second = first if piece.second is piece.first else piece.second.beside(self.whole, self.holdings)
-            pieces.append(replace(piece, first=first, second=second))
-        return self.method.total(self.design, pieces)
+        return self.method.total(self.design, layer)
 
 
 def _is_one_count(found: Combination) -> bool:

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.arrays import Amounts, Codes, Counts, Floats, Places
+from sfumato.arrays import Amounts, Codes, Counts, Floats
 from sfumato.errors import ReleaseFormatError
 from sfumato.request.values import parts
-from sfumato.shown import Contents, Counter, Kept, Naming, Reader, Replaced, Shown, SideTable
+from sfumato.shown import Contents, Counter, Naming, Reader, Replaced, Shown, SideTable
+from sfumato.shown.alike import KeptTally, Kinds, Lines, kinds_of
 from sfumato.shown.columns import Field, PartColumn, PublishedColumn, Sensitive, TableColumn, smallest_type
 from sfumato.shown.quoting import RECORDS, TABLE, plain_name, quoted
-from sfumato.shown.tally import COUNT, Holdings, Key, Measured, Scan, Scanner, Tally
+from sfumato.shown.tally import COUNT, Holdings, Key, Measured, Scan, Scanner, Tally, numbers_of
 
 ASSIGNED, HELD = "qit.parquet", "st.parquet"
 """Which bucket each record is in, and which values each bucket holds."""
+BATCH_ROWS = 1 << 20
+"""So many lines of the latter are read at a time."""
 
 _BY_HAND = """\
 With any SQL tool, let every record count for its bucket's share of the value. This is the plain estimate, which is
@@ -122,19 +126,18 @@ class Buckets(Shown):
         """Count the records of each bucket, by group."""
         bucket = f"{quoted(TABLE)}.{quoted(naming.cell or '')}"
         buckets = self._number(scanner, scan, naming)
-        keys, sql = scan.numbered(scanner, bucket)
+        keys, batches = scan.numbered(scanner, bucket)
         scan.check_size(len(keys), buckets)
         if not keys:
             return scan.nothing(buckets)
         length = len(keys) * buckets
         counts: list[Amounts] = [np.zeros(length, dtype=np.int64)]
         counts += [np.zeros(length, dtype=np.float64) for _ in scan.weights]
-        for batch in scanner.batches(sql):
-            group, place = (column.to_numpy(zero_copy_only=False).astype(np.int64) for column in batch.columns[:2])
-            at = group * buckets + place
+        for group, place, *weights in _joined(batches, length):
+            at = place if len(keys) == 1 else group * buckets + place
             counts[0] += np.bincount(at, minlength=length)
-            for number, column in enumerate(batch.columns[2:], 1):
-                counts[number] += np.bincount(at, weights=column.to_numpy(zero_copy_only=False), minlength=length)
+            for number, weight in enumerate(weights, 1):
+                counts[number] += np.bincount(at, weights=weight, minlength=length)
         by_group = [each.reshape(-1, buckets) for each in counts]
         return {key: scan.measured([each[place] for each in by_group]) for place, key in enumerate(keys)}
 
@@ -142,7 +145,7 @@ class Buckets(Shown):
     def _number(scanner: Scanner, scan: Scan, naming: Naming) -> int:
         """How many buckets there are; ids that do not run from 0 up are refused before anything is made so long."""
         bucket = quoted(naming.cell or "")
-        ((rows, given, least, most),) = scanner.rows(
+        ((rows, given, least, most),) = scanner.looked_up(
             f"SELECT COUNT(*), COUNT({bucket}), MIN({bucket}), MAX({bucket}) FROM {RECORDS}"
         )
         if not rows or given < rows or least < 0 or most >= rows:
@@ -150,11 +153,9 @@ class Buckets(Shown):
         return int(most) + 1
 
     def holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings:
-        """What the buckets hold, if that is as much as there are records in them."""
-        holdings = read_holdings(naming, folder)
+        """What the kinds of buckets hold, if the buckets hold as much as there are records in them."""
         ((_, whole),) = self.scanned(scanner, everything, naming).items()
-        _check(holdings, whole[COUNT].counts[0])
-        return holdings
+        return read_kinds(naming, folder, whole[COUNT].counts[0])
 
     def counted(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
         """The records of each condition by kinds of buckets: those that hold the same are alike.
@@ -162,61 +163,11 @@ class Buckets(Shown):
         Only the certain bounds of a count, and the variance of the plain estimate, need each bucket by itself; and of
         these only the buckets that hold a wanted value.
         """
-        holdings, records = read_holdings(naming, folder), counter.kept(self.reader(naming))
+        records = counter.kept(self.reader(naming))
         if not len(records.shown) or records.shown.min() < 0 or records.shown.max() >= len(records.shown):
             raise unlike()
-        _check(holdings, np.bincount(records.shown))
-        kind_of, kinds = kinds_of(holdings)
-        counts = records.counts(kind_of[records.shown], len(kinds.sizes))
-        lines = np.arange(len(counts))
-        return KindTally(counts, counts.sum(axis=1), None, kinds, lines=lines, records=records, by_bucket=holdings)
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class KindTally(Tally):
-    """A tally by kinds of buckets, which looks at single buckets where that is needed."""
-
-    lines: Places
-    """The number of each condition."""
-    records: Kept
-    by_bucket: Holdings
-
-    def take(self, lines: Places) -> Tally:
-        """The tally of some of the conditions."""
-        return replace(self, counts=self.counts[lines], rows=self.rows[lines], lines=self.lines[lines])
-
-    def beside(self, whole: Tally | None, holdings: Holdings | None) -> Tally:
-        """What the buckets hold is known already."""
-        return replace(self, whole=whole)
-
-    def inside(self, places: Places) -> tuple[Floats, Floats, Floats]:
-        """The buckets that hold one of the places, and the records of each condition in them."""
-        buckets, marked = self.by_bucket.holding(places)
-        place_of = np.full(len(self.by_bucket.sizes), -1, dtype=np.int64)
-        place_of[buckets] = np.arange(len(buckets))
-        shown = place_of[self.records.shown]
-        mine = np.flatnonzero(shown >= 0)
-        records = self.records.among(mine, shown[mine])
-        selected = [records.counted(where, len(buckets)) for where in self.lines.tolist()]
-        sizes = self.by_bucket.sizes[buckets].astype(np.float64)
-        return sizes, marked, np.array(selected, dtype=np.float64).reshape(len(self), len(buckets))
-
-
-def kinds_of(holdings: Holdings) -> tuple[Codes, Holdings]:
-    """The kind of each bucket, and what the kinds hold: buckets that hold the same are of one kind."""
-    order = np.lexsort((holdings.places, holdings.buckets))
-    lines = np.stack((holdings.places[order], holdings.counts[order]), axis=1)
-    ends = np.searchsorted(holdings.buckets[order], np.arange(len(holdings.sizes) + 1)) * lines.itemsize * 2
-    written = lines.tobytes()
-    known: dict[bytes, int] = {}
-    pieces = itertools.pairwise(ends.tolist())
-    kinds = np.array([known.setdefault(written[first:last], len(known)) for first, last in pieces])
-    contents = [np.frombuffer(each, dtype=np.int64).reshape(-1, 2) for each in known]
-    held = np.concatenate(contents)
-    number = np.repeat(np.arange(len(known)), [len(each) for each in contents])
-    times = np.bincount(kinds, minlength=len(known))
-    found = Holdings(number, held[:, 0].copy(), held[:, 1].copy(), holdings.domain_size, times)
-    return kinds.astype(np.min_scalar_type(len(known))), found
+        kinds = read_kinds(naming, folder, np.bincount(records.shown))
+        return KeptTally.of(records, kinds)
 
 
 def count_column(naming: Naming) -> str:
@@ -233,12 +184,20 @@ def _read(name: str, batch: pa.RecordBatch) -> Codes:
     return ids
 
 
-def _check(holdings: Holdings, sizes: Counts) -> None:
-    """The buckets must hold as much as there are records in them."""
-    buckets, counts = holdings.buckets, holdings.counts
-    fits = len(buckets) and buckets.min() >= 0 and buckets.max() < len(sizes) and counts.min() >= 1
-    if not fits or not np.array_equal(holdings.sizes, sizes):
-        raise unlike()
+def _joined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[list[npt.NDArray[Any]]]:
+    """The columns of batches, so many rows at a time that counting them is worth going through all buckets."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= rows:
+            yield _columns(waiting)
+            waiting = []
+    if waiting:
+        yield _columns(waiting)
+
+
+def _columns(batches: Sequence[pa.RecordBatch]) -> list[npt.NDArray[Any]]:
+    return [column.to_numpy() for column in pa.Table.from_batches(batches).columns]
 
 
 def unlike() -> ReleaseFormatError:
@@ -248,32 +207,35 @@ def unlike() -> ReleaseFormatError:
     )
 
 
-def read_holdings(naming: Naming, folder: Path) -> Holdings:
-    """What the buckets of a release hold."""
-    names = [naming.cell or "", *naming.sensitive, count_column(naming)]
+def read_kinds(naming: Naming, folder: Path, sizes: Counts) -> Kinds:
+    """The kinds of buckets, which must hold as much as there are records in them."""
     try:
-        table = pq.read_table(folder / HELD, columns=names)
-        if table.column(names[0]).null_count or table.column(names[-1]).null_count:
-            raise unlike()
-        buckets, counts = (table.column(name).to_numpy().astype(np.int64) for name in (names[0], names[-1]))
-        places = _places(naming, table.select(names[1:-1]))
+        size = len(naming.domain)
+        found = kinds_of(_lines(naming, folder), size)
+        if found is None:  # no release of ours, but perhaps one in another order
+            buckets, places, counts = map(np.concatenate, zip(*_lines(naming, folder), strict=True))
+            order = np.lexsort((places, buckets))
+            found = kinds_of([(buckets[order], places[order], counts[order])], size)
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise ReleaseFormatError(f"{HELD} cannot be read; get the release again from its publisher.") from error
-    return Holdings(buckets, places, counts, len(naming.domain))
+    if found is None or not np.array_equal(found.sizes[found.kind_of], sizes):
+        raise unlike()
+    return found
 
 
-def _places(naming: Naming, values: pa.Table) -> Counts:
-    """The places of values in the domain."""
-    known = {parts(value): place for place, value in enumerate(naming.domain)}
-    if values.num_columns > 1:
-        rows = zip(*(column.to_pylist() for column in values.columns), strict=True)
-        return np.array([known[row] for row in rows], dtype=np.int64)
-    column = values.column(0).combine_chunks().dictionary_encode()
-    encoded = column if isinstance(column, pa.DictionaryArray) else column.combine_chunks()
-    distinct = [known[(value,)] for value in encoded.dictionary.to_pylist()]
-    places = np.array([*distinct, known.get((None,), -1)], dtype=np.int64)
-    indices = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
-    return np.asarray(places[indices])
+def _lines(naming: Naming, folder: Path) -> Iterator[Lines]:
+    """What the buckets hold, some lines at a time."""
+    names = [naming.cell or "", *naming.sensitive, count_column(naming)]
+    known: dict[Key, int] = {parts(value): place for place, value in enumerate(naming.domain)}
+    with pq.ParquetFile(folder / HELD, read_dictionary=list(naming.sensitive)) as file:
+        for batch in file.iter_batches(BATCH_ROWS, columns=names):
+            buckets, *values, counts = (batch.column(name) for name in names)
+            places = numbers_of(values, known)
+            if buckets.null_count or counts.null_count or places.min(initial=0) < 0:
+                raise unlike()
+            if counts.to_numpy().min(initial=1) < 1:
+                raise unlike()
+            yield buckets.to_numpy(), places, counts.to_numpy()
 
 
 # ----------------------------------------------------------------------------------------------------- written columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,9 @@ from sfumato.shown import Counter, Naming, Reader, Replaced, Shown
 from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
 from sfumato.shown.quoting import TABLE, plain_name, quoted
 from sfumato.shown.tally import Key, Measured, Scan, Scanner, Tally
+
+BYTE = 255
+"""So many zeros and ones have a sum that fits into a byte."""
 
 
 @dataclass(frozen=True)
@@ -108,12 +112,12 @@ class Sets(Shown):
 
     def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
         """Let DuckDB number the groups, and add the members up here."""
-        keys, sql = scan.numbered(scanner, self.column(naming))
+        keys, batches = scan.numbered(scanner, self.column(naming))
         scan.check_size(len(keys), self.width)
         if not keys:
             return scan.nothing(self.width)
         shape = (len(keys), 1 + len(scan.weights))
-        sums, rows = self.summed(scanner.batches(sql), shape, naming.part(0))
+        sums, rows = self.summed(batches, shape, naming.part(0))
         return {
             key: scan.measured(
                 [np.rint(sums[number, 0]).astype(np.int64), *sums[number, 1:]],
@@ -175,20 +179,18 @@ def _read(name: str, shown: Sets, domain: pa.Array, batch: pa.RecordBatch) -> Co
 
 
 def _add_members(sums: Floats, numbers: Counts, members: Codes, weights: Sequence[npt.NDArray[Any]]) -> None:
-    """Add the sets of one batch."""
-    if len(sums) == 1:
-        sums[0, 0] += members.sum(axis=0, dtype=np.int64)
-        for place, weight in enumerate(weights[1:], 1):
-            sums[0, place] += weight @ members
-        return
-    order = np.argsort(numbers, kind="stable")
-    present, starts = np.unique(numbers[order], return_index=True)
-    if not len(present):
-        return
-    ordered = members[order]
-    sums[present, 0] += np.add.reduceat(ordered.astype(np.int32), starts, axis=0)
-    for place, weight in enumerate(weights[1:], 1):
-        sums[present, place] += np.add.reduceat(ordered * weight[order, None], starts, axis=0)
+    """Add the sets of one batch, few at a time: a byte holds the sum of some, and numbers take eight times the room."""
+    present, starts = [0], [0]
+    if len(sums) > 1:
+        order = np.argsort(numbers, kind="stable")
+        members, weights = members[order], [weight[order] for weight in weights]
+        present, starts = (each.tolist() for each in np.unique(numbers[order], return_index=True))
+    for group, (first, last) in zip(present, itertools.pairwise([*starts, len(members)]), strict=True):
+        for start in range(first, last, BYTE):
+            some = slice(start, min(start + BYTE, last))
+            sums[group, 0] += members[some].sum(axis=0, dtype=np.uint8)
+            for place, weight in enumerate(weights[1:], 1):
+                sums[group, place] += weight[some] @ members[some]
 
 
 def _listed(column: pa.Array, domain: pa.Array) -> Codes:

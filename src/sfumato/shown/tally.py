@@ -25,8 +25,20 @@ COUNT = "1"
 """The weight of a record that counts once."""
 
 
+class Remembering:
+    """Something of which others make what takes long and stays the same: it is made once."""
+
+    def once(self, make: Callable[[Any], Made]) -> Made:
+        """What somebody makes of it."""
+        known: dict[Any, Any] = self.__dict__.setdefault("_made", {})
+        if make not in known:
+            known[make] = make(self)
+        found: Made = known[make]
+        return found
+
+
 @dataclass(frozen=True, eq=False)
-class Holdings:
+class Holdings(Remembering):
     """What the buckets hold: a line for each bucket and value that meet. Buckets that hold the same may be one."""
 
     buckets: Counts
@@ -52,13 +64,21 @@ class Holdings:
         lines = self.counts * self.repeats[self.buckets]
         return np.bincount(self.places, weights=lines, minlength=self.domain_size).astype(np.int64)
 
-    def once(self, make: Callable[[Holdings], Made]) -> Made:
-        """What somebody makes of the holdings, made once: it may take long, and is the same for all questions."""
-        known: dict[Any, Any] = self.__dict__.setdefault("_made", {})
-        if make not in known:
-            known[make] = make(self)
-        found: Made = known[make]
-        return found
+    @cached_property
+    def _by_bucket(self) -> tuple[Places, Places]:
+        """The lines in the order of the buckets, and where each bucket begins."""
+        order = np.argsort(self.buckets, kind="stable")
+        return self.places[order], np.searchsorted(self.buckets[order], np.arange(len(self.sizes)))
+
+    def range_of(self, numbers: Floats) -> tuple[Floats, Floats]:
+        """The least and the largest number that a record of each bucket has, given one for each place."""
+        places, starts = self._by_bucket
+        lines = numbers[places]
+        return np.minimum.reduceat(lines, starts), np.maximum.reduceat(lines, starts)
+
+    def beside(self, tally: Tally, whole: Tally | None) -> Tally:
+        """A tally of what is counted in each bucket, with what they hold."""
+        return replace(tally, whole=whole, holdings=self)
 
     def holding(self, places: Places) -> tuple[Places, Floats]:
         """The buckets that hold one of the places, and how many of their records do."""
@@ -79,7 +99,7 @@ class Holdings:
 
 
 @dataclass(frozen=True, eq=False)
-class Tally:
+class Tally(Remembering):
     """For the rows of some conditions on public columns (a line each): how many show each symbol or member.
 
     Where a row counts as much as a number in its public columns says, counts and rows are sums of those numbers. One
@@ -93,6 +113,8 @@ class Tally:
     """The tally of all rows of the release, of one line, for the estimators that learn from it."""
     holdings: Holdings | None = None
     """What the buckets hold, where counts are by bucket."""
+    parts: Sequence[tuple[Tally, float]] = ()
+    """The tallies that this one is the sum of, each times a number; none where it was counted."""
 
     @classmethod
     def of_symbols(cls, counts: Amounts) -> Tally:
@@ -110,11 +132,19 @@ class Tally:
 
     def beside(self, whole: Tally | None, holdings: Holdings | None) -> Tally:
         """The same with what estimators may look at besides."""
-        return replace(self, whole=whole, holdings=holdings)
+        return replace(self, whole=whole) if holdings is None else holdings.beside(self, whole)
 
     def take(self, lines: Places) -> Tally:
         """The tally of some of the conditions."""
         return replace(self, counts=self.counts[lines], rows=self.rows[lines])
+
+    @staticmethod
+    def sum_of(parts: Sequence[tuple[Tally, float]]) -> Tally:
+        """Tallies of one release, each times a number, as one."""
+        if len(parts) == 1 and parts[0][1] == 1:
+            return parts[0][0]
+        counts, rows = (np.asarray(sum(getattr(each, name) * by for each, by in parts)) for name in ("counts", "rows"))
+        return replace(parts[0][0], counts=counts, rows=rows, parts=tuple(parts))
 
     def inside(self, places: Places) -> tuple[Floats, Floats, Floats]:
         """The buckets that hold one of the places: sizes, how often they do, and a line of selected records each."""
@@ -122,6 +152,20 @@ class Tally:
             raise InternalError("buckets cannot be counted without what they hold.")
         found, marked = self.holdings.holding(places)
         return self.holdings.sizes[found].astype(np.float64), marked, self.counts[:, found].astype(np.float64)
+
+    def added(self, function: Callable[[Amounts], Floats]) -> Floats:
+        """A function of what is counted in each bucket, added up over those that are taken for one."""
+        return function(self.counts)
+
+    @property
+    def single(self) -> Amounts:
+        """What is counted in each bucket."""
+        return self.counts
+
+    @property
+    def apart(self) -> Tally:
+        """The tally of every bucket by itself."""
+        return self
 
 
 # ------------------------------------------------------------------------------------------------------ counting in SQL
@@ -134,6 +178,21 @@ Measured = Mapping[str, Tally]
 def key_of(values: Sequence[Value]) -> Key:
     """The values of a group; one object for every not-a-number, because two of them are never equal."""
     return tuple(math.nan if isinstance(value, float) and math.isnan(value) else value for value in values)
+
+
+def numbers_of(columns: Sequence[pa.Array], known: Mapping[Key, int]) -> Counts:
+    """The number of what stands in each row of some columns; -1 where nothing stands and that has no number."""
+    encoded = [each if pa.types.is_dictionary(each.type) else each.dictionary_encode() for each in columns]
+    values = [[*each.dictionary.to_pylist(), None] for each in encoded]
+    codes = [each.indices.fill_null(len(each.dictionary)).to_numpy(zero_copy_only=False) for each in encoded]
+    if len(columns) == 1:
+        found = [*(known[key_of([value])] for value in values[0][:-1]), known.get((None,), -1)]
+        return np.asarray(np.array(found, dtype=np.int64)[codes[0]])
+    sizes = tuple(map(len, values))
+    present, line = np.unique(np.ravel_multi_index(codes, sizes), return_inverse=True)
+    places = np.transpose(np.unravel_index(present, sizes)).tolist()
+    rows = [key_of([each[place] for each, place in zip(values, row, strict=True)]) for row in places]
+    return np.asarray(np.array([known[row] for row in rows], dtype=np.int64)[line])
 
 
 class Scanner(Protocol):
@@ -149,6 +208,10 @@ class Scanner(Protocol):
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The rows of a statement, some at a time."""
+        ...
+
+    def looked_up(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of a statement about all records, which is run once for all questions."""
         ...
 
 
@@ -184,15 +247,24 @@ class Scan:
         if groups * max(size * (1 + len(self.weights)), self.answers) > MOST_CELLS:
             raise QueryError("the query makes too many groups; group by fewer or coarser columns.")
 
-    def numbered(self, scanner: Scanner, shown: str) -> tuple[list[Key], str]:
-        """The groups in order, and SQL for the number of a record's group, what it shows, and its weights."""
-        counted = f"SELECT {', '.join([*self.named, 'COUNT(*)'])} {self.clause} GROUP BY ALL ORDER BY ALL"
-        keys = [key_of(row[:-1]) for row in scanner.rows(counted) if self.groups or row[-1]]
+    def numbered(self, scanner: Scanner, shown: str) -> tuple[list[Key], Iterator[pa.RecordBatch]]:
+        """The groups in order; and the number of each record's group, what it shows, and its weights.
+
+        Records are numbered as they come: DuckDB would sort them all for it, and has not the memory for millions.
+        """
+        keys: list[Key] = [()]
+        if self.groups:
+            counted = f"SELECT {', '.join([*self.named, 'COUNT(*)'])} {self.clause} GROUP BY ALL ORDER BY ALL"
+            keys = [key_of(row[:-1]) for row in scanner.rows(counted)]
         weights = [f"COALESCE(CAST({sql} AS DOUBLE), 0) AS w{number}" for number, sql in enumerate(self.weights)]
-        inner = f"SELECT {', '.join([*self.named, f'{shown} AS shown', *weights])} {self.clause}"
-        number = f"DENSE_RANK() OVER (ORDER BY {self.order}) - 1" if self.groups else "0"
-        names = "".join(f", w{number}" for number in range(len(weights)))
-        return keys, f"SELECT {number}, shown{names} FROM ({inner})"
+        sql = f"SELECT {', '.join([*self.named, f'{shown} AS shown', *weights])} {self.clause}"
+        number_of, width = {key: number for number, key in enumerate(keys)}, len(self.groups)
+
+        def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
+            numbers = numbers_of(batch.columns[:width], number_of) if width else np.zeros(len(batch), dtype=np.uint8)
+            return pa.record_batch([numbers, *batch.columns[width:]], ["number", *batch.schema.names[width:]])
+
+        return keys, map(numbered, scanner.batches(sql) if keys else ())
 
     def measured(self, sums: Sequence[Amounts], rows: Sequence[float] | None = None) -> Measured:
         """A tally for each weight, from its sums by symbol; where each row shows one symbol, the rows follow."""

@@ -248,3 +248,27 @@ def test_parts_that_cannot_be_taken_together_are_given_an_upper_bound(celled: We
     apart = celled.error((adds(flu, "age"), 1.0)) + celled.error((counts(cold), -1.0))
     assert found.note == "the standard error is an upper bound: parts are taken to err together"
     assert exact <= found.standard_error == close(apart)
+
+
+# ------------------------------------------------------------------------------------------------- all groups at once
+
+
+GROUPED = {
+    "count": "COUNT(*)",
+    "filtered": "COUNT(*) FILTER (WHERE sex = 'F')",
+    "mixed": "COUNT(*) FILTER (WHERE sex = 'F' OR disease = 'flu')",
+    "share": "COUNT(*) FILTER (WHERE sex = 'F') / COUNT(*)",
+}
+"""Counts from one tally, from the records of some signatures, and from other ones for each value."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("expression", GROUPED.values(), ids=GROUPED)
+def test_groups_that_are_counted_at_once_are_those_counted_one_by_one(release: Release, expression: str) -> None:
+    answer = release.sql(f"SELECT disease, {expression} AS n FROM release WHERE age > 30 GROUP BY disease")
+    assert len(answer.rows) == len(release.manifest.domain)
+    for row in answer.rows:
+        where = f"age > 30 AND disease = '{row['disease']}'"
+        (alone,) = release.sql(f"SELECT {expression} AS n FROM release WHERE {where}").rows
+        found, expected = ((each.value, each.standard_error, *each.interval()) for each in (row["n"], alone["n"]))
+        assert found == pytest.approx(expected, rel=1e-9, abs=1e-6, nan_ok=True)

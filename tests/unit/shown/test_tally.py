@@ -3,11 +3,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from sfumato.estimate.intervals import standard_errors
 from sfumato.mechanisms.method import Moments
-from sfumato.shown.tally import Holdings, Tally
+from sfumato.shown.tally import Holdings, Tally, key_of, numbers_of
 
 
 def test_tally_of_symbols_counts_its_rows() -> None:
@@ -91,3 +92,22 @@ def test_joined_moments_keep_their_order_and_their_notes() -> None:
 def test_what_has_no_error_and_one_possible_value_is_certain() -> None:
     numbers = [Moments.exact(np.array([3.0])), Moments.of(3.0, 0.0, 0.0, 10), Moments.of(3.0, None, 0.0, 3, 3)]
     assert Moments.joined(numbers).is_certain.tolist() == [True, False, False]
+
+
+# ------------------------------------------------------------------------------------------------------------ numbering
+
+
+@pytest.mark.parametrize("width", [1, 2])
+def test_rows_have_the_numbers_of_their_values(width: int) -> None:
+    """Missing values and numbers that are none have numbers of their own; a dictionary may have been made before."""
+    floats, texts = [1.5, None, math.nan, 1.5, math.nan, 0.0], ["a", "b", "a", "a", "a", None]
+    columns = [pa.array(floats), pa.array(texts).dictionary_encode()][:width]
+    rows = [key_of(row) for row in zip(*(floats, texts)[:width], strict=True)]
+    known = {key: number for number, key in enumerate(dict.fromkeys(rows))}
+    assert numbers_of(columns, known).tolist() == [known[row] for row in rows]
+
+
+def test_a_missing_value_that_has_no_number_is_told() -> None:
+    assert numbers_of([pa.array(["a", None])], {("a",): 0}).tolist() == [0, -1]
+    with pytest.raises(KeyError):
+        numbers_of([pa.array(["a", "b"])], {("a",): 0})

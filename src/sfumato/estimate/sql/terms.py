@@ -115,8 +115,8 @@ def _piece(measured: Measured, direction: _Direction, positive: frozenset[str]) 
         (weight,) = weights
         squares = measured[product_of(weight, weight)]
         return Piece(direction.theta, measured[weight], squares, weight in positive)
-    first = _added([(measured[weight], by) for weight, by in direction.factors.items()])
-    second = _added(
+    first = Tally.sum_of([(measured[weight], by) for weight, by in direction.factors.items()])
+    second = Tally.sum_of(
         [
             (measured[product_of(one, other)], by_one * by_other)
             for one, by_one in direction.factors.items()
@@ -126,18 +126,12 @@ def _piece(measured: Measured, direction: _Direction, positive: frozenset[str]) 
     return Piece(direction.theta, first, second)
 
 
-def _added(tallies: Sequence[tuple[Tally, float]]) -> Tally:
-    """Tallies, each times a number, as one."""
-    counts, rows = (sum(getattr(tally, name) * by for tally, by in tallies) for name in ("counts", "rows"))
-    return Tally(np.asarray(counts), np.asarray(rows))
-
-
 def _merged(pieces: Sequence[Piece]) -> Piece:
     """Pieces with the same scores, as one."""
     if len(pieces) == 1:
         return pieces[0]
-    first = _added([(piece.first, 1) for piece in pieces])
+    first = Tally.sum_of([(piece.first, 1) for piece in pieces])
     if all(piece.first is piece.second for piece in pieces):
         return Piece(pieces[0].theta, first, first)
-    second = _added([(piece.second, 1) for piece in pieces])
+    second = Tally.sum_of([(piece.second, 1) for piece in pieces])
     return Piece(pieces[0].theta, first, second, all(piece.is_positive for piece in pieces))

@@ -32,6 +32,11 @@ NOTHING = Moments.of(0.0, 0.0, 0.0, 0)
 MOST_KEPT = 4096
 """Of so many sets of values it is remembered how to count them."""
 
+SETS = 1024
+"""Of so many it is worked out at once."""
+MOST_NUMBERS = 1 << 22
+"""Buckets times sets of values that are looked at together."""
+
 LINES = 64
 """So many conditions at a time are looked at bucket by bucket."""
 
@@ -49,6 +54,8 @@ def by_uniform(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Mome
 
 def _some_at_a_time(tally: Tally) -> list[Tally]:
     """The conditions in parts: looked at bucket by bucket, all at once could fill the memory."""
+    if len(tally) <= LINES:
+        return [tally]
     lines = np.arange(len(tally))
     return [tally.take(lines[first : first + LINES]) for first in range(0, len(tally), LINES)]
 
@@ -113,16 +120,27 @@ def uniform_total(design: Any, pieces: Sequence[Piece]) -> Moments:
     """Sum q times the mean theta of the bucket; if all pairings are equally likely, the variance is exact."""
     if not pieces:
         return NOTHING
-    holdings, value = _holdings(pieces[0].first), 0.0
+    single = [replace(piece, first=piece.first.apart, second=piece.second.apart) for piece in pieces]
+    holdings = _holdings(single[0].first)
     deal = RandomDeal(holdings.buckets, holdings.counts, holdings.sizes)
-    for piece in pieces:
-        theta = piece.theta[holdings.places]
-        means = np.bincount(holdings.buckets, weights=holdings.counts * theta) / holdings.sizes
-        value += float(means @ piece.first.counts[0])
+    for piece in single:
         first, second = (tally.counts[0] / holdings.sizes for tally in (piece.first, piece.second))
-        deal.add(theta - means[holdings.buckets], first, second)
+        deal.add(piece.theta[holdings.places] - _mean_scores(holdings, piece)[holdings.buckets], first, second)
+    return _paired_at_will(pieces, float(deal.variance().sum()))
+
+
+def _mean_scores(holdings: Holdings, piece: Piece) -> Floats:
+    """The mean theta of each bucket."""
+    added = np.bincount(holdings.buckets, weights=holdings.counts * piece.theta[holdings.places])
+    return np.asarray(added / holdings.sizes)
+
+
+def _paired_at_will(pieces: Sequence[Piece], variance: float | None = None) -> Moments:
+    """The sum if all pairings are equally likely; without a variance, its error is how far it may lie for certain."""
+    holdings = _holdings(pieces[0].first)
+    value = sum(float(_mean_scores(holdings, piece) @ piece.first.counts[0]) for piece in pieces)
     least, most = _certain(holdings, pieces)
-    return Moments.of(value, max(float(deal.variance().sum()), 0.0), 0.0, most, least)
+    return Moments.of(value, (most - least) ** 2 if variance is None else max(variance, 0.0), 0.0, most, least)
 
 
 def _certain(holdings: Holdings, pieces: Sequence[Piece]) -> tuple[float, float]:
@@ -133,13 +151,10 @@ def _certain(holdings: Holdings, pieces: Sequence[Piece]) -> tuple[float, float]
     """
     least, most = 0.0, 0.0
     for piece in pieces:
-        theta = piece.theta[holdings.places]
-        low, high = np.full(len(holdings.sizes), np.inf), np.full(len(holdings.sizes), -np.inf)
-        np.minimum.at(low, holdings.buckets, theta)
-        np.maximum.at(high, holdings.buckets, theta)
+        low, high = holdings.range_of(piece.theta)
         reach = piece.first.counts[0]
         if not piece.has_bounds:
-            reach = np.sqrt(holdings.sizes * np.maximum(piece.second.counts[0], 0.0))
+            reach = np.sqrt(holdings.sizes) * piece.second.added(lambda squares: np.sqrt(np.maximum(squares, 0.0)))[0]
         middle, half = float((low + high) / 2 @ piece.first.counts[0]), float((high - low) / 2 @ reach)
         least, most = least + middle - half, most + middle + half
     return least, most
@@ -156,6 +171,8 @@ class Meeting:
         self.sizes, self.repeats = (each.astype(np.float64) for each in (holdings.sizes, holdings.repeats))
         self.records = float(self.sizes @ self.repeats)
         self.present = np.flatnonzero(holdings.held)
+        self.line_places = np.searchsorted(self.present, holdings.places)
+        self.line_counts = holdings.counts * holdings.repeats[holdings.buckets]
         self.held: Any = sparse.csr_array(entries, shape=shape)[:, self.present]
         self.counts: Floats = holdings.held[self.present].astype(np.float64)
         scaled = sparse.diags_array(np.sqrt(self.repeats / self.sizes)) @ self.held
@@ -164,6 +181,12 @@ class Meeting:
         self.roots = np.sqrt(self.counts)
         self.kept, self.directions = np.linalg.eigh(self.weights / np.outer(self.roots, self.roots))
         self._undone: dict[bytes, tuple[Floats, Floats | None]] = {}
+
+    @cached_property
+    def inverse(self) -> Floats:
+        """What undoes the mixing, on the scale of the roots: made once, because many small products take longer."""
+        kept = np.divide(1.0, self.kept, out=np.zeros_like(self.kept), where=self.kept > SINGULAR)
+        return np.asarray((self.directions * kept) @ self.directions.T)
 
     def told(self, selected: npt.NDArray[Any]) -> Floats:
         """What the selected records of each line tell about each value: the sum of q s / n."""
@@ -184,14 +207,23 @@ class Meeting:
         """
         key = places.tobytes()
         if key not in self._undone:
-            target = self.counts * np.isin(self.present, places)
-            weights, is_told = self.solve(target)
-            squares = self.by_value((self.by_bucket(weights) / self.sizes) ** 2) if is_told else None
-            lengths = None if squares is None else np.maximum(squares - target, 0.0)
-            if len(self._undone) >= MOST_KEPT:
-                self._undone.clear()
-            self._undone[key] = (weights, lengths)
+            self.undo([places])
         return self._undone[key]
+
+    def undo(self, wanted: Sequence[Places]) -> None:
+        """Work out the weights of up to SETS sets of places at once, as far as they are not known."""
+        if len(self._undone) + len(wanted) > MOST_KEPT:
+            self._undone.clear()
+        unknown = {key: places for places in wanted if (key := places.tobytes()) not in self._undone}
+        targets = np.array([self.counts * np.isin(self.present, places) for places in unknown.values()])
+        weights, is_told = self.solve(targets.reshape(len(unknown), len(self.present)))
+        step = max(MOST_NUMBERS // len(self.sizes), 1)
+        for number, (key, target) in enumerate(zip(unknown, targets, strict=True)):
+            if number % step == 0:
+                by_bucket = self.by_bucket(weights[number : number + step].T) / self.sizes[:, np.newaxis]
+                squares = np.asarray(self.held.T @ (by_bucket**2 * self.repeats[:, np.newaxis])).T
+            lengths = np.maximum(squares[number % step] - target, 0.0) if is_told[number] else None
+            self._undone[key] = (weights[number], lengths)
 
     @cached_property
     def smoothing(self) -> Smoothing:
@@ -205,12 +237,12 @@ class Meeting:
 
     def solve(self, targets: Floats) -> tuple[Floats, Mask]:
         """The solution v of W v = target for each line, and whether there is one."""
-        along = (targets / self.roots) @ self.directions
-        is_kept = self.kept > SINGULAR
-        inverse = np.divide(along, self.kept, out=np.zeros_like(along), where=is_kept)
+        (asked,) = np.nonzero(targets.reshape(-1, len(self.roots)).any(axis=0))  # few, where one value is asked for
+        scaled = (targets / self.roots)[..., asked]
+        along = scaled @ self.directions[asked]
         scale = np.maximum(1.0, np.abs(along).max(axis=-1, initial=0.0, keepdims=True))
-        is_lost = (np.abs(along[..., ~is_kept]) > SINGULAR * scale).any(axis=-1)
-        return np.asarray(inverse @ self.directions.T / self.roots), np.asarray(~is_lost)
+        is_lost = (np.abs(along[..., self.kept <= SINGULAR]) > SINGULAR * scale).any(axis=-1)
+        return np.asarray(scaled @ self.inverse[asked] / self.roots), np.asarray(~is_lost)
 
 
 def by_inverse(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
@@ -223,7 +255,12 @@ def by_inverse(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Mome
     told = meeting.told(tally.counts)
     shares = meeting.likely(told, tally.rows)
     spread = _variance(meeting, shares, shares)
-    return [_inverse(meeting, tally, told, spread, places) for places in wanted]
+    found = []
+    for number, places in enumerate(wanted):
+        if number % SETS == 0:
+            meeting.undo(wanted[number : number + SETS])
+        found.append(_inverse(meeting, tally, told, spread, places))
+    return found
 
 
 def _variance(meeting: Meeting, first: Floats, second: Floats) -> Floats:
@@ -267,8 +304,7 @@ def inverse_total(design: Any, pieces: Sequence[Piece]) -> Moments:
     meeting = holdings.once(Meeting)
     solved = [meeting.solve(meeting.counts * piece.theta[meeting.present]) for piece in pieces]
     if not all(is_told for _, is_told in solved):  # the buckets keep nothing of this sum beyond what is certain
-        plain = uniform_total(design, pieces)
-        return replace(plain, base=(plain.most - plain.least) ** 2)
+        return _paired_at_will(pieces)
     by_bucket = [meeting.by_bucket(weights) / meeting.sizes for weights, _ in solved]
     value = sum(float(each @ piece.first.counts[0]) for each, piece in zip(by_bucket, pieces, strict=True))
     if len(pieces) == 1:
@@ -290,8 +326,7 @@ def _variance_of_several(
     holdings: Holdings, meeting: Meeting, by_bucket: Sequence[Floats], pieces: Sequence[Piece]
 ) -> float:
     """The same as a deal, in which each record takes the number of its own piece."""
-    place_of = np.searchsorted(meeting.present, holdings.places)
-    deal = RandomDeal(place_of, holdings.counts, holdings.held[meeting.present])
+    deal = RandomDeal(meeting.line_places, meeting.line_counts, holdings.held[meeting.present])
     for numbers, piece, (first, second) in zip(by_bucket, pieces, _likely_means(meeting, pieces), strict=True):
         deal.add(numbers[holdings.buckets] - piece.theta[holdings.places], first, second)
     return float(np.maximum(deal.variance(), 0.0).sum())

@@ -55,11 +55,15 @@ class DecoyDesign(Protocol):
         ...
 
 
-def whole_of(tally: Tally) -> Counts:
-    """What all records show."""
+def _all(tally: Tally) -> Tally:
     if tally.whole is None:
         raise InternalError("decoys cannot be counted without the counts of the whole release.")
-    return np.asarray(tally.whole.counts[0].astype(np.int64))
+    return tally.whole
+
+
+def whole_of(tally: Tally) -> Counts:
+    """What all records show."""
+    return np.asarray(_all(tally).counts[0].astype(np.int64))
 
 
 Laws = Callable[[DecoyDesign, Floats], DecoyLaw]
@@ -111,6 +115,19 @@ class _Reading:
         if all((margin > 0).all() for margin in margins):
             return None
         return Joint(tuple(fitted_law(self.design, np.maximum(margin, 1.0)) for margin in margins))
+
+
+def _reading(design: DecoyDesign, tally: Tally, laws: Laws) -> _Reading:
+    """How a release is read; the same for all questions to it."""
+    known = _all(tally).once(_no_readings)
+    key = (id(design), laws)
+    if key not in known:
+        known[key] = _Reading(design, whole_of(tally), laws)
+    return known[key]
+
+
+def _no_readings(whole: Tally) -> dict[tuple[int, Laws], _Reading]:
+    return {}
 
 
 # ------------------------------------------------------------------------------------------------------------ one total
@@ -172,6 +189,8 @@ def _reduced(part: _Selected, sizes: tuple[int, ...], axes: tuple[int, ...]) -> 
 
 def _usual(theta: Floats, shares: Floats) -> float:
     """The weighted median of theta: what most records count, and so what is best counted exactly."""
+    if float(shares[theta == 0].sum()) > float(shares.sum()) / 2:  # nearly always, and so much quicker to see
+        return 0.0
     order = np.argsort(theta, axis=None)
     passed = np.cumsum(shares.ravel()[order])
     return float(theta.ravel()[order][np.searchsorted(passed, passed[-1] / 2)])
@@ -299,7 +318,7 @@ def _regime(joint: Joint, wanted: Mask, value: float, error: float, size: int) -
 def counted(design: DecoyDesign, tally: Tally, wanted: Sequence[Places], laws: Laws) -> list[Moments]:
     """For each set of wanted places, an estimate under each condition; the release is read once for all."""
     lines, size = tally.counts.astype(np.float64), math.prod(design.sizes)
-    reading = _Reading(design, whole_of(tally), laws)
+    reading = _reading(design, tally, laws)
     found: list[list[Moments]] = [[] for _ in wanted]
     for counts in lines:  # all sets of one condition together: what its records hold is worked out once
         for number, places in enumerate(wanted):
@@ -316,7 +335,7 @@ def totalled(design: DecoyDesign, pieces: Sequence[Piece], laws: Laws) -> Moment
         first = np.asarray(piece.first.counts[0], dtype=np.float64)
         second = first if piece.second is piece.first else np.asarray(piece.second.counts[0], dtype=np.float64)
         parts.append(_Selected(piece.theta, first, second))
-    found = _estimated(_Reading(design, whole_of(pieces[0].first), laws), parts)
+    found = _estimated(_reading(design, pieces[0].first, laws), parts)
     if found.is_own_note:
         found = replace(found, notes=(), is_own_note=False)  # what is said of a count says nothing of a sum
     if found.base[0] == 0 or all(piece.has_bounds for piece in pieces):

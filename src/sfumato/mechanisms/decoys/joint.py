@@ -14,6 +14,8 @@ from sfumato.mechanisms.decoys.leaks import DecoyLaw
 MOST_AMPLIFIED = 64
 """Of so many values of a column it is looked at how much noise is amplified."""
 
+MOST_COMPOSED = 64
+"""Of the records of so many conditions it is remembered what they hold."""
 COMPOSITION_STEPS = 30
 """Steps of iterative Bayes after which a composition is good enough to take a variance from."""
 
@@ -23,7 +25,7 @@ class Joint:
     """The laws of the columns that a question is about: each acts along its own axis."""
 
     laws: tuple[DecoyLaw, ...]
-    _composed: tuple[bytes, Floats] = field(default=(b"", np.zeros(0)), repr=False)
+    _composed: dict[bytes, Floats] = field(default_factory=dict, repr=False)
 
     @cached_property
     def shares(self) -> Floats:
@@ -47,6 +49,8 @@ class Joint:
 
     @staticmethod
     def _along(steps: Sequence[Callable[[Floats], Floats]], numbers: Floats) -> Floats:
+        if len(steps) == 1:
+            return steps[0](numbers)
         for axis, step in enumerate(steps):
             numbers = np.moveaxis(step(np.moveaxis(numbers, axis, -1)), -1, axis)
         return numbers
@@ -58,14 +62,16 @@ class Joint:
     def composition(self, counts: Floats) -> Floats:
         """What the records hold, about: a few steps of iterative Bayes from unrelated columns."""
         key = counts.tobytes()
-        if self._composed[0] != key:  # many values are asked of the same records
+        if key not in self._composed:  # many values are asked of the same records
+            if len(self._composed) >= MOST_COMPOSED:
+                self._composed.clear()
             held = counts.sum() * self.shares
             for _ in range(COMPOSITION_STEPS):
                 expected = self.shown(held)
                 ratio = np.divide(counts, expected, out=np.zeros_like(expected), where=expected > 0)
                 held = held * self.mean(ratio)
-            object.__setattr__(self, "_composed", (key, np.asarray(held)))
-        return self._composed[1]
+            self._composed[key] = np.asarray(held)
+        return self._composed[key]
 
     def amplification(self, wanted: Mask) -> float:
         """How much noise is amplified for the wanted combinations at most: the product over the columns."""
