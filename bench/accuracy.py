@@ -1,7 +1,8 @@
 """The error of every mechanism's estimators on the papers' own query pools, and what their intervals cover.
 
     python bench/accuracy.py --data DIR [--tables census_occ ...] [--mechanisms buckets ...]
-                             [--pool small crossed large spread] [--repeats 5] [--queries 200] [--slow 20] [--quick]
+                             [--pool small crossed large spread groups] [--repeats 5] [--queries 200] [--slow 20]
+                             [--quick]
 
 DIR holds census_occ.parquet, census_all.parquet, vaers_adr40.parquet and vaers_adr_all.parquet. Printed is one table:
 for each request, mechanism and estimator the mean relative error over queries and releases, the median in brackets, and
@@ -11,6 +12,8 @@ the share of 95% intervals that hold the truth. In bold is each default; the pap
     crossed   200 conditions with every value, counts from 0.1%, 0.5% and 1% of the records on       (small domain)
     large     counts of 0.5% to 5% of the records                                                    (SPLU)
     spread    one to all public columns with several values, 1% of the records expected              (F'-privacy)
+    groups    conditions as in crossed with every group of values, counts from 0.5% on; where there is a hierarchy, which
+              is made up: reactions by their first letter
 
 Estimators with a star are slow: they answer the first --slow queries of each pool in one release, and without such
 queries they are left out. Pools and releases follow from seeds, so that a run can be repeated. --quick takes 10,000
@@ -30,13 +33,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato import (
     BreachBound,
+    CountQuery,
     DecoyGroups,
     Diversity,
     Estimates,
+    Hierarchy,
     InfeasibleError,
     LinearCap,
     Release,
@@ -52,6 +58,7 @@ from sfumato.mechanisms import REGISTRY, buckets, fine_grain, small_domain
 from sfumato.request.spec import PrivacySpec
 
 SEED = 14
+GROUPS, LETTER = "groups", "letter"
 QUICK_RECORDS = 10_000
 SLOW = ("em", "gls")
 """Estimators that iterate, or solve a system, for every query."""
@@ -92,12 +99,16 @@ class Subject:
     slow: tuple[str, ...] = SLOW
     group_sizes: tuple[int, ...] = (5,)
     """Those of decoys."""
+    is_grouped: bool = False
+    """Whether values are grouped by their first letter."""
 
     def contenders(self) -> Iterator[Contender]:
         """Every mechanism, with the requests that it is made for."""
         bound, words = BreachBound(self.prior, self.posterior), f"{self.prior} to {self.posterior}"
         yield Contender("uniform", "uniform", words, bound)
         yield Contender("subset", "subset", words, bound)
+        if self.is_grouped:
+            yield Contender("levels", "levels", words, bound)
         merging = {"small-domain": small_domain.Options(small_domain.Merge.PAPER)}
         yield Contender("small-domain, paper's merging", "small-domain", words, bound, merging, ("closed",))
         yield Contender("small-domain", "small-domain", words, bound)
@@ -120,7 +131,9 @@ SUBJECTS = {
     "census_occ": Subject("Occupation", "1/11", "1/4", 5, (2, 8, 32), group_sizes=(3, 5, 10)),
     "census_all": Subject("Education", "1/4", "1/2", 4, group_sizes=(3, 4)),
     "vaers_adr40": Subject("Reaction", "1/7", "1/4", 5, group_sizes=(3, 5)),
-    "vaers_adr_all": Subject("Reaction", "1/12", "1/4", 5, slow=(*SLOW, "inverse", "shrunk"), group_sizes=(3, 5, 10)),
+    "vaers_adr_all": Subject(
+        "Reaction", "1/12", "1/4", 5, slow=(*SLOW, "inverse", "shrunk"), group_sizes=(3, 5, 10), is_grouped=True
+    ),
 }
 
 
@@ -150,11 +163,32 @@ def asked(table: CodedTable, names: Sequence[str], number: int) -> dict[str, Ask
     return found
 
 
-def released(table: pa.Table, column: str, contender: Contender, number: int, folder: Path) -> Release:
+def asked_of_groups(table: pa.Table, column: str, number: int) -> Asked:
+    """Counts of groups of values, drawn as counts of values are."""
+    letters = pc.utf8_slice_codeunits(table.column(column).cast(pa.string()), 0, 1)
+    coarse = CodedTable.of(table.set_column(table.column_names.index(column), column, letters), column)
+    pool, (band,) = crossed(coarse, SEED), passing(table.num_rows, "0.5%")
+    chosen = np.random.default_rng(SEED).permutation(np.flatnonzero(band.holds(pool.truths)))[: 2 * number]
+    queries = [
+        CountQuery({**query.where, f"{column}.{LETTER}": next(iter(query.values or ()))})
+        for query in pool.take(chosen).queries
+    ]
+    return Asked(Pool(tuple(queries), pool.truths[chosen]), [band])
+
+
+def hierarchy_of(table: pa.Table, column: str) -> Hierarchy:
+    """Values by their first letter."""
+    values = sorted(pc.unique(table.column(column).cast(pa.string())).to_pylist())
+    return Hierarchy.of(("value", LETTER), [(value, value[:1]) for value in values])
+
+
+def released(table: pa.Table, subject: Subject, contender: Contender, number: int, folder: Path) -> Release:
     """One of the releases; whatever a holder would be warned of is accepted."""
+    column = subject.column
+    grouping = {column: hierarchy_of(table, column)} if subject.is_grouped else {}
     request = Request(
         table,
-        Schema.of(column),
+        Schema.of(column, hierarchies=grouping),
         contender.spec,
         mechanism=contender.mechanism,
         options=contender.options,
@@ -194,14 +228,15 @@ def compare(name: str, table: pa.Table, arguments: argparse.Namespace) -> None:
     """Print the lines of one table."""
     subject = SUBJECTS[name]
     pools = asked(CodedTable.of(table, subject.column), arguments.pool, arguments.queries)
+    if subject.is_grouped and GROUPS in arguments.pool:
+        pools[GROUPS] = asked_of_groups(table, subject.column, arguments.queries)
     for contender in subject.contenders():
         if arguments.mechanisms and contender.mechanism not in arguments.mechanisms:
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:
                 releases = [
-                    released(table, subject.column, contender, number, Path(folder))
-                    for number in range(arguments.repeats)
+                    released(table, subject, contender, number, Path(folder)) for number in range(arguments.repeats)
                 ]
             except InfeasibleError:
                 print(f"| {name} | {contender.words} | {contender.label} | nothing meets the request |")
@@ -224,7 +259,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--tables", nargs="+", choices=list(SUBJECTS), default=list(SUBJECTS))
     parser.add_argument("--mechanisms", nargs="+", choices=list(REGISTRY), help="only these; all if none is named")
-    kinds = ["small", "crossed", "large", "spread"]
+    kinds = ["small", "crossed", "large", "spread", GROUPS]
     parser.add_argument("--pool", nargs="+", choices=kinds, default=kinds)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--queries", type=int, default=200)
@@ -238,6 +273,7 @@ def main() -> None:
         "crossed": ["from 0.1%", "from 0.5%", "from 1%"],
         "large": ["0.5% to 1%", "1% to 5%"],
         "spread": ["spread"],
+        GROUPS: ["groups, from 0.5%"],
     }
     heads = [
         "table",
