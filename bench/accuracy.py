@@ -12,8 +12,8 @@ the share of 95% intervals that hold the truth. In bold is each default; the pap
     crossed   200 conditions with every value, counts from 0.1%, 0.5% and 1% of the records on       (small domain)
     large     counts of 0.5% to 5% of the records                                                    (SPLU)
     spread    one to all public columns with several values, 1% of the records expected              (F'-privacy)
-    groups    conditions as in crossed with every group of values, counts from 0.5% on; where there is a hierarchy, which
-              is made up: reactions by their first letter
+    groups    conditions as in crossed with every group of values, counts from 0.5% on; only for vaers_adr_all, whose
+              reactions are grouped by their first letter
 
 Estimators with a star are slow: they answer the first --slow queries of each pool in one release, and without such
 queries they are left out. Pools and releases follow from seeds, so that a run can be repeated. --quick takes 10,000
