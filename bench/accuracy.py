@@ -250,6 +250,7 @@ def compare(name: str, table: pa.Table, arguments: argparse.Namespace) -> None:
                 paper = PAPERS.get((contender.label, method))
                 words = f"**{method}**" if method == releases[0].methods[0] else method
                 words += "\\*" * methods[method] + (f": {paper}" if paper else "")
+                cells += ["-"] * (GROUPS in arguments.pool and not subject.is_grouped)
                 print(f"| {name} | {contender.words} | {contender.label} | {words} | {' | '.join(cells)} |", flush=True)
 
 
