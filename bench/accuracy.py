@@ -250,8 +250,9 @@ def compare(name: str, table: pa.Table, arguments: argparse.Namespace) -> None:
                 paper = PAPERS.get((contender.label, method))
                 words = f"**{method}**" if method == releases[0].methods[0] else method
                 words += "\\*" * methods[method] + (f": {paper}" if paper else "")
-                cells += ["-"] * (GROUPS in arguments.pool and not subject.is_grouped)
-                print(f"| {name} | {contender.words} | {contender.label} | {words} | {' | '.join(cells)} |", flush=True)
+                none = ["-"] * (GROUPS in arguments.pool and not subject.is_grouped)
+                said = [name, contender.words, contender.label, words, *cells, *none]
+                print(f"| {' | '.join(said)} |", flush=True)
 
 
 def main() -> None:
