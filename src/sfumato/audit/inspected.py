@@ -56,7 +56,8 @@ class CodedValues:
 
 def can_be_coded(kind: pa.DataType) -> bool:
     """Whether values of a type can be told apart and put in order; those of a list cannot."""
-    return field_type(kind) is not None or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind)
+    is_named = field_type(kind) is not None or pa.types.is_null(kind)
+    return is_named or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary(kind)
 
 
 def coded_columns(source: Source, names: Sequence[str], progress: Progress) -> dict[str, CodedValues]:
@@ -78,7 +79,9 @@ def coded_columns(source: Source, names: Sequence[str], progress: Progress) -> d
 
 
 def _widened(column: pa.Array) -> pa.Array:
-    """Room for the values of all batches, where those of one needed less."""
+    """Room for the values of all batches, where those of one needed less; nothing but missing values are texts."""
+    if pa.types.is_null(column.type):
+        return column.cast(pa.string())
     if not pa.types.is_dictionary(column.type):
         return column
     return pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), column.dictionary)

@@ -64,18 +64,22 @@ def repeats_capital(codes: Codes, size: int) -> float:
 
 def drift_capital(bins: Codes) -> float:
     """The capital of somebody who bets that values rise, or fall, from the first row to the last."""
+    if not len(bins):
+        return 0.0
     left = np.bincount(bins, minlength=MOST_BINS)
-    scores = (np.cumsum(left) - left / 2) * 2 / max(len(bins), 1) - 1
+    scores = (np.cumsum(left) - left / 2) * 2 / len(bins) - 1
     capitals = np.zeros(len(DRIFTS))
-    for stretch, piece in enumerate(np.array_split(bins, STRETCHES)):
-        place = 2 * (stretch + 0.5) / STRETCHES - 1
+    stretches = min(STRETCHES, len(bins))
+    for stretch, piece in enumerate(np.array_split(bins, stretches)):
+        place = 2 * (stretch + 0.5) / stretches - 1
         weights = np.exp(np.outer(scores * place, DRIFTS))
-        seen = np.zeros((len(piece), MOST_BINS), dtype=np.int64)
-        seen[np.arange(len(piece)), piece] = 1
+        seen = np.eye(MOST_BINS)[piece]
         remaining = left - (np.cumsum(seen, axis=0) - seen)
-        expected = (remaining @ weights) / remaining.sum(axis=1, keepdims=True)
-        capitals += (np.log(weights)[piece] - np.log(expected)).sum(axis=0)
-        left = left - seen.sum(axis=0)
+        rows_left = left.sum() - np.arange(len(piece))
+        expected = remaining @ weights  # times the rows that are left
+        taken = seen.sum(axis=0)
+        capitals += taken @ np.log(weights) - np.log(expected).sum(axis=0) + np.log(rows_left).sum()
+        left = left - taken
     return shared(capitals)
 
 

@@ -65,7 +65,14 @@ def lint(table: Any, *, encoding: str = "utf-8", progress: Progress = no_progres
             if part.name != WEIGHTS:
                 tables[part.name] = columns
         joined = list(pair_findings(tables))
-    return Inspection(rows, (*(each for part in found_in.values() for each in part), *joined))
+    found_here = [each for part in found_in.values() for each in part if not _numbers_groups(each, tables)]
+    return Inspection(rows, (*found_here, *joined))
+
+
+def _numbers_groups(found: Finding, tables: Mapping[str, Mapping[str, CodedValues]]) -> bool:
+    """Whether what looks like an identifier numbers groups of records, which another table of the folder describes."""
+    is_elsewhere = any(found.column in columns for name, columns in tables.items() if name != found.file)
+    return found.code == "identifier" and is_elsewhere and not found.numbers["alone"]
 
 
 def _parts(table: Any) -> list[_Part]:
