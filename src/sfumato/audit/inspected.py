@@ -19,9 +19,10 @@ from sfumato.apply.local import BATCH_ROWS, Progress
 from sfumato.apply.profile import ColumnProfile
 from sfumato.apply.source import Source, read_ahead
 from sfumato.arrays import Codes, Counts
+from sfumato.errors import SourceError
 from sfumato.release.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
 from sfumato.release.store import read_folder, unpack
-from sfumato.request.values import field_type
+from sfumato.request.values import field_type, plain_type
 from sfumato.shown.columns import local_codes
 
 ARCHIVE = ".zip"
@@ -69,28 +70,28 @@ def coded_columns(source: Source, names: Sequence[str], progress: Progress) -> d
         progress("reading", rows, source.rows)
     found = {}
     for number, name in enumerate(names):
-        pieces = pa.chunked_array(
-            [_widened(batch.column(number)) for batch in batches],
-            None if batches else source.schema.field(name).type,
-        )
-        found[name] = _coded(name, pieces.unify_dictionaries().combine_chunks())
+        pieces = [batch.column(number) for batch in batches] or [pa.array([], source.schema.field(name).type)]
+        found[name] = _coded(name, pieces)
         progress("coding", number + 1, len(names))
     return found
 
 
-def _widened(column: pa.Array) -> pa.Array:
-    """Room for the values of all batches, where those of one needed less; nothing but missing values are texts."""
-    if pa.types.is_null(column.type):
-        return column.cast(pa.string())
-    if not pa.types.is_dictionary(column.type):
-        return column
-    return pa.DictionaryArray.from_arrays(column.indices.cast(pa.int32()), column.dictionary)
+def _joinable(piece: pa.Array) -> pa.Array:
+    """A piece of a column with room for the values of all pieces; nothing but missing values are texts."""
+    texts = piece.cast(pa.string()) if pa.types.is_null(piece.type) else piece
+    encoded = texts.dictionary_encode() if pa.types.is_string(plain_type(texts.type)) else texts
+    if not pa.types.is_dictionary(encoded.type):
+        return encoded
+    return pa.DictionaryArray.from_arrays(encoded.indices.cast(pa.int32()), encoded.dictionary)
 
 
-def _coded(name: str, column: pa.Array) -> CodedValues:
+def _coded(name: str, pieces: Sequence[pa.Array]) -> CodedValues:
     """The codes of a whole column, in the order of its values and without those that a dictionary only lists."""
-    if isinstance(column, pa.ChunkedArray):  # of no chunk at all
-        column = pa.array([], column.type)
+    try:
+        column = pa.chunked_array(list(map(_joinable, pieces))).unify_dictionaries().combine_chunks()
+        column.validate(full=True)
+    except pa.ArrowException as error:
+        raise SourceError(f"column {name!r} is damaged: its values cannot be read.") from error
     codes, values = local_codes(column)
     counts = np.bincount(codes, minlength=len(values) + 1)
     order = pc.sort_indices(values).to_numpy()

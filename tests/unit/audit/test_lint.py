@@ -244,7 +244,9 @@ def test_what_cannot_be_looked_at_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="two columns"):
         lint(tmp_path / "table.csv")
     (tmp_path / "folder").mkdir()
-    for path in ("folder", "nothing.csv", "table.docx"):
+    damaged = written(tmp_path / "damaged.parquet", table(disease=["flu"] * ROWS))
+    damaged.write_bytes(damaged.read_bytes().replace(b"disease", b"dise\xffse"))
+    for path in ("folder", "nothing.csv", "table.docx", "damaged.parquet"):
         with pytest.raises(SourceError):
             lint(tmp_path / path)
 

@@ -40,7 +40,7 @@ def parquet_findings(path: Path, columns: Mapping[str, CodedValues]) -> Iterator
             yield from _metadata(file, name)
             yield from _statistics(file.metadata, columns, name)
         yield from _dictionaries(path)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         raise SourceError(f"{name!r} is not a whole Parquet file; check that it was copied completely.") from error
 
 
@@ -126,15 +126,15 @@ def _statistics(metadata: pq.FileMetaData, columns: Mapping[str, CodedValues], n
 
 
 def _is_beyond(statistics: Any, values: pa.Array) -> bool:
-    low, high = statistics.min, statistics.max
-    if isinstance(high, bytes | str) and max(len(low), len(high)) >= MOST_BYTES:
-        return False
-    if not len(values) or isinstance(low, bytes):
+    if not len(values):
         return False
     try:
+        low, high = statistics.min, statistics.max
+        if isinstance(low, bytes) or (isinstance(high, str) and max(len(low), len(high)) >= MOST_BYTES):
+            return False
         bounds = pa.array([low, high]).cast(values.type)
         beyond = pc.or_(pc.less(bounds, values[0]), pc.greater(bounds, values[-1]))
-    except (pa.ArrowException, TypeError):
+    except (pa.ArrowException, TypeError, OverflowError):
         return False  # of a type whose statistics cannot be compared
     return bool(pc.any(beyond).as_py())
 
