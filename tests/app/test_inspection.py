@@ -68,7 +68,7 @@ def test_lint_ends_with_one_where_something_is_found(desk: Path) -> None:
 @pytest.mark.slow
 def test_lint_of_a_release_ends_with_zero_also_if_it_is_packed(table: Path, release: Path) -> None:
     outcome = succeed("lint", release)
-    assert "nothing was found" in outcome.words
+    assert "no finding and no note" in outcome.words
     assert not VERDICT.search(outcome.words)
     succeed(*publishing(table, out="packed.zip"))
     assert succeed("lint", "packed.zip", "--json").json["findings"] == []

@@ -72,7 +72,7 @@ def coded_columns(source: Source, names: Sequence[str], progress: Progress) -> d
     for number, name in enumerate(names):
         pieces = [batch.column(number) for batch in batches] or [pa.array([], source.schema.field(name).type)]
         found[name] = _coded(name, pieces)
-        progress("coding", number + 1, len(names))
+        progress("coding", rows * (number + 1) // len(names), rows)
     return found
 
 

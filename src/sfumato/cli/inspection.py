@@ -118,9 +118,12 @@ def _show_inspection(found: Inspection) -> None:
     marks: Mapping[bool, str] = {False: "[red]found[/red]", True: "[yellow]note [/yellow]"}
     for each in (*found.findings, *found.notes):
         _show_finding(each, marks[each.is_note], len(found.tables) > 1)
-    number = len(found.findings)
-    said = "nothing was found" if not number else "one finding" if number == 1 else f"{number:,} findings"
-    out.print(f"{said} ({len(found.notes):,} notes); what was not looked for may still be there", highlight=False)
+    said, notes = _counted(len(found.findings), "finding"), _counted(len(found.notes), "note")
+    out.print(f"{said} and {notes}; what was not looked for may still be there", highlight=False)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"no {what}" if not number else f"one {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def _show_finding(found: Finding, mark: str, has_several: bool) -> None:

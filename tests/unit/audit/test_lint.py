@@ -104,6 +104,10 @@ def test_columns_are_found_by_their_names(name: str) -> None:
     assert found(table(**{name: [row % 40 for row in range(ROWS)]})) == [(code, name)]
 
 
+def test_columns_of_few_values_are_not_judged_by_their_names() -> None:
+    assert found(table(subject=[("chemistry", "physics")[row % 2] for row in range(ROWS)])) == []
+
+
 def test_records_alone_are_only_noted() -> None:
     rows = table(zip=[row % 70 for row in range(ROWS)], height=[row % 60 for row in range(ROWS)])
     (one,) = lint(rows).found

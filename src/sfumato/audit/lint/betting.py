@@ -22,7 +22,7 @@ LIKELIER = np.array([1 / 16, 1 / 4, 2 / 3, 0.9, 0.98, 1.02, 1.1, 1.5, 3.0, 10.0,
 """How many times as likely it is bet to be that a row repeats the one before."""
 
 DRIFTS = np.array([-16.0, -4.0, -1.0, -0.25, -0.05, 0.05, 0.25, 1.0, 4.0, 16.0])
-"""How much likelier, as a logarithm, large values are bet to be at the end of a table than in its middle."""
+"""How much likelier, as a logarithm, small values are bet to be than middling ones at the beginning of a table."""
 
 MOST_BINS = 16
 STRETCHES = 64
@@ -71,7 +71,8 @@ def drift_capital(bins: Codes) -> float:
     capitals = np.zeros(len(DRIFTS))
     stretches = min(STRETCHES, len(bins))
     for stretch, piece in enumerate(np.array_split(bins, stretches)):
-        place = 2 * (stretch + 0.5) / stretches - 1
+        # Where values rise, each row is smaller than what is left, and towards the end by less and less.
+        place = (stretch + 0.5) / stretches - 1
         weights = np.exp(np.outer(scores * place, DRIFTS))
         seen = np.eye(MOST_BINS)[piece]
         remaining = left - (np.cumsum(seen, axis=0) - seen)

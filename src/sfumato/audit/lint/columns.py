@@ -23,6 +23,8 @@ TIME = r"[0-9]:[0-5][0-9]:[0-5][0-9]"
 WHOLE_MINUTE = r"[0-9]:[0-5][0-9]:00(\.0*)?($|[^0-9.])"
 WORDS = r"\S+\s+\S+\s+\S+\s+\S+"
 LONG_TEXT = 200
+MOST_ROWS_EACH = 10
+"""A column that is named as one of persons is one if its values have fewer rows than this on average."""
 DIGITS = 3
 """Numbers with more digits behind the point than this are finer than people need."""
 DOUBLE, SINGLE = 1e-9, 1e-5
@@ -58,7 +60,8 @@ def _identifier(profile: ColumnProfile, rows: int) -> Finding | None:
     why = loneliness(profile, rows) if len(profile.values) else None
     if why is None and _share(profile, EMAIL) > 1 / 2:
         why = "holds addresses of electronic mail"
-    if why is None and len(profile.values) > 1 and (PERSON.fullmatch(letters) or NAMING.fullmatch(letters)):
+    is_named = PERSON.fullmatch(letters) or NAMING.fullmatch(letters)
+    if why is None and is_named and len(profile.values) * MOST_ROWS_EACH > rows > 1:
         why = "is named as a column that names people"
     if why is None:
         return None

@@ -128,7 +128,7 @@ def _of_people(
         capital = order_capital(column.codes, column.size)
         if (bound := chance(capital, len(columns))) < FALSE_ALARMS:
             yield _order_finding(column, bound)
-        progress("looking", number + 1, len(columns))
+        progress("looking", rows * (number + 1) // len(columns), rows)
     yield from _alone([column for column in columns.values() if public is None or column.name in public], rows)
 
 

@@ -242,7 +242,7 @@ def _measured(
             known = [*public, *(other for other in sensitive if other != name)]
             own = groups_of([columns[each] for each in known], rows)
         found.append(_of_column(GroupValues.of(*own, columns[name]), columns[name]))
-        progress("measuring", number + 1, len(sensitive))
+        progress("measuring", rows * (number + 1) // len(sensitive), rows)
     return Measures(rows, tuple(public), len(sizes), int(sizes.min()), alike(sizes, rows), others_known, tuple(found))
 
 
