@@ -71,6 +71,7 @@ def test_sorted_rows_are_found_with_the_column() -> None:
     (one,) = lint(table().sort_by("age")).findings
     assert (one.code, one.column, one.numbers["equal"]) == ("order-tied", "age", 250)
     assert "sorted by 'age'" in one.sentence
+    assert one.numbers["correlation"] == pytest.approx(1, abs=0.01)
     assert float(one.numbers["chance"]) < 1e-6
 
 

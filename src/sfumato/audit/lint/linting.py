@@ -136,14 +136,23 @@ def _order_finding(column: CodedValues, bound: float) -> Finding:
     steps = np.diff(column.codes.astype(np.int64))
     equal, pairs = int((steps == 0).sum()), len(steps)
     expected = float((column.counts * (column.counts - 1) / max(len(column.codes), 1)).sum())
+    ranks = (np.cumsum(column.counts) - column.counts / 2).take(column.codes)
+    correlation = float(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1])
     how = "are sorted by" if (steps >= 0).all() or (steps <= 0).all() else "stand in an order that goes with"
     return Finding(
         "order-tied",
         f"rows {how} {column.name!r}: neighbours agree in it {equal:,} times of {pairs:,}, in a random order about "
-        f"{expected:,.0f} times; by chance so much order comes less than once in {1 / FALSE_ALARMS:,.0f} tables.",
+        f"{expected:,.0f} times, and its ranks and the row numbers correlate by {correlation:.2f}; by chance so much "
+        f"order comes less than once in {1 / FALSE_ALARMS:,.0f} tables.",
         "shuffle the rows, by a generator that nobody can repeat.",
         column.name,
-        numbers={"equal": equal, "expected": expected, "neighbours": pairs, "chance": bound},
+        numbers={
+            "equal": equal,
+            "expected": expected,
+            "neighbours": pairs,
+            "correlation": correlation,
+            "chance": bound,
+        },
     )
 
 
