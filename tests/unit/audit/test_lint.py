@@ -222,14 +222,14 @@ def test_order_within_groups_is_enough_to_join_tables(tmp_path: Path) -> None:
     assert set(found(tmp_path)) == {("order-tied", "group"), ("tables-joined", "disease")}
 
 
-def test_group_numbers_that_another_table_describes_are_no_identifiers(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "code"), [("group", "group-number"), ("patient_id", "identifier")])
+@pytest.mark.light
+def test_group_numbers_that_another_table_describes_are_noted(name: str, code: str, tmp_path: Path) -> None:
     draw = np.random.default_rng(10)
-    group = draw.permutation(np.arange(6000) // 4)
-    written(tmp_path / "people.parquet", pa.table({"group": group}))
-    assert found(tmp_path) == [("identifier", "group")]
-    written(tmp_path / "groups.parquet", pa.table({"group": draw.permutation(1500), "size": [4] * 1500}))
-    mine = [each.code for each in lint(tmp_path).findings if each.file == "people.parquet"]
-    assert mine == []
+    written(tmp_path / "people.parquet", pa.table({name: draw.permutation(np.arange(6000) // 4)}))
+    assert found(tmp_path) == [("identifier", name)]
+    written(tmp_path / "groups.parquet", pa.table({name: draw.permutation(1500), "size": [4] * 1500}))
+    assert [each.code for each in lint(tmp_path).found if each.file == "people.parquet"] == [code]
 
 
 # ------------------------------------------------------------------------------------------------------------- the rest
@@ -238,6 +238,13 @@ def test_group_numbers_that_another_table_describes_are_no_identifiers(tmp_path:
 def test_frames_and_streams_are_looked_at() -> None:
     assert found(table().to_pandas().sort_values("age")) == [("order-tied", "age")]
     assert lint(pd.DataFrame({"list": [[1], [2]]})).found[0].code == "not-looked-at"
+
+
+def test_files_of_a_glob_are_tables_of_their_own(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        written(tmp_path / name / "table.parquet", table())
+    assert list(lint(f"{tmp_path}/*/table.parquet").tables.values()) == [ROWS, ROWS]
 
 
 def test_empty_table_has_nothing_to_find() -> None:

@@ -49,6 +49,12 @@ def column_findings(column: CodedValues, rows: int) -> Iterator[Finding]:
         yield finer
 
 
+def is_named_for_persons(name: str) -> bool:
+    """Whether a column is named as one that names people, or that says whose row it is."""
+    letters = re.sub("[^a-z]", "", name.lower())
+    return bool(PERSON.fullmatch(letters) or NAMING.fullmatch(letters))
+
+
 def _numbers_rows(profile: ColumnProfile, rows: int) -> bool:
     """Whether a column holds whole numbers one after the other, each once, in whichever order."""
     is_whole = pa.types.is_integer(profile.type) and len(profile.values) == rows > MANY_NUMBERS
@@ -56,12 +62,10 @@ def _numbers_rows(profile: ColumnProfile, rows: int) -> bool:
 
 
 def _identifier(profile: ColumnProfile, rows: int) -> Finding | None:
-    letters = re.sub("[^a-z]", "", profile.name.lower())
     why = loneliness(profile, rows) if len(profile.values) else None
     if why is None and _share(profile, EMAIL) > 1 / 2:
         why = "holds addresses of electronic mail"
-    is_named = PERSON.fullmatch(letters) or NAMING.fullmatch(letters)
-    if why is None and is_named and len(profile.values) * MOST_ROWS_EACH > rows > 1:
+    if why is None and is_named_for_persons(profile.name) and len(profile.values) * MOST_ROWS_EACH > rows > 1:
         why = "is named as a column that names people"
     if why is None:
         return None

@@ -25,6 +25,7 @@ FINDINGS = (
 
 NOTES = (
     "records-alone",
+    "group-number",
     "column-statistics",
     "pandas-metadata",
     "byte-order-mark",

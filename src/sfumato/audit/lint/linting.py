@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.apply.alike import alike
 from sfumato.apply.local import Progress, no_progress
 from sfumato.apply.source import open_source
 from sfumato.audit.inspected import ARCHIVE, CodedValues, can_be_coded, coded_columns, opened_release
 from sfumato.audit.lint.betting import FALSE_ALARMS, chance, order_capital
-from sfumato.audit.lint.columns import column_findings
+from sfumato.audit.lint.columns import column_findings, is_named_for_persons
 from sfumato.audit.lint.files import csv_findings, parquet_findings
 from sfumato.audit.lint.finding import Finding, Inspection
 from sfumato.audit.lint.pairs import pair_findings
@@ -65,22 +66,32 @@ def lint(table: Any, *, encoding: str = "utf-8", progress: Progress = no_progres
             if part.name != WEIGHTS:
                 tables[part.name] = columns
         joined = list(pair_findings(tables))
-    found_here = [each for part in found_in.values() for each in part if not _numbers_groups(each, tables)]
+    found_here = [_of_groups(each, tables) for part in found_in.values() for each in part]
     return Inspection(rows, (*found_here, *joined))
 
 
-def _numbers_groups(found: Finding, tables: Mapping[str, Mapping[str, CodedValues]]) -> bool:
-    """Whether what looks like an identifier numbers groups of records, which another table of the folder describes."""
-    is_elsewhere = any(found.column in columns for name, columns in tables.items() if name != found.file)
-    return found.code == "identifier" and is_elsewhere and not found.numbers["alone"]
+def _of_groups(found: Finding, tables: Mapping[str, Mapping[str, CodedValues]]) -> Finding:
+    """The same; a note where what looks like an identifier may number groups, which another table describes."""
+    name = found.column or ""
+    if found.code != "identifier" or found.numbers["alone"] or is_named_for_persons(name):
+        return found
+    others = [file for file, columns in tables.items() if file != found.file and name in columns]
+    if not others or not pa.types.is_integer(tables[str(found.file)][name].values.type):
+        return found
+    return replace(
+        found,
+        code="group-number",
+        sentence=f"column {name!r} numbers groups of few records, of which {others[0]!r} tells more.",
+        remedy="leave it out if it numbers persons.",
+    )
 
 
 def _parts(table: Any) -> list[_Part]:
     if not isinstance(table, str | Path):
         return [_Part(table, "table")]
     if not Path(table).is_dir():
-        files = [Path(table)] if Path(table).exists() else sorted(map(Path, glob.glob(str(table)))) or [Path(table)]
-        return [_Part(each, each.name) for each in files]
+        several = [] if Path(table).exists() else sorted(glob.glob(str(table)))
+        return [_Part(each, each) for each in several] or [_Part(table, Path(table).name)]
     files = sorted(each for each in Path(table).iterdir() if each.suffix.lower() in (*CSV[:2], *PARQUET))
     if not files:
         raise SourceError(f"{str(table)!r} holds no table: there is no CSV or Parquet file directly in it.")
