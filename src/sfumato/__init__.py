@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sfumato.apply.local import LocalEngine
     from sfumato.audit.attackers.attack import Attack
+    from sfumato.audit.lint.finding import Finding, Inspection
+    from sfumato.audit.lint.linting import lint
+    from sfumato.audit.measures.measure import Measures, measure
     from sfumato.audit.original import verify
     from sfumato.audit.result import Verification
     from sfumato.errors import (
@@ -64,13 +67,16 @@ __all__ = [
     "ErrorAt",
     "Estimate",
     "Estimates",
+    "Finding",
     "Hierarchy",
     "Histogram",
     "InfeasibleError",
+    "Inspection",
     "InternalError",
     "Interval",
     "LinearCap",
     "LocalEngine",
+    "Measures",
     "MissingExtraError",
     "Notice",
     "NoticeError",
@@ -95,6 +101,8 @@ __all__ = [
     "Verification",
     "bound_for_error",
     "choose",
+    "lint",
+    "measure",
     "plan_table",
     "publish",
     "verify",
@@ -113,13 +121,16 @@ _HOMES = {
     "ErrorAt": "sfumato.plan.curve",
     "Estimate": "sfumato.estimate.estimate",
     "Estimates": "sfumato.estimate.estimate",
+    "Finding": "sfumato.audit.lint.finding",
     "Hierarchy": "sfumato.request.hierarchy",
     "Histogram": "sfumato.request.histogram",
     "InfeasibleError": "sfumato.errors",
+    "Inspection": "sfumato.audit.lint.finding",
     "InternalError": "sfumato.errors",
     "Interval": "sfumato.estimate.estimate",
     "LinearCap": "sfumato.request.group_spec",
     "LocalEngine": "sfumato.apply.local",
+    "Measures": "sfumato.audit.measures.measure",
     "MissingExtraError": "sfumato.errors",
     "Notice": "sfumato.request.notice",
     "NoticeError": "sfumato.errors",
@@ -144,6 +155,8 @@ _HOMES = {
     "Verification": "sfumato.audit.result",
     "bound_for_error": "sfumato.plan.target",
     "choose": "sfumato.plan.choose",
+    "lint": "sfumato.audit.lint.linting",
+    "measure": "sfumato.audit.measures.measure",
     "plan_table": "sfumato.outlook",
     "publish": "sfumato.publication",
     "verify": "sfumato.audit.original",

@@ -110,7 +110,7 @@ class ParquetSource:
 def _parquet(path: Path, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
     try:
         return pq.ParquetFile(path, read_dictionary=list(dictionaries), buffer_size=READ_BYTES)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeError) as error:
         raise SourceError(f"{path.name!r} is not a whole Parquet file; check that it was copied completely.") from error
 
 
