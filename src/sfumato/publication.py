@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from sfumato.apply.alike import Uniqueness
 from sfumato.apply.engine import Engine
-from sfumato.apply.local import LocalEngine, no_work, open_parquet
+from sfumato.apply.local import LocalEngine
 from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.source import Source
 from sfumato.apply.survey import Survey
+from sfumato.apply.writing import no_work, open_parquet, write_records, write_side
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.files import FIT, verify_folder
 from sfumato.draws import Draws
@@ -81,7 +82,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     try:
         with claimed(kept) as claim, workshop(target) as folder:
             source = open_table(request, folder)
-            fingerprint, repeated = source.fingerprint(), claim.repeated
+            fingerprint, repeated = source.fingerprint(engine.each), claim.repeated
             if repeated is not None:
                 repeated.check(fingerprint, request.remembered())
             draws = _draws(repeated, unsafe_test_key)
@@ -104,10 +105,9 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             manifest = _manifest(request, found, rewrite)
             contents = chosen.mechanism.contents(chosen.plan)
             side = None if contents is None else rewrite.shown.side(found.sensitive, manifest.naming, contents)
-            beside = no_work if side is None else partial(engine.write_side, side, built)
-            with _unchanged(source, fingerprint):
-                data = built / manifest.data
-                engine.rewrite(found.source, found.preparation, rewrite, found.histogram.total, data, beside)
+            beside = no_work if side is None else partial(write_side, engine, side, built)
+            with _unchanged(source, engine, fingerprint):
+                write_records(engine, found, rewrite, built / manifest.data, beside)
             if manifest.domain != found.histogram.values:
                 raise InternalError("the design is not the one that was asked for. Please report this.")
             _describe(built, manifest, found)
@@ -135,7 +135,7 @@ def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
 
 
 @contextmanager
-def _unchanged(source: Source, fingerprint: str) -> Iterator[None]:
+def _unchanged(source: Source, engine: Engine, fingerprint: str) -> Iterator[None]:
     """Refuse a table that is another one at the second reading, whatever that broke in between."""
     changed = SourceError("the table changed while it was read; publish it again when nobody writes to it.")
     try:
@@ -143,16 +143,16 @@ def _unchanged(source: Source, fingerprint: str) -> Iterator[None]:
     except SfumatoError:
         raise
     except Exception as error:
-        if _has_changed(source, fingerprint):
+        if _has_changed(source, engine, fingerprint):
             raise changed from error
         raise
-    if _has_changed(source, fingerprint):
+    if _has_changed(source, engine, fingerprint):
         raise changed
 
 
-def _has_changed(source: Source, fingerprint: str) -> bool:
+def _has_changed(source: Source, engine: Engine, fingerprint: str) -> bool:
     try:
-        return source.fingerprint() != fingerprint
+        return source.fingerprint(engine.each) != fingerprint
     except OSError:
         return True  # it is not even there any more
 

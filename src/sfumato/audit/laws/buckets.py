@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.apply.source import read_ahead
+from sfumato.apply.threads import read_ahead
 from sfumato.arrays import Codes
 from sfumato.audit.comparison import Connection, coarse_columns, original_counts
 from sfumato.audit.laws.law import Json, Law
