@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +17,7 @@ from sfumato.apply.alike import Uniqueness
 from sfumato.apply.engine import Engine
 from sfumato.apply.local import LocalEngine
 from sfumato.apply.rewrite import Rewrite
+from sfumato.apply.scatter import Layout
 from sfumato.apply.source import Source
 from sfumato.apply.survey import Survey
 from sfumato.apply.writing import no_work, open_parquet, write_records, write_side
@@ -100,6 +101,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
                 found.columns, found.sensitive, chosen.mechanism, chosen.plan, chosen.histogram.counts, draws
             )
             rewrite.shown.check(found.sensitive)
+            _check_packable(target, found)
             built = folder / "release"
             built.mkdir()
             manifest = _manifest(request, found, rewrite)
@@ -107,10 +109,11 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             side = None if contents is None else rewrite.shown.side(found.sensitive, manifest.naming, contents)
             beside = no_work if side is None else partial(write_side, engine, side, built)
             with _unchanged(source, engine, fingerprint):
-                write_records(engine, found, rewrite, built / manifest.data, beside)
+                rows = write_records(engine, found, rewrite, built, beside)
+            manifest = replace(manifest, file_rows=tuple(rows))
             if manifest.domain != found.histogram.values:
                 raise InternalError("the design is not the one that was asked for. Please report this.")
-            _describe(built, manifest, found)
+            _describe(built, manifest, found, engine)
             ready = built
             if target.suffix == ".zip":
                 ready = built.with_suffix(".zip")
@@ -157,14 +160,22 @@ def _has_changed(source: Source, engine: Engine, fingerprint: str) -> bool:
         return True  # it is not even there any more
 
 
-def _describe(built: Path, manifest: Manifest, found: Survey) -> None:
+def _check_packable(target: Path, found: Survey) -> None:
+    if target.suffix == ".zip" and (files := Layout.of(found.histogram.total).files) > 1:
+        raise TargetError(
+            f"{found.histogram.total:,} records are published in {files} files, which are not packed into one .zip; "
+            "choose the name of a directory."
+        )
+
+
+def _describe(built: Path, manifest: Manifest, found: Survey, engine: Engine) -> None:
     """Write everything beside the data, and verify the whole release before anybody sees it."""
     if manifest.weights is not None:
         write_weights(manifest, found.sensitive, built / WEIGHTS)
     (built / README).write_text(release_readme(manifest, found.histogram.total), encoding="utf-8")
-    written = json.dumps(manifest.to_json(built), indent=2, ensure_ascii=False, allow_nan=False)
+    written = json.dumps(manifest.to_json(built, engine.each), indent=2, ensure_ascii=False, allow_nan=False)
     (built / MANIFEST).write_text(written + "\n", encoding="utf-8")
-    for check in verify_folder(built).checks:
+    for check in verify_folder(built, engine.each).checks:
         if not check.passed and check.name != FIT:
             raise InternalError(f"the release failed its own check of {check.name}: {check.detail} Please report this.")
 

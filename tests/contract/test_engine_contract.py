@@ -195,7 +195,7 @@ def written(given_input: Input, engine: Engine, folder: Path, mechanism: str, dr
     """Both passes; the bytes of the published table, and of the one beside it, if there is one."""
     folder.mkdir()
     found, rewrite = surveyed(given_input, engine, folder, mechanism, draws)
-    write_records(engine, found, rewrite, folder / records_of(mechanism))
+    write_records(engine, found, rewrite, folder)
     if has_side(mechanism):
         contents = rewrite.mechanism.contents(rewrite.plan)
         assert contents is not None

@@ -62,7 +62,7 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Orders:
         chosen = choose(found.histogram, BOUND, draws)
         counts = found.histogram.counts
         rewrite = Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
-        write_records(engine, found, rewrite, folder / DATA)
+        write_records(engine, found, rewrite, folder)
         return list(pq.read_table(folder / DATA, columns=["number"]).column(0).to_pylist())
 
     return np.array([order_of(keyed_draws(key)) for key in range(KEYS)])

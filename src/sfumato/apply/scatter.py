@@ -20,6 +20,8 @@ import pyarrow as pa
 from sfumato.arrays import Places, Words
 from sfumato.shown.columns import smallest_type
 
+FILE_ROWS = 1 << 24
+"""So many rows make a file, and up to here they are in one."""
 PART_ROWS = 1 << 17
 
 Rows = dict[str, Any]
@@ -38,8 +40,9 @@ class Layout:
 
     @classmethod
     def of(cls, rows: int) -> Layout:
-        """The layout of so many rows."""
-        return cls(1, max(1, -(-rows // PART_ROWS)))
+        """The layout of so many rows, and of nothing else: files of about the same size."""
+        files = max(1, -(-rows // FILE_ROWS))
+        return cls(files, max(1, -(-rows // (files * PART_ROWS))))
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from sfumato.apply.scatter import Bundle, Gathered, Layout, Rows, joined, sliced
 from sfumato.apply.survey import Survey
 from sfumato.apply.threads import ordered
 from sfumato.errors import SourceError
-from sfumato.shown import SideTable
+from sfumato.shown import SideTable, record_files
 from sfumato.shown.columns import PublishedColumn
 
 ROW_GROUP_ROWS = 1 << 20
@@ -38,17 +38,20 @@ def no_work() -> None:
 
 
 def write_records(
-    engine: Engine, found: Survey, rewrite: Rewrite, target: Path, beside: Callable[[], None] = no_work
-) -> None:
-    """Rewrite the table that was surveyed, and write all its rows in the published order.
+    engine: Engine, found: Survey, rewrite: Rewrite, folder: Path, beside: Callable[[], None] = no_work
+) -> list[int]:
+    """Rewrite the table that was surveyed, and write all its rows in the published order into files of a folder.
 
-    `beside` is other work, to be finished too: writing does not keep all cores busy.
+    Returns how many rows each file has. `beside` is other work, to be finished too: writing does not keep all cores
+    busy.
     """
     done = list(accumulate(piece.rows for piece in found.pieces))
     rows = done[-1]
     layout = Layout.of(rows)
     work = _Rewriting(found.preparation, rewrite, layout)
-    finish = _Writing(rewrite.published, target, layout, engine.means(layout.files))
+    paths = tuple(folder / name for name in record_files(rewrite.shown.FILES[0], layout.files))
+    paths[0].parent.mkdir(exist_ok=True)
+    finish = _Writing(rewrite.published, paths, layout, engine.means(layout.files))
     with ThreadPoolExecutor(1) as other:
         others: list[Future[None]] = []
 
@@ -64,12 +67,13 @@ def write_records(
                     raise SourceError("the table changed while it was read: it has another number of rows than before.")
                 yield piece, offset
 
-        written = 0
-        for size in engine.shuffled(work, items(), finish, layout.files, rewritten):
-            written += size
-            engine.progress("writing", written, rows)
+        written = [0] * layout.files
+        for file, size in engine.shuffled(work, items(), finish, layout.files, rewritten):
+            written[file] += size
+            engine.progress("writing", sum(written), rows)
         for each in others:
             each.result()
+        return written
 
 
 @dataclass(frozen=True)
@@ -89,24 +93,25 @@ class _Rewriting:
 
 @dataclass(frozen=True)
 class _Writing:
-    """From the bundles of a file to the file; tells how many rows were written since it last did."""
+    """From the bundles of a file to the file; tells its number, and how many rows were written since it last did."""
 
     columns: tuple[PublishedColumn, ...]
-    target: Path
+    paths: tuple[Path, ...]
     layout: Layout
     means: Means
 
-    def __call__(self, file: int, bundles: Iterator[Bundle]) -> Iterator[int]:
-        threads = self.means.threads
+    def __call__(self, file: int, bundles: Iterator[Bundle]) -> Iterator[tuple[int, int]]:
+        threads, path = self.means.threads, self.paths[file]
         with (
-            Gathered(self.layout, self.target.parent, self.means.memory) as gathered,
+            Gathered(self.layout, path.parent, self.means.memory) as gathered,
             ThreadPoolExecutor(threads) as pool,
         ):
             for bundle in bundles:
                 gathered.add(bundle)
             parts = ordered(pool, threads, gathered.in_order, range(self.layout.parts))
             groups = ordered(pool, threads, partial(decode, self.columns), _regrouped(parts, ROW_GROUP_ROWS))
-            yield from _write(groups, self.columns, self.target)
+            for rows in _write(groups, self.columns, path):
+                yield file, rows
 
 
 def write_side(engine: Engine, side: SideTable, folder: Path) -> None:

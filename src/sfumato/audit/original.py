@@ -132,7 +132,7 @@ def released_types(folder: Path, written: Written, source: pa.Schema) -> dict[st
     for number, name in enumerate(written.names):
         if name not in written.ours["bins"]:
             found[name] = written.naming.part(number).drop_null().unique()
-    published = pq.read_schema(folder / written.shown.FILES[0])
+    published = pq.read_schema(folder / written.records[0])
     for name in written.public:
         kind = plain_type(published.field(name).type)
         if name not in written.ours["bins"] and field_type(kind) != field_type(source.field(name).type):
@@ -155,8 +155,9 @@ def _load(connection: Connection, folder: Path, written: Written, source: Source
 
     connection.register("stream", pa.RecordBatchReader.from_batches(types, batches()))
     connection.execute("CREATE TEMP TABLE original AS SELECT * FROM stream")
-    for view, file in zip(("release", "beside"), written.shown.FILES, strict=False):
-        connection.read_parquet(str(folder / file)).create_view(view)
+    for view, files in zip(("release", "beside"), (written.records, written.shown.FILES[1:]), strict=True):
+        if files:
+            connection.read_parquet([str(folder / file) for file in files]).create_view(view)
 
 
 def _check_public(connection: Connection, written: Written) -> Check:
