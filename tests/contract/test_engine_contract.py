@@ -566,7 +566,7 @@ def test_whoever_takes_no_more_results_stops_everything() -> None:
     assert threading.active_count() == before
 
 
-def test_no_more_parts_are_finished_at_once_than_there_are_threads() -> None:
+def test_no_more_parts_are_finished_at_once_than_keep_the_threads_busy() -> None:
     lock, running, most = threading.Lock(), set(), []
 
     def finish(part: int, given: Iterator[Bundle]) -> Iterator[int]:
@@ -578,7 +578,7 @@ def test_no_more_parts_are_finished_at_once_than_there_are_threads() -> None:
         with lock:
             running.remove(part)
 
-    found = list(LocalEngine(threads=2).shuffled(bundles, range(5), finish, 3, lambda number: None))
+    found = list(LocalEngine(threads=5).shuffled(bundles, range(5), finish, 3, lambda number: None))
     assert (found, len(most)) == ([5, 5, 5], 3)
     assert max(most) <= 2
 

@@ -114,7 +114,7 @@ def value_words(values: pa.Array, salt: np.uint64) -> Words:
         return hashed(values.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False).view(np.uint64), salt)
     if pa.types.is_date32(kind):
         return hashed(values.cast(pa.int32()).to_numpy(zero_copy_only=False), salt)
-    is_plain = pa.types.is_string(kind) or pa.types.is_binary(kind)
+    is_plain = pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind)
     return _text_words((values if is_plain else values.cast(pa.string())).cast(pa.large_binary()), salt)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -41,8 +41,12 @@ class LocalEngine:
     progress: Progress = no_progress
 
     def means(self, parts: int) -> Means:
-        """Parts share the threads and the memory."""
-        return Means(max(1, self.threads // parts), self.memory_budget // parts)
+        """Parts share the memory, and those that are finished at once share the threads."""
+        return Means(self.threads // self._at_once(parts), self.memory_budget // parts)
+
+    def _at_once(self, parts: int) -> int:
+        """How many parts are finished at once: two threads each keep the cores busy, and few parts need less memory."""
+        return min(parts, max(1, self.threads // 2))
 
     def pieces(self, source: Source, columns: Sequence[str]) -> Iterator[TablePiece]:
         """A piece for each batch."""
@@ -64,19 +68,26 @@ class LocalEngine:
         parts: int,
         done: Callable[[int], None],
     ) -> Iterator[Result]:
-        """Gather all parts at once; once they are whole, as many are finished at a time as there are threads.
+        """Gather all parts at once; when they are whole, finish a few of them at a time.
 
         What goes wrong anywhere stops everything, and is raised as it is.
         """
-        exchange: _Exchange[Result] = _Exchange(parts, self.threads)
-        with ThreadPoolExecutor(parts) as finishers:
+
+        def made() -> Generator[Bundle, None, None]:
+            for number, bundles in enumerate(self.each(lambda item: list(work(item)), items), 1):
+                yield from bundles
+                done(number)
+
+        if parts == 1:  # which needs no thread of its own
+            yield from finish(0, made())
+            return
+        exchange: _Exchange[Result] = _Exchange(parts, self._at_once(parts))
+        with ThreadPoolExecutor(parts) as finishers, closing(made()) as bundles:
             try:
                 for part in range(parts):
                     finishers.submit(exchange.run, finish, part)
-                for number, bundles in enumerate(self.each(lambda item: list(work(item)), items), 1):
-                    for bundle in bundles:
-                        exchange.put(bundle)
-                    done(number)
+                for bundle in bundles:
+                    exchange.put(bundle)
                 exchange.complete()
                 yield from exchange.results()
             except BaseException as error:
@@ -101,10 +112,10 @@ class _Stopped(Exception):
 class _Exchange(Generic[Result]):
     """Bundles on their way to the threads of their parts, and results on their way back."""
 
-    def __init__(self, parts: int, threads: int) -> None:
+    def __init__(self, parts: int, at_once: int) -> None:
         self.changed = Condition()
         self.waiting: list[deque[Bundle]] = [deque() for _ in range(parts)]
-        self.threads = threads
+        self.at_once = at_once
         self.unfinished = set(range(parts))
         self.whole: set[int] = set()
         """The parts that have all their bundles, and are not finished."""
@@ -116,7 +127,7 @@ class _Exchange(Generic[Result]):
         """Send a bundle on its way; wait if its part is not as quick."""
         waiting = self.waiting[bundle.file]
         with self.changed:
-            self.changed.wait_for(lambda: len(waiting) < self.threads or self.error)
+            self.changed.wait_for(lambda: not waiting or self.error)
             self._check()
             waiting.append(bundle)
             self.changed.notify_all()
@@ -167,7 +178,7 @@ class _Exchange(Generic[Result]):
         while True:
             with self.changed:
                 self.changed.wait_for(
-                    lambda: waiting or self.error or (self.is_complete and len(self.whole) < self.threads)
+                    lambda: waiting or self.error or (self.is_complete and len(self.whole) < self.at_once)
                 )
                 if self.error:
                     raise _Stopped

@@ -61,11 +61,12 @@ def split(layout: Layout, rows: Rows) -> Iterator[Bundle]:
     number = layout.files * layout.parts
     part = ((rows[ORDER] >> np.uint64(32)) * np.uint64(number)) >> np.uint64(32)
     part = part.astype(smallest_type(number))
-    by_part = np.argsort(part, kind="stable")
+    by_part = taken(rows, np.argsort(part, kind="stable"))
     offsets = np.append(0, np.cumsum(np.bincount(part, minlength=number)))
     for file in range(layout.files):
         mine = offsets[file * layout.parts : (file + 1) * layout.parts + 1]
-        yield Bundle(file, taken(rows, by_part[mine[0] : mine[-1]]), mine - mine[0])
+        # Views of the same arrays: of many small ones, memory that was freed would not come back.
+        yield Bundle(file, sliced(by_part, int(mine[0]), int(mine[-1])), mine - mine[0])
 
 
 class Gathered:

@@ -102,6 +102,26 @@ def test_numbers_beyond_38_digits_are_persons(tmp_path: Path) -> None:
     assert found.count(1, DRAWS) == (2, 1, 2, 0)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([b"\xffa", b"bb", b"\xffa", None], pa.binary(2)),
+        pa.array([b"\xff", b"b", b"\xff", None]),
+        pa.array([2**64 - 1, 1, 2**64 - 1, None], pa.uint64()),
+        pa.array([0.0, 1.5, -0.0, float("nan")]),
+        pa.array([Decimal("1.5"), Decimal("2"), Decimal("1.50"), None]),
+        pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 2]), pa.array(["a", "b", None])),
+        pa.array([datetime.time(1), datetime.time(2), datetime.time(1), None]),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_persons_are_told_apart_by_values_of_any_type(tmp_path: Path, values: pa.Array) -> None:
+    """In one batch and in several: two persons, of whom one has two rows, and a row of nobody."""
+    for batch_rows in (1, 10):
+        found = Grouping(LocalEngine(batch_rows), MemorySource(pa.table({"p": values})), "p", tmp_path)
+        assert found.count(1, DRAWS) == (2, 1, 2, 1)
+
+
 def test_random_row_is_each_of_a_person_s_rows_equally_often(tmp_path: Path) -> None:
     """A chi-square test at a false alarm of 1e-6; and the row does not follow the order of arrival."""
     people, each = 2000, 4
