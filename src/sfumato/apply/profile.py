@@ -24,6 +24,9 @@ from sfumato.shown.columns import local_codes
 MOST_VALUES = 1 << 20
 """A column of more values than this is not counted value by value."""
 
+MISSING: Counts = np.zeros(1, dtype=np.int64)
+"""The place of the missing value, before all others."""
+
 FEW_RECORDS = 5
 """A value of fewer records than this is nearly an identifier."""
 
@@ -103,7 +106,7 @@ class Profiler:
         self.sampler = Sampler(pa.schema([schema.field(name) for name in counting.kept]), expected)
         self.after, self.before = Combinations(expected), Combinations(expected)
         self.pieces: list[PieceCounts] = []
-        """By the places of the values in order of their first appearance."""
+        """Those that were merged; by the places of the values in order of their first appearance."""
 
     def add(self, prepared: pa.RecordBatch, raw: pa.RecordBatch, words: Words) -> None:
         """Count a batch; `raw` has the same rows before they were prepared, and each has a word to be sampled by."""
@@ -123,17 +126,16 @@ class Profiler:
         self.rows += len(words)
 
     def merge(self, other: Profiler) -> None:
-        """Add what was counted in the piece after those that were."""
+        """Add what was counted in the piece after those that were, or in several pieces."""
         self.read += other.read
         self.rows += other.rows
-        for name, counter in self.counters.items():
-            theirs = other.counters[name]
-            places = counter.merge(theirs)
-            if name == self.counting.sensitive:
-                held = np.zeros(len(counter.counts), dtype=np.int64)
-                if places is not None:
-                    held[places] = np.roll(theirs.counts, -1)
-                self.pieces.append(PieceCounts(other.rows, held.astype(np.min_scalar_type(held.max(initial=0)))))
+        places = {name: counter.merge(other.counters[name]) for name, counter in self.counters.items()}
+        mine, theirs = (each.counters[self.counting.sensitive] for each in (self, other))
+        where = np.roll(places[self.counting.sensitive], 1)
+        for piece in other.pieces or [PieceCounts(other.rows, theirs.counts)]:
+            held = np.zeros(len(mine.counts), dtype=np.min_scalar_type(piece.counts.max(initial=0)))
+            held[where[: len(piece.counts)]] = piece.counts[: len(where)]
+            self.pieces.append(PieceCounts(piece.rows, held))
         self.sampler.merge(other.sampler)
         self.after.merge(other.after)
         self.before.merge(other.before)
@@ -162,31 +164,34 @@ class _Counter:
         self.counts: Counts = np.zeros(1, dtype=np.int64)
         self.is_wide = False
 
-    def add(self, values: pa.Array, counts: Counts) -> Counts | None:
+    def add(self, values: pa.Array, counts: Counts) -> Counts:
         """Add distinct values with their counts, that of the missing one last; returns their places.
 
-        None where there are too many. A dictionary may list values that no row has: they are not of this table, and
-        must not be published.
+        Only that of the missing one where there are too many. A dictionary may list values that no row has: they are
+        not of this table, and must not be published.
         """
         if self.is_wide:
             self.counts[0] += counts[-1]
-            return None
+            return MISSING
         if not counts[:-1].all():
             values, counts = values.filter(pa.array(counts[:-1] > 0)), counts[np.append(counts[:-1] > 0, True)]
         places = np.append(self._places(values), 0)
         self.counts[places] += counts
         if len(self.values) > MOST_VALUES:
-            self.is_wide = True
-            self.values, self.counts = self.values[:0], self.counts[:1]
-            return None
+            self._widen()
+            return MISSING
         return places
 
-    def merge(self, other: _Counter) -> Counts | None:
+    def merge(self, other: _Counter) -> Counts:
         """Add what was counted elsewhere; returns the places of its values, that of the missing one last."""
-        if other.is_wide and not self.is_wide:
-            self.is_wide = True
-            self.values, self.counts = self.values[:0], self.counts[:1]
+        if other.is_wide:
+            self._widen()
         return self.add(other.values, np.roll(other.counts, -1))
+
+    def _widen(self) -> None:
+        """Count no values any more, because there are too many."""
+        self.is_wide = True
+        self.values, self.counts = self.values[:0], self.counts[:1]
 
     def _places(self, values: pa.Array) -> Counts:
         """The places of distinct values; new ones get the next places."""

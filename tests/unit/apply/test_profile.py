@@ -57,6 +57,7 @@ def counted_piece(counting: Counting, table: pa.RecordBatch, cuts: Sequence[rang
 
 
 def merged(pieces: Sequence[Profiler], counting: Counting) -> Profiler:
+    """All pieces in their order."""
     whole = Profiler(counting)
     for piece in pieces:
         whole.merge(piece)
@@ -103,14 +104,17 @@ def test_profile_does_not_depend_on_how_rows_were_cut(data: st.DataObject, table
 def test_pieces_of_several_batches_give_the_same_profile_and_their_counts_add_up(
     data: st.DataObject, table: pa.RecordBatch
 ) -> None:
+    """However the pieces are put together: one by one, or some of them before the others."""
     cuts = data.draw(batch_splits(table.num_rows))
-    middle = data.draw(st.integers(0, len(cuts)))
+    first, last = sorted(data.draw(st.tuples(st.integers(0, len(cuts)), st.integers(0, len(cuts)))))
     kinds = [
         (name, getattr(table.schema.field(name).type, "value_type", table.schema.field(name).type)) for name in NAMES
     ]
     counting = Counting(pa.schema(kinds), "sensitive", (), (), DRAWS)
-    pieces = [part for part in (cuts[:middle], cuts[middle:]) if part]
-    found = merged([counted_piece(counting, table, part) for part in pieces], counting).result()
+    pieces = [part for part in (cuts[:first], *([cut] for cut in cuts[first:last]), cuts[last:]) if part]
+    counts = [counted_piece(counting, table, part) for part in pieces]
+    middle = data.draw(st.integers(0, len(counts) - 1))
+    found = merged([*counts[:middle], merged(counts[middle:], counting)], counting).result()
     whole = profiled(table, [range(table.num_rows)])
     assert found.alike == whole.alike
     assert str(found.records.to_pylist()) == str(whole.records.to_pylist())
