@@ -472,7 +472,7 @@ def test_same_rows_of_persons_are_chosen_by_every_engine(
         return (tmp_path / name / DATA).read_bytes()
 
     expected = release("expected", USUAL)
-    make_small(monkeypatch)
+    monkeypatch.setattr(scatter, "PART_ROWS", 16)
     assert release("here", LocalEngine(7, 2, 0)) == release("elsewhere", FarEngine(20)) == expected
 
 
