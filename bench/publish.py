@@ -17,8 +17,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -27,9 +25,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato import BreachBound, DecoyGroups, Diversity, LinearCap, LocalEngine, Request, Schema, choose, publish
-from sfumato.apply.rewrite import Rewrite, decode
+from sfumato.apply.engine import TablePiece
+from sfumato.apply.offsets import Offset
+from sfumato.apply.rewrite import Rewrite, decode, published_schema
 from sfumato.apply.survey import survey
-from sfumato.arrays import Counts
+from sfumato.apply.writing import open_parquet
 from sfumato.draws import Draws
 from sfumato.outlook import open_table
 
@@ -78,7 +78,7 @@ def run(mechanism: str, source: Path, target: Path) -> None:
 
 def run_in_order(source: Path, target: Path) -> None:
     """The two passes without the shuffle: what the rows cost if they could stay in order. No product does this."""
-    request, engine = request_for(source), LocalEngine()
+    request, engine = request_for(source), LocalEngine(batch_rows=ROW_GROUP)
     table = open_table(request, target.parent)
     draws = Draws.secret()
     found = survey(request.schema, source=table, engine=engine, folder=target.parent, draws=draws)
@@ -86,13 +86,16 @@ def run_in_order(source: Path, target: Path) -> None:
     counts = found.histogram.counts
     rewrite = Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
 
-    def rewritten(item: tuple[pa.RecordBatch, int, Counts | None]) -> pa.Table:
-        return decode(rewrite.published, rewrite(*item))
+    pieces, offsets = engine.pieces(table, found.preparation.columns), rewrite.offsets(found.pieces)
+    columns, plain = rewrite.published, [column.name for column in rewrite.published if column.is_plain]
 
-    larger = replace(engine, batch_rows=ROW_GROUP)
-    with ThreadPoolExecutor(engine.threads) as pool:
-        groups = larger._ordered(pool, rewritten, larger._numbered(table, found.preparation, rewrite))
-        larger._write(groups, rewrite.published, found.histogram.total, target)
+    def rewritten(item: tuple[TablePiece, Offset]) -> pa.Table:
+        batches = (found.preparation(batch) for batch, _ in item[0].batches(found.preparation.columns))
+        return pa.concat_tables([decode(columns, rows) for rows in rewrite.piece(batches, item[1])])
+
+    with open_parquet(target, published_schema(columns), plain) as writer:
+        for group in engine.each(rewritten, zip(pieces, offsets, strict=True)):
+            writer.write_table(group, row_group_size=ROW_GROUP)
 
 
 def timed(work: Callable[[Path, Path], None], source: Path, target: Path) -> tuple[float, int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.apply.local import LocalEngine
+from sfumato.apply.engine import Engine
 from sfumato.estimate.release import Release
 from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, harmonic, levels, small_domain, subset, uniform
 from sfumato.outlook import Request
@@ -87,7 +87,7 @@ def known_key(number: int) -> str:
     return f"{number:064x}"
 
 
-def published_by(mechanism: str, table: Any, out: Path, *, engine: LocalEngine | None = None) -> Release:
+def published_by(mechanism: str, table: Any, out: Path, *, engine: Engine | None = None) -> Release:
     """Publish a table by a mechanism with a known key; `disease` is sensitive."""
     schema = WAYS[mechanism].schema(Schema.of(SENSITIVE), table)
     request = Request(table, schema, **WAYS[mechanism].request(mechanism), **accepting(table, schema))
@@ -102,7 +102,7 @@ def published(  # noqa: PLR0913 - everything but the table and the place has a d
     bound: BreachBound = BOUND,
     key: int | None = 0,
     mechanism: str = "auto",
-    engine: LocalEngine | None = None,
+    engine: Engine | None = None,
 ) -> Release:
     """Publish a table with a known key (None: a secret one); `disease` is sensitive unless a schema says otherwise."""
     asked = schema or Schema.of(SENSITIVE)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from releases import edit_manifest
-from sfumato.apply.local import open_parquet
+from sfumato.apply.writing import open_parquet
 from sfumato.audit.files import verify_folder
 from sfumato.audit.original import verify
 

@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -15,10 +15,12 @@ import pyarrow as pa
 
 from sfumato.apply.alike import Uniqueness
 from sfumato.apply.engine import Engine
-from sfumato.apply.local import LocalEngine, no_work, open_parquet
+from sfumato.apply.local import LocalEngine
 from sfumato.apply.rewrite import Rewrite
+from sfumato.apply.scatter import Layout
 from sfumato.apply.source import Source
 from sfumato.apply.survey import Survey
+from sfumato.apply.writing import no_work, open_parquet, write_records, write_side
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.files import FIT, verify_folder
 from sfumato.draws import Draws
@@ -81,7 +83,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     try:
         with claimed(kept) as claim, workshop(target) as folder:
             source = open_table(request, folder)
-            fingerprint, repeated = source.fingerprint(), claim.repeated
+            fingerprint, repeated = source.fingerprint(engine.each), claim.repeated
             if repeated is not None:
                 repeated.check(fingerprint, request.remembered())
             draws = _draws(repeated, unsafe_test_key)
@@ -99,18 +101,19 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
                 found.columns, found.sensitive, chosen.mechanism, chosen.plan, chosen.histogram.counts, draws
             )
             rewrite.shown.check(found.sensitive)
+            _check_packable(target, found)
             built = folder / "release"
             built.mkdir()
             manifest = _manifest(request, found, rewrite)
             contents = chosen.mechanism.contents(chosen.plan)
             side = None if contents is None else rewrite.shown.side(found.sensitive, manifest.naming, contents)
-            beside = no_work if side is None else partial(engine.write_side, side, built)
-            with _unchanged(source, fingerprint):
-                data = built / manifest.data
-                engine.rewrite(found.source, found.preparation, rewrite, found.histogram.total, data, beside)
+            beside = no_work if side is None else partial(write_side, engine, side, built)
+            with _unchanged(source, engine, fingerprint):
+                rows = write_records(engine, found, rewrite, built, beside)
+            manifest = replace(manifest, file_rows=tuple(rows))
             if manifest.domain != found.histogram.values:
                 raise InternalError("the design is not the one that was asked for. Please report this.")
-            _describe(built, manifest, found)
+            _describe(built, manifest, found, engine)
             ready = built
             if target.suffix == ".zip":
                 ready = built.with_suffix(".zip")
@@ -135,7 +138,7 @@ def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
 
 
 @contextmanager
-def _unchanged(source: Source, fingerprint: str) -> Iterator[None]:
+def _unchanged(source: Source, engine: Engine, fingerprint: str) -> Iterator[None]:
     """Refuse a table that is another one at the second reading, whatever that broke in between."""
     changed = SourceError("the table changed while it was read; publish it again when nobody writes to it.")
     try:
@@ -143,28 +146,36 @@ def _unchanged(source: Source, fingerprint: str) -> Iterator[None]:
     except SfumatoError:
         raise
     except Exception as error:
-        if _has_changed(source, fingerprint):
+        if _has_changed(source, engine, fingerprint):
             raise changed from error
         raise
-    if _has_changed(source, fingerprint):
+    if _has_changed(source, engine, fingerprint):
         raise changed
 
 
-def _has_changed(source: Source, fingerprint: str) -> bool:
+def _has_changed(source: Source, engine: Engine, fingerprint: str) -> bool:
     try:
-        return source.fingerprint() != fingerprint
+        return source.fingerprint(engine.each) != fingerprint
     except OSError:
         return True  # it is not even there any more
 
 
-def _describe(built: Path, manifest: Manifest, found: Survey) -> None:
+def _check_packable(target: Path, found: Survey) -> None:
+    if target.suffix == ".zip" and (files := Layout.of(found.histogram.total).files) > 1:
+        raise TargetError(
+            f"{found.histogram.total:,} records are published in {files} files, which are not packed into one .zip; "
+            "choose the name of a directory."
+        )
+
+
+def _describe(built: Path, manifest: Manifest, found: Survey, engine: Engine) -> None:
     """Write everything beside the data, and verify the whole release before anybody sees it."""
     if manifest.weights is not None:
         write_weights(manifest, found.sensitive, built / WEIGHTS)
     (built / README).write_text(release_readme(manifest, found.histogram.total), encoding="utf-8")
-    written = json.dumps(manifest.to_json(built), indent=2, ensure_ascii=False, allow_nan=False)
+    written = json.dumps(manifest.to_json(built, engine.each), indent=2, ensure_ascii=False, allow_nan=False)
     (built / MANIFEST).write_text(written + "\n", encoding="utf-8")
-    for check in verify_folder(built).checks:
+    for check in verify_folder(built, engine.each).checks:
         if not check.passed and check.name != FIT:
             raise InternalError(f"the release failed its own check of {check.name}: {check.detail} Please report this.")
 

@@ -184,7 +184,7 @@ def test_stopping_a_command_leaves_nothing_behind(desk: Path, table: Path, monke
     def stop(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(LocalEngine, "rewrite", stop)
+    monkeypatch.setattr(LocalEngine, "shuffled", stop)
     before = content(desk)
     outcome = run(*publishing(table, "--plan-file", "plan.json"))
     assert (outcome.code, outcome.err.splitlines()[-1]) == (130, "error: stopped; nothing was left behind.")

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import datetime
 import os
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,13 +23,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from releases import WAYS, known_key, people, published, published_by
+from far_engine import FarEngine
+from releases import BOUND, WAYS, known_key, people, published, published_by
 from sfumato import outlook
-from sfumato.apply import local
-from sfumato.apply.local import LocalEngine, positions_in_order
+from sfumato.apply import engine as engines
+from sfumato.apply import scatter, writing
+from sfumato.apply.engine import Engine
+from sfumato.apply.local import LocalEngine
 from sfumato.apply.rewrite import Rewrite, decode
-from sfumato.apply.source import MemorySource, Source, open_source
+from sfumato.apply.scatter import Bundle, positions_in_order
+from sfumato.apply.source import MemorySource, open_source
 from sfumato.apply.survey import Survey
+from sfumato.apply.writing import write_records, write_side
 from sfumato.draws import Draws
 from sfumato.errors import SourceError
 from sfumato.mechanisms import REGISTRY, subset
@@ -158,8 +165,8 @@ def given_input(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a table of a hundred rows several parts and several row groups."""
-    monkeypatch.setattr(local, "PART_ROWS", 16)
-    monkeypatch.setattr(local, "ROW_GROUP_ROWS", 25)
+    monkeypatch.setattr(scatter, "PART_ROWS", 16)
+    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 25)
 
 
 @pytest.fixture(params=["usual sizes", "small sizes"])
@@ -173,8 +180,8 @@ def sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def surveyed(
-    given_input: Input, engine: LocalEngine, folder: Path, mechanism: str, draws: Draws = DRAWS
-) -> tuple[Source, Survey, Rewrite]:
+    given_input: Input, engine: Engine, folder: Path, mechanism: str, draws: Draws = DRAWS
+) -> tuple[Survey, Rewrite]:
     """The first pass, and what the second one needs."""
     source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
     schema = way.schema(given_input.schema, given_input.table)
@@ -182,14 +189,14 @@ def surveyed(
     request, found = outlook.surveyed(request, source, engine, folder, draws)
     chosen = choose(found.histogram, way.spec, draws, mechanism, options=request.options)
     counts = found.histogram.counts
-    return source, found, Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
+    return found, Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
 
 
-def written(given_input: Input, engine: LocalEngine, folder: Path, mechanism: str, draws: Draws = DRAWS) -> bytes:
+def written(given_input: Input, engine: Engine, folder: Path, mechanism: str, draws: Draws = DRAWS) -> bytes:
     """Both passes; the bytes of the published table, and of the one beside it, if there is one."""
     folder.mkdir()
-    source, found, rewrite = surveyed(given_input, engine, folder, mechanism, draws)
-    engine.rewrite(source, found.preparation, rewrite, found.histogram.total, folder / records_of(mechanism))
+    found, rewrite = surveyed(given_input, engine, folder, mechanism, draws)
+    write_records(engine, found, rewrite, folder)
     if has_side(mechanism):
         contents = rewrite.mechanism.contents(rewrite.plan)
         assert contents is not None
@@ -197,7 +204,7 @@ def written(given_input: Input, engine: LocalEngine, folder: Path, mechanism: st
         naming = Naming(names, found.histogram.values, (), rewrite.cell_name)
         side = rewrite.shown.side(found.sensitive, naming, contents)
         assert side is not None
-        engine.write_side(side, folder)
+        write_side(engine, side, folder)
     files = tables_of(mechanism)
     assert sorted(os.listdir(folder)) == files
     return b"".join((folder / name).read_bytes() for name in files)
@@ -218,12 +225,12 @@ def tables_of(mechanism: str) -> list[str]:
 
 def test_requests_are_for_what_mechanisms_differ_in(tmp_path: Path) -> None:
     designs = {
-        name: REGISTRY[name].design(surveyed(INPUTS["every type"], USUAL, tmp_path, name)[2].plan) for name in REGISTRY
+        name: REGISTRY[name].design(surveyed(INPUTS["every type"], USUAL, tmp_path, name)[1].plan) for name in REGISTRY
     }
     assert len(designs["small-domain"].cells) > 1
     assert designs["subset"].subset_size > 1
     assert len(set(designs["fine-grain"].retentions)) > 1
-    plans = [surveyed(INPUTS["every type"], USUAL, tmp_path, name)[2].plan for name in REGISTRY if has_side(name)]
+    plans = [surveyed(INPUTS["every type"], USUAL, tmp_path, name)[1].plan for name in REGISTRY if has_side(name)]
     assert all(len(set(plan.dealing.sizes.tolist())) > 1 and len(plan.dealing.tranches) > 1 for plan in plans)
     assert len(plans) > 1
 
@@ -248,6 +255,19 @@ def test_same_key_gives_the_same_bytes_for_every_table(
 ) -> None:
     expected = written(given_input, USUAL, tmp_path / "usual", mechanism)
     assert written(given_input, engine, tmp_path / "other", mechanism) == expected
+
+
+@pytest.mark.pairwise
+@MECHANISMS
+@pytest.mark.parametrize("piece_rows", [13, 1000])
+def test_same_key_gives_the_same_bytes_where_pieces_travel(
+    piece_rows: int, mechanism: str, given_input: Input, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pieces of several batches are read and rewritten elsewhere, and parts are sorted and written elsewhere."""
+    make_small(monkeypatch)
+    expected = written(given_input, USUAL, tmp_path / "usual", mechanism)
+    monkeypatch.setattr(engines, "BATCH_ROWS", 5)
+    assert written(given_input, FarEngine(piece_rows), tmp_path / "other", mechanism) == expected
 
 
 @SOME_ENGINES
@@ -286,22 +306,20 @@ def test_same_key_gives_the_same_bytes_where_columns_are_protected_each_for_itse
 
 @pytest.mark.pairwise
 @MECHANISMS
-@pytest.mark.parametrize("part_rows", [1, 16, 60])
-@pytest.mark.parametrize("most_parts", [1, 3, 4096])
+@pytest.mark.parametrize("part_rows", [1, 16, 60, 4096])
 def test_number_of_parts_does_not_matter(
-    part_rows: int, most_parts: int, mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    part_rows: int, mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "ROW_GROUP_ROWS", 25)
+    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 25)
     expected = written(INPUTS["every type"], USUAL, tmp_path / "usual", mechanism)
-    monkeypatch.setattr(local, "PART_ROWS", part_rows)
-    monkeypatch.setattr(local, "MOST_PARTS", most_parts)
+    monkeypatch.setattr(scatter, "PART_ROWS", part_rows)
     engine = LocalEngine(10, 2, 500)
     assert written(INPUTS["every type"], engine, tmp_path / "other", mechanism) == expected
 
 
 @MECHANISMS
 def test_rows_are_grouped_in_the_file_as_asked(mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "ROW_GROUP_ROWS", 25)
+    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 25)
     written(INPUTS["every type"], LocalEngine(7, 2, 0), tmp_path / "folder", mechanism)
     metadata = pq.read_metadata(tmp_path / "folder" / records_of(mechanism))
     assert [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)] == [25, 25, 25, 25, 1]
@@ -328,7 +346,7 @@ def test_rows_are_replaced_one_by_one_and_sorted_by_their_words(
 ) -> None:
     """The whole table in one piece: every value coded and replaced, every row put where its word says."""
     written(given_input, engine, tmp_path / "folder", mechanism)
-    _, found, rewrite = surveyed(given_input, USUAL, tmp_path, mechanism)
+    found, rewrite = surveyed(given_input, USUAL, tmp_path, mechanism)
     (batch,) = given_input.table.combine_chunks().to_batches()
     before = np.zeros(found.histogram.domain_size, dtype=np.int64) if rewrite.mechanism.uses_slots else None
     rows = decode(rewrite.published, rewrite(found.preparation(batch), 0, before))
@@ -348,7 +366,7 @@ def test_lines_of_the_buckets_are_what_their_records_hold_in_order(
     """Each record with its bucket, before the rows are shuffled: counted one by one."""
     make_small(monkeypatch)
     written(given_input, LocalEngine(7, 2, 0), tmp_path / "folder", mechanism)
-    _, found, rewrite = surveyed(given_input, USUAL, tmp_path, mechanism)
+    found, rewrite = surveyed(given_input, USUAL, tmp_path, mechanism)
     (batch,) = given_input.table.combine_chunks().to_batches()
     prepared = found.preparation(batch)
     shown = rewrite(prepared, 0, np.zeros(found.histogram.domain_size, dtype=np.int64))[rewrite.cell_name]
@@ -395,6 +413,12 @@ def _csv(table: pa.Table, folder: Path) -> Any:
     return folder / "people.csv"
 
 
+def _several_csv(table: pa.Table, folder: Path) -> Any:
+    for number, first in enumerate(range(0, len(table), 40)):
+        pa_csv.write_csv(table.slice(first, 40), folder / f"part-{number}.csv")
+    return str(folder / "part-*.csv")
+
+
 def _parquet(table: pa.Table, folder: Path) -> Any:
     pq.write_table(table, folder / "people.parquet", row_group_size=13)
     return folder / "people.parquet"
@@ -415,18 +439,151 @@ def _stream(table: pa.Table, folder: Path) -> Any:
     return pa.RecordBatchReader.from_batches(table.schema, table.to_batches(11))
 
 
+@pytest.mark.parametrize("engine", [LocalEngine(7, 2, 0), FarEngine(20)], ids=["here", "elsewhere"])
 @pytest.mark.parametrize(
     "offer",
-    [_csv, _parquet, _parts, _chunks, _stream, lambda table, folder: table.to_pandas()],
-    ids=["CSV", "Parquet", "several files", "chunks", "stream", "pandas"],
+    [_csv, _several_csv, _parquet, _parts, _chunks, _stream, lambda table, folder: table.to_pandas()],
+    ids=["CSV", "several CSV", "Parquet", "several files", "chunks", "stream", "pandas"],
 )
 def test_same_rows_give_the_same_bytes_from_every_source(
-    offer: Callable[[pa.Table, Path], Any], tmp_path: Path
+    engine: Engine, offer: Callable[[pa.Table, Path], Any], tmp_path: Path
 ) -> None:
     table = people(ROWS, weight=[50.5, 61.25, None])
     expected = published(table, tmp_path / "expected").folder
-    found = published(offer(table, tmp_path), tmp_path / "found", engine=LocalEngine(7, 2, 0)).folder
+    found = published(offer(table, tmp_path), tmp_path / "found", engine=engine).folder
     assert (found / DATA).read_bytes() == (expected / DATA).read_bytes()
+
+
+@pytest.mark.parametrize("offer", [_csv, _parquet, _chunks], ids=["CSV", "Parquet", "memory"])
+@pytest.mark.parametrize("rows", [{"one_row": "last:weight"}, {"rows_per_person": 2, "surplus": "drop"}], ids=str)
+def test_same_rows_of_persons_are_chosen_by_every_engine(
+    rows: dict[str, Any], offer: Callable[[pa.Table, Path], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By small parts and by pieces of their own, with a text that stands for a missing value."""
+    table = people(ROWS, weight=[50.5, 61.25, 70.0], who=[f"person {row * row % 31}" for row in range(ROWS)])
+    table = table.append_column("ward", pa.array(["?" if row % 4 == 0 else "ward" for row in range(ROWS)]))
+    schema = Schema.of("disease", person="who", **rows)
+    offered = offer(table, tmp_path)
+
+    def release(name: str, engine: Engine) -> bytes:
+        request = Request(
+            offered, schema, BOUND, "uniform", accept_telling=("age", "sex", "weight", "ward"), missing=("?",)
+        )
+        publish(request, tmp_path / name, unsafe_test_key=known_key(0), engine=engine)
+        return (tmp_path / name / DATA).read_bytes()
+
+    expected = release("expected", USUAL)
+    monkeypatch.setattr(scatter, "PART_ROWS", 16)
+    assert release("here", LocalEngine(7, 2, 0)) == release("elsewhere", FarEngine(20)) == expected
+
+
+# --------------------------------------------------------------------------------------------------------- no more left
+
+
+class Broken(Exception):
+    """What goes wrong in a piece of work."""
+
+
+def bundles(number: int) -> list[Bundle]:
+    """One bundle for each of three parts."""
+    return [Bundle(part, {"": np.array([number], dtype=np.uint64)}, np.array([0, 1])) for part in range(3)]
+
+
+def numbers(part: int, given: Iterator[Bundle]) -> Iterator[tuple[int, list[int]]]:
+    yield part, [int(bundle.rows[""][0]) for bundle in given]
+
+
+@pytest.mark.parametrize(
+    "engine", [LocalEngine(threads=1), LocalEngine(threads=4), FarEngine()], ids=["one thread", "four threads", "far"]
+)
+def test_every_part_gets_its_bundles_in_the_order_of_the_items(engine: Engine) -> None:
+    told: list[int] = []
+    found = dict(engine.shuffled(bundles, range(50), numbers, 3, told.append))
+    assert found == {part: list(range(50)) for part in range(3)}
+    assert told == list(range(1, 51))
+
+
+def failing_work(number: int) -> list[Bundle]:
+    if number == 20:
+        raise Broken
+    return bundles(number)
+
+
+def failing_at_first(part: int, given: Iterator[Bundle]) -> Iterator[int]:
+    if part == 1:
+        raise Broken
+    yield len(list(given))
+
+
+def failing_in_between(part: int, given: Iterator[Bundle]) -> Iterator[int]:
+    for number, _ in enumerate(given):
+        if part == 1 and number == 7:
+            raise Broken
+    yield 1
+
+
+def failing_at_last(part: int, given: Iterator[Bundle]) -> Iterator[int]:
+    yield len(list(given))
+    if part == 1:
+        raise Broken
+    yield 1
+
+
+def failing_items() -> Iterator[int]:
+    yield from range(30)
+    raise Broken
+
+
+def failing_when_told(number: int) -> None:
+    if number == 40:
+        raise Broken
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize(
+    ("work", "items", "finish", "done"),
+    [
+        (failing_work, lambda: range(50), numbers, lambda number: None),
+        (bundles, failing_items, numbers, lambda number: None),
+        (bundles, lambda: range(50), numbers, failing_when_told),
+        *(
+            (bundles, lambda: range(50), finish, lambda number: None)
+            for finish in (failing_at_first, failing_in_between, failing_at_last)
+        ),
+    ],
+    ids=["work", "items", "told", "first", "in between", "last"],
+)
+def test_what_goes_wrong_anywhere_stops_everything_and_is_raised_as_it_is(
+    work: Any, items: Any, finish: Any, done: Any, threads: int
+) -> None:
+    before = threading.active_count()
+    with pytest.raises(Broken):
+        list(LocalEngine(threads=threads).shuffled(work, items(), finish, 3, done))
+    assert threading.active_count() == before
+
+
+def test_whoever_takes_no_more_results_stops_everything() -> None:
+    before = threading.active_count()
+    for _ in LocalEngine(threads=2).shuffled(bundles, range(50), numbers, 3, lambda number: None):
+        break
+    assert threading.active_count() == before
+
+
+def test_no_more_parts_are_finished_at_once_than_keep_the_threads_busy() -> None:
+    lock, running, most = threading.Lock(), set(), []
+
+    def finish(part: int, given: Iterator[Bundle]) -> Iterator[int]:
+        yield len(list(given))
+        with lock:
+            running.add(part)
+            most.append(len(running))
+        time.sleep(0.01)
+        with lock:
+            running.remove(part)
+
+    found = list(LocalEngine(threads=5).shuffled(bundles, range(5), finish, 3, lambda number: None))
+    assert (found, len(most)) == ([5, 5, 5], 3)
+    assert max(most) <= 2
 
 
 @MECHANISMS

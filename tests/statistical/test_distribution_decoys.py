@@ -236,7 +236,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     rewrite = Rewrite(found.columns, found.sensitive, REGISTRY["decoys"], plan, found.histogram.counts, draws)
     (batch,) = table.combine_chunks().to_batches()
     codes = found.sensitive.encode(found.preparation(batch))
-    slots = rewrite._slots_of(codes, np.zeros(rewrite.ranked_values, dtype=np.int64))
+    slots = rewrite._slots_of(codes, np.zeros(sum(found.sensitive.sizes), dtype=np.int64))
     shown = decoys.replace(plan, codes, slots, rewrite._draws, 0).values
     assert shown is not None
     return Pair(values, np.array(decoys.column_codes(shown, plan.sizes)), slots)

@@ -8,7 +8,7 @@ import pytest
 
 from sfumato.apply import alike, sample
 from sfumato.apply.alike import Combinations, hashed
-from sfumato.apply.sample import Sampler
+from sfumato.apply.sample import PURPOSE, Sampler
 from statistical.support import LARGEST_SCORE, Counts, assert_different, assert_same_distribution, keyed_draws
 
 pytestmark = pytest.mark.statistical
@@ -23,9 +23,9 @@ def sampled(monkeypatch: pytest.MonkeyPatch) -> Counts:
     counts = np.zeros(ROWS, dtype=np.int64)
     monkeypatch.setattr(sample, "MOST_RECORDS", MOST)
     for key in range(KEYS):
-        sampler = Sampler(keyed_draws(key), table.schema)
+        sampler, stream = Sampler(table.schema), keyed_draws(key).stream(PURPOSE)
         for first, rows in ((0, 30), (30, 20)):
-            sampler.add(sampler.take(table.slice(first, rows), first))
+            sampler.add(table.slice(first, rows), stream.words(first, rows))
         counts += np.bincount(sampler.result().column("row").to_numpy(), minlength=ROWS)
     return counts
 

@@ -17,6 +17,7 @@ from releases import BOUND, published
 from sfumato.apply.local import LocalEngine
 from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.source import MemorySource
+from sfumato.apply.writing import write_records
 from sfumato.draws import Draws
 from sfumato.mechanisms import uniform
 from sfumato.outlook import Request, surveyed
@@ -61,7 +62,7 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Orders:
         chosen = choose(found.histogram, BOUND, draws)
         counts = found.histogram.counts
         rewrite = Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
-        engine.rewrite(source, found.preparation, rewrite, PEOPLE, folder / DATA)
+        write_records(engine, found, rewrite, folder)
         return list(pq.read_table(folder / DATA, columns=["number"]).column(0).to_pylist())
 
     return np.array([order_of(keyed_draws(key)) for key in range(KEYS)])

@@ -6,7 +6,7 @@ each with all its records; so whoever is alone in the sketch is alone in the tab
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,16 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.arrays import Codes, Counts, Words
-from sfumato.shown.columns import local_codes
 
 MOST_COMBINATIONS, FEWER_COMBINATIONS = 1 << 18, 1 << 16
 MANY_RECORDS = 1_000_000
 """Beyond this fewer combinations stand for all: the share of those alone is then known to about 0.2%."""
 FEW = (1, 4, 10)
 """Alone, among fewer than 5, among fewer than 11: the sizes by which small groups are usually judged."""
+
+CACHED = 1 << 14
+"""So many rows at a time are hashed: they stay in the cache of a core from column to column."""
+NOTHING: Words = np.zeros(0, dtype=np.uint64)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
@@ -65,24 +68,33 @@ class Combinations:
         self.waiting: list[Words] = []
 
     def add(self, hashes: Words) -> None:
-        """Add the records of one batch."""
-        self.waiting.append(hashes if self.below == 1 << 64 else hashes[hashes < np.uint64(self.below)])
+        """Add the records of one batch; sorted later, because most of them need not be."""
         if sum(map(len, self.waiting)) > 2 * self.most:
-            self._merge()
+            self._sort()
+        self.waiting.append(hashes if self.below == 1 << 64 else hashes[hashes < np.uint64(self.below)])
+
+    def merge(self, other: Combinations) -> None:
+        """Add what was collected elsewhere."""
+        if len(other.words):
+            self.below = min(self.below, other.below)
+            self._sort(other.words, other.counts)
+        for hashes in other.waiting:
+            self.add(hashes)
 
     def result(self, records: int, rows_each: int = 1) -> Alike:
         """How many of all records are alike, if a person has up to so many rows."""
-        self._merge()
+        self._sort()
         return alike(self.counts, records * (self.below / (1 << 64)), rows_each, is_exact=self.below == 1 << 64)
 
-    def _merge(self) -> None:
-        fresh, times = np.unique(np.concatenate([*self.waiting, self.words[:0]]), return_counts=True)
-        words, places = np.unique(np.concatenate([self.words, fresh]), return_inverse=True)
-        counts = np.bincount(places, weights=np.concatenate([self.counts, times]), minlength=len(words))
-        if len(words) > self.most:
-            self.below = int(words[self.most])
-            words, counts = words[: self.most], counts[: self.most]
-        self.words, self.counts, self.waiting = words, counts.astype(np.int64), []
+    def _sort(self, words: Words = NOTHING, counts: Counts = NOTHING) -> None:  # type: ignore[assignment]
+        fresh, times = np.unique(np.concatenate([*self.waiting, NOTHING]), return_counts=True)
+        words, places = np.unique(np.concatenate([self.words, fresh, words]), return_inverse=True)
+        weights = np.concatenate([self.counts, times, counts])
+        counts = np.bincount(places, weights=weights, minlength=len(words)).astype(np.int64)
+        kept = len(words) if self.below == 1 << 64 else int(np.searchsorted(words, np.uint64(self.below)))
+        if kept > self.most:
+            self.below, kept = int(words[self.most]), self.most
+        self.words, self.counts, self.waiting = words[:kept], counts[:kept], []
 
 
 def hashed(numbers: npt.NDArray[Any], salt: np.uint64) -> Words:
@@ -93,26 +105,49 @@ def hashed(numbers: npt.NDArray[Any], salt: np.uint64) -> Words:
     return np.asarray(mixed ^ (mixed >> np.uint64(31)), dtype=np.uint64)
 
 
-def combined_hashes(columns: Sequence[tuple[Codes, Words]], rows: int) -> Words:
-    """The hash of each row, from the codes of its columns and the words of their values."""
+def value_words(values: pa.Array, salt: np.uint64) -> Words:
+    """A word for each of some values, none of them missing: the same for equal values, wherever they are met."""
+    kind = values.type
+    if pa.types.is_floating(kind):
+        return hashed(values.cast(pa.float64()).to_numpy(zero_copy_only=False).view(np.uint64), salt)
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_timestamp(kind):
+        return hashed(values.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False).view(np.uint64), salt)
+    if pa.types.is_date32(kind):
+        return hashed(values.cast(pa.int32()).to_numpy(zero_copy_only=False), salt)
+    is_plain = pa.types.is_string(kind) or pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return _text_words((values if is_plain else values.cast(pa.string())).cast(pa.large_binary()), salt)
+
+
+def _text_words(texts: pa.Array, salt: np.uint64) -> Words:
+    """A word for each text, from its bytes, eight at a time: their sum, each mixed with its place in the text."""
+    _, ends, data = texts.buffers()
+    if not len(texts):
+        return NOTHING
+    ends = np.frombuffer(ends, dtype=np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    content = (
+        np.frombuffer(data, dtype=np.uint8)[ends[0] : ends[-1]] if data is not None else NOTHING[:0].view(np.uint8)
+    )
+    lengths = np.diff(ends)
+    sizes = lengths // 8 + 1  # the last of a text is filled up with zeros
+    firsts = np.cumsum(sizes) - sizes
+    filled = np.zeros(8 * int(sizes.sum()), dtype=np.uint8)
+    filled[np.arange(len(content)) + np.repeat(8 * firsts - ends[:-1] + ends[0], lengths)] = content
+    places = hashed(np.arange(int(sizes.max())), ~salt).take(np.arange(len(filled) // 8) - np.repeat(firsts, sizes))
+    mixed = hashed(filled.view("<u8") + places, salt)
+    return hashed(np.add.reduceat(mixed, firsts) + lengths.astype(np.uint64), salt)
+
+
+def combined_hashes(columns: Mapping[str, tuple[Codes, Words]], salts: Mapping[str, np.uint64], rows: int) -> Words:
+    """The hash of each row, from the codes of its columns and the words of their values; the missing one comes last."""
     found: Words = np.zeros(rows, dtype=np.uint64)
-    for codes, words in columns:
-        found += words.take(codes)
+    tables = [
+        (codes, np.append(words, hashed(np.array([0]), ~salts[name]))) for name, (codes, words) in columns.items()
+    ]
+    for first in range(0, rows, CACHED):
+        part = found[first : first + CACHED]
+        for codes, words in tables:
+            part += words.take(codes[first : first + CACHED])
     return found
-
-
-def raw_words(column: pa.Array, salt: np.uint64) -> tuple[Codes, Words]:
-    """The codes of a column of numbers or dates, and a word for each of its values: the same in every batch."""
-    codes, values = local_codes(column)
-    if pa.types.is_decimal(values.type):
-        numbers = np.array([hash(value) for value in values.to_pylist()], dtype=np.int64)
-    elif pa.types.is_floating(values.type):
-        numbers = values.cast(pa.float64()).to_numpy(zero_copy_only=False).view(np.int64)
-    else:
-        whole = values.cast(pa.int32()) if pa.types.is_date32(values.type) else values
-        numbers = whole.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False)
-    words = hashed(numbers.view(np.uint64), salt)
-    return codes, np.append(words, hashed(np.array([0]), ~salt))  # the missing value comes after the others
 
 
 @dataclass(frozen=True)
@@ -144,7 +179,7 @@ def alone_without(columns: Mapping[str, Codes], rows: int, most: int, rows_each:
         name: hashed(np.arange(int(codes.max(initial=0)) + 1), salt).take(codes)
         for (name, codes), salt in zip(columns.items(), salts, strict=True)
     }
-    whole = combined_hashes([(np.arange(rows), each) for each in words.values()], rows)
+    whole = np.sum([np.zeros(rows, dtype=np.uint64), *words.values()], axis=0, dtype=np.uint64)
     found = {
         name: alike(np.unique(whole - each, return_counts=True)[1], rows, rows_each).alone
         for name, each in words.items()

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from sfumato.errors import SchemaError, SourceError, reason
-from sfumato.request.digest import files_digest
+from sfumato.request.digest import Each, files_digest
 
 BLOCK_BYTES = 1 << 23
 DELIMITERS = ",;\t|"
@@ -42,7 +42,8 @@ class CsvSource:
     schema: pa.Schema
     delimiter: str
     encoding: str
-    rows: int | None = None
+    file_rows: tuple[int, ...] = ()
+    """How many rows each file has."""
     missing: tuple[str, ...] = ()
     """Texts that stand for a missing value, beside the empty one."""
 
@@ -64,14 +65,22 @@ class CsvSource:
         texts = pa.schema([(name, pa.string()) for name in header])
         untyped = cls(tuple(paths), texts, delimiter, encoding, missing=tuple(missing))
         guesses = {name: _Guess() for name in header if name not in text}
-        rows = 0
-        for batch in untyped.batches(header, 0):
-            rows += batch.num_rows
-            for name, guess in guesses.items():
-                guess.add(batch.column(name).dictionary)
+        file_rows = []
+        for path in paths:
+            rows = 0
+            for batch in replace(untyped, paths=(path,)).batches(header, 0):
+                rows += batch.num_rows
+                for name, guess in guesses.items():
+                    guess.add(batch.column(name).dictionary)
+            file_rows.append(rows)
         types = {name: guess.type for name, guess in guesses.items()}
         schema = pa.schema([(name, types.get(name, pa.string())) for name in header])
-        return replace(untyped, schema=schema, rows=rows)
+        return replace(untyped, schema=schema, file_rows=tuple(file_rows))
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(self.file_rows)
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Stream the files in blocks; `batch_rows` of 0 keeps the blocks as they come."""
@@ -81,9 +90,14 @@ class CsvSource:
                 for first in range(0, typed.num_rows, batch_rows or typed.num_rows or 1):
                     yield typed.slice(first, batch_rows or typed.num_rows)
 
-    def fingerprint(self) -> str:
+    def pieces(self, rows: int) -> Iterator[CsvSource]:
+        """A file each: where a row begins, only reading from the first one on can tell."""
+        for path, size in zip(self.paths, self.file_rows, strict=True):
+            yield replace(self, paths=(path,), file_rows=(size,))
+
+    def fingerprint(self, each: Each = map) -> str:
         """The digest of the files' bytes."""
-        return files_digest(self.paths)
+        return files_digest(self.paths, each)
 
     def _blocks(self, path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:

@@ -1,51 +1,27 @@
-"""One machine: two streaming passes, and a keyed shuffle that spills to disk when the table is large.
+"""One machine: pieces are batches that a thread reads ahead, and parts are gathered while they are made.
 
-Memory does not grow with the table. Every rewritten row carries a 64-bit keyed word, and rows are published sorted by
-it. Rows are scattered into parts by the leading bits of that word, each part is sorted, and the parts are written one
-after the other; so the order is the same however many parts, batches or threads there were.
+Memory does not grow with the table: only a few pieces wait anywhere, and what was shuffled spills to disk.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from functools import partial
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from threading import Condition
+from typing import Any, Generic, TypeVar
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from sfumato.apply.persons import Grouping
-from sfumato.apply.preparation import Preparation
-from sfumato.apply.profile import Counted, Profile, Profiler
-from sfumato.apply.rewrite import ORDER, Rewrite, Rows, decode, published_schema
-from sfumato.apply.source import Source, read_ahead
-from sfumato.arrays import Counts, Words
-from sfumato.draws import Draws
-from sfumato.errors import SourceError
-from sfumato.request.schema import NullPolicy
-from sfumato.shown import SideTable
-from sfumato.shown.columns import PublishedColumn, smallest_type
+from sfumato.apply.engine import BATCH_ROWS, Means, Progress, TablePiece
+from sfumato.apply.scatter import Bundle
+from sfumato.apply.source import Source
+from sfumato.apply.threads import ordered, read_ahead
 
-BATCH_ROWS = 1 << 18
-PART_ROWS = 1 << 17
-MOST_PARTS = 4096
-ROW_GROUP_ROWS = 1 << 20
 MEMORY_BUDGET = 256 << 20
-PAGE_BYTES = 1 << 17
-"""Pages that stay in the cache of a core are compressed a fifth faster than those of the usual size."""
-
-Progress = Callable[[str, int, int | None], None]
-"""Called with what is being done, how many rows are done, and how many there are if that is known."""
-
-Positions = npt.NDArray[np.int64]
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -55,259 +31,164 @@ def no_progress(stage: str, done: int, total: int | None) -> None:
     """Show nothing."""
 
 
-def no_work() -> None:
-    """Do nothing."""
-
-
 @dataclass(frozen=True)
 class LocalEngine:
-    """Reads, rewrites, shuffles and writes with the threads of one machine."""
+    """Reads, works and shuffles with the threads of one machine."""
 
     batch_rows: int = BATCH_ROWS
     threads: int = field(default_factory=lambda: min(os.cpu_count() or 1, 8))
     memory_budget: int = MEMORY_BUDGET
     progress: Progress = no_progress
 
-    def people(self, source: Source, person: str, folder: Path) -> Grouping:
-        """The rows of a table by person; `folder` holds what does not fit into memory."""
-        return Grouping(source, person, folder, self.batch_rows, self.memory_budget)
+    def means(self, parts: int) -> Means:
+        """Parts share the memory, and those that are finished at once share the threads."""
+        return Means(self.threads // self._at_once(parts), self.memory_budget // parts)
 
-    def profile(self, source: Source, preparation: Preparation, draws: Draws) -> tuple[Profile, int]:
-        """The first pass: the profile of the prepared rows, and how many rows were left out."""
-        schema, types = preparation.schema, preparation.types(source.schema)
-        parts = [name for name in schema.sensitive_columns if name != schema.sensitive]
-        expected = None if schema.nulls is NullPolicy.DROP else source.rows
-        profiler = Profiler(types, schema.sensitive, parts, list(schema.bins), draws, expected)
-        read = 0
+    def _at_once(self, parts: int) -> int:
+        """How many parts are finished at once: two threads each keep the cores busy, and few parts need less memory."""
+        return min(parts, max(1, self.threads // 2))
 
-        def rows() -> Iterator[tuple[pa.RecordBatch, int, int]]:
-            first = 0
-            for batch in source.batches(preparation.columns, self.batch_rows):
-                kept = preparation.kept(batch)
-                yield kept, first, batch.num_rows
-                first += kept.num_rows
+    def pieces(self, source: Source, columns: Sequence[str]) -> Iterator[TablePiece]:
+        """A piece for each batch."""
+        first = 0
+        for batch in read_ahead(source.batches(columns, self.batch_rows)):
+            yield TablePiece(first, _Held(batch))
+            first += batch.num_rows
 
-        def count(item: tuple[pa.RecordBatch, int, int]) -> tuple[Counted, int]:
-            kept, first, size = item
-            return profiler.count(preparation.with_compound(preparation.prepared(kept)), kept, first), size
-
+    def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """The results of the items, in their order; only a few of them wait in memory."""
         with ThreadPoolExecutor(self.threads) as pool:
-            for counted, size in self._ordered(pool, count, read_ahead(rows())):
-                profiler.add(counted)
-                read += size
-                self.progress("counting", read, source.rows)
-        return profiler.result(schema.person_rows.most), read - profiler.rows
+            yield from ordered(pool, self.threads, work, items)
 
-    def rewrite(  # noqa: PLR0913, PLR0917 - where rows come from, what becomes of them, where they go
+    def shuffled(
         self,
-        source: Source,
-        preparation: Preparation,
-        rewrite: Rewrite,
-        rows: int,
-        target: Path,
-        beside: Callable[[], None] = no_work,
-    ) -> None:
-        """The second pass: rewrite every batch, shuffle all rows, and write them as one Parquet file.
-
-        Writing keeps one core busy: other work is done beside it.
-        """
-        scatter = _Scatter(rows, target.with_suffix(".parts"), self.memory_budget)
-        items = self._numbered(source, preparation, rewrite)
-        with ThreadPoolExecutor(self.threads) as pool:
-            done = 0
-            for rows_done, offsets in self._ordered(pool, lambda item: scatter.split(rewrite(*item)), items):
-                scatter.add(rows_done, offsets)
-                done += int(offsets[-1])
-                self.progress("rewriting", done, rows)
-            if done != rows:
-                raise SourceError("the table changed while it was read: it has another number of rows than before.")
-            parts = self._ordered(pool, scatter.part, range(scatter.parts))
-            with ThreadPoolExecutor(1) as other:
-                finished = other.submit(beside)
-                self._write_pieces(pool, parts, rewrite.published, rows, target)
-                finished.result()
-        scatter.remove()
-
-    def write_side(self, side: SideTable, folder: Path) -> None:
-        """Write the rows of a side table in their order; quietly, because the records are what takes the time."""
-        quiet = replace(self, progress=no_progress)
-        with ThreadPoolExecutor(1) as pool:
-            quiet._write_pieces(pool, side.batches(self.batch_rows), side.columns, side.size, folder / side.file)
-
-    def _write_pieces(
-        self,
-        pool: ThreadPoolExecutor,
-        pieces: Iterable[Rows],
-        columns: Sequence[PublishedColumn],
-        rows: int,
-        target: Path,
-    ) -> None:
-        """Write rows that come in order, in groups whose size does not depend on how they come."""
-        groups = self._ordered(pool, partial(decode, columns), _regrouped(pieces, ROW_GROUP_ROWS))
-        self._write(groups, columns, rows, target)
-
-    def _numbered(
-        self, source: Source, preparation: Preparation, rewrite: Rewrite
-    ) -> Iterator[tuple[pa.RecordBatch, int, Counts | None]]:
-        """Prepared batches, each with how many rows and how many records of each value there are before it.
-
-        A thread reads ahead.
-        """
-        first_row, ranks_before = 0, np.zeros(rewrite.ranked_values, dtype=np.int64)
-        batches = source.batches(preparation.columns, self.batch_rows)
-        for batch in read_ahead(preparation(batch) for batch in batches):
-            counted = rewrite.count(batch)
-            yield batch, first_row, None if counted is None else ranks_before
-            first_row += batch.num_rows
-            ranks_before = ranks_before if counted is None else ranks_before + counted
-
-    def _ordered(
-        self, pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Iterable[Item]
+        work: Callable[[Item], Iterable[Bundle]],
+        items: Iterable[Item],
+        finish: Callable[[int, Iterator[Bundle]], Iterator[Result]],
+        parts: int,
+        done: Callable[[int], None],
     ) -> Iterator[Result]:
-        """Work on several items at once, and give the results in order; only a few wait in memory."""
-        waiting: deque[Future[Result]] = deque()
-        for item in items:
-            waiting.append(pool.submit(work, item))
-            if len(waiting) > self.threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        """Gather all parts at once; when they are whole, finish a few of them at a time.
 
-    def _write(self, groups: Iterable[pa.Table], columns: Sequence[PublishedColumn], rows: int, target: Path) -> None:
-        done = 0
-        plain = [column.name for column in columns if column.is_plain]
-        with open_parquet(target, published_schema(columns), plain) as writer:
-            for group in groups:
-                writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
-                done += group.num_rows
-                self.progress("writing", done, rows)
+        What goes wrong anywhere stops everything, and is raised as it is.
+        """
 
+        def made() -> Generator[Bundle, None, None]:
+            for number, bundles in enumerate(self.each(lambda item: list(work(item)), items), 1):
+                yield from bundles
+                done(number)
 
-def open_parquet(target: Path, schema: pa.Schema, plain: Sequence[str] = ()) -> pq.ParquetWriter:
-    """A Parquet file that says nothing but its columns: no statistics, no stored schema, no metadata.
-
-    Columns that are `plain` are written without a dictionary: ids that hardly repeat take a seventh of the time so.
-    """
-    return pq.ParquetWriter(
-        target,
-        schema,
-        compression="zstd",
-        use_dictionary=[name for name in schema.names if name not in plain] if plain else True,
-        write_statistics=False,
-        store_schema=False,
-        data_page_size=PAGE_BYTES,
-    )
+        if parts == 1:  # which needs no thread of its own
+            yield from finish(0, made())
+            return
+        exchange: _Exchange[Result] = _Exchange(parts, self._at_once(parts))
+        with ThreadPoolExecutor(parts) as finishers, closing(made()) as bundles:
+            try:
+                for part in range(parts):
+                    finishers.submit(exchange.run, finish, part)
+                for bundle in bundles:
+                    exchange.put(bundle)
+                exchange.complete()
+                yield from exchange.results()
+            except BaseException as error:
+                exchange.stop(error)
+                raise
 
 
-def positions_in_order(words: Words) -> Positions:
-    """The positions of the rows in rising order of their words; equal words keep the order of the table.
+@dataclass(frozen=True)
+class _Held:
+    """One batch, which has been read already."""
 
-    Sorting words that carry their position in their low bits is three times as fast as sorting positions by words. Two
-    words that differ only in those bits are rare (one part in fifty has such a pair), and are then sorted in full.
-    """
-    low_bits = np.uint64(max(len(words) - 1, 1).bit_length())
-    carrying = (words >> low_bits << low_bits) | np.arange(len(words), dtype=np.uint64)
-    carrying.sort()
-    leading = carrying >> low_bits
-    if (leading[1:] == leading[:-1]).any():
-        return np.argsort(words, kind="stable")
-    return (carrying & ((np.uint64(1) << low_bits) - np.uint64(1))).astype(np.int64)
+    batch: pa.RecordBatch
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        yield self.batch
 
 
-class _Scatter:
-    """Rows by part of the order, in memory up to a budget and then in one file for each part."""
-
-    def __init__(self, rows: int, folder: Path, budget: int) -> None:
-        self.parts = min(max(1, -(-rows // PART_ROWS)), MOST_PARTS)
-        self.folder = folder
-        self.budget = budget
-        self.held: list[tuple[Rows, Positions]] = []
-        self.held_bytes = 0
-        self.spilled = False
-        self.coded: frozenset[str] = frozenset()
-
-    def split(self, rows: Rows) -> tuple[Rows, Positions]:
-        """Sort rows by part; returns them with the offset of each part."""
-        # The leading 32 bits times the number of parts: monotone in the order, and within 64 bits.
-        part = ((rows[ORDER] >> np.uint64(32)) * np.uint64(self.parts)) >> np.uint64(32)
-        part = part.astype(smallest_type(self.parts))
-        by_part = np.argsort(part, kind="stable")
-        ends = np.cumsum(np.bincount(part, minlength=self.parts))
-        return _taken(rows, by_part), np.append(0, ends)
-
-    def add(self, rows: Rows, offsets: Positions) -> None:
-        """Keep sorted rows; spill everything held when it passes the budget."""
-        self.coded = frozenset(name for name, column in rows.items() if isinstance(column, np.ndarray))
-        self.held.append((rows, offsets))
-        self.held_bytes += sum(column.nbytes for column in rows.values())
-        if self.held_bytes > self.budget:
-            self._spill()
-
-    def part(self, number: int) -> Rows:
-        """All rows of one part, in the published order."""
-        rows = _joined([*self._read(number), *self._slices(number)])
-        return _taken(rows, positions_in_order(rows.pop(ORDER)))
-
-    def remove(self) -> None:
-        """Delete the part files."""
-        if self.spilled:
-            shutil.rmtree(self.folder)
-
-    def _slices(self, number: int) -> list[Rows]:
-        return [_sliced(rows, int(offsets[number]), int(offsets[number + 1])) for rows, offsets in self.held]
-
-    def _spill(self) -> None:
-        self.folder.mkdir(mode=0o700, exist_ok=True)
-        for number in range(self.parts):
-            arrays = {name: pa.array(column) for name, column in _joined(self._slices(number)).items()}
-            batch = pa.RecordBatch.from_pydict(arrays)
-            with (self.folder / str(number)).open("ab") as file, pa.ipc.new_stream(file, batch.schema) as writer:
-                writer.write_batch(batch)
-        self.held, self.held_bytes, self.spilled = [], 0, True
-
-    def _read(self, number: int) -> list[Rows]:
-        if not self.spilled:
-            return []
-        with pa.memory_map(str(self.folder / str(number))) as file:
-            found: list[Rows] = []
-            while file.tell() < file.size():
-                for batch in pa.ipc.open_stream(file):  # to its end mark, where the next spill begins
-                    columns = zip(batch.schema.names, batch.columns, strict=True)
-                    found.append({name: each.to_numpy() if name in self.coded else each for name, each in columns})
-            return found
+class _Stopped(Exception):
+    """Something went wrong elsewhere."""
 
 
-def _sliced(rows: Rows, start: int, stop: int) -> Rows:
-    return {name: column[start:stop] for name, column in rows.items()}
+class _Exchange(Generic[Result]):
+    """Bundles on their way to the threads of their parts, and results on their way back."""
 
+    def __init__(self, parts: int, at_once: int) -> None:
+        self.changed = Condition()
+        self.waiting: list[deque[Bundle]] = [deque() for _ in range(parts)]
+        self.at_once = at_once
+        self.unfinished = set(range(parts))
+        self.whole: set[int] = set()
+        """The parts that have all their bundles, and are not finished."""
+        self.ready: deque[Result] = deque()
+        self.is_complete = False
+        self.error: BaseException | None = None
 
-def _taken(rows: Rows, positions: Positions) -> Rows:
-    return {
-        name: column.take(positions) if isinstance(column, np.ndarray) else column.take(pa.array(positions))
-        for name, column in rows.items()
-    }
+    def put(self, bundle: Bundle) -> None:
+        """Send a bundle on its way; wait if its part is not as quick."""
+        waiting = self.waiting[bundle.file]
+        with self.changed:
+            self.changed.wait_for(lambda: not waiting or self.error)
+            self._check()
+            waiting.append(bundle)
+            self.changed.notify_all()
 
+    def complete(self) -> None:
+        """No bundles come any more."""
+        with self.changed:
+            self.is_complete = True
+            self.changed.notify_all()
 
-def _joined(pieces: Sequence[Rows]) -> Rows:
-    """One after the other; Arrow columns and numpy columns each in their way."""
-    return {
-        name: np.concatenate([piece[name] for piece in pieces])
-        if isinstance(column, np.ndarray)
-        else pa.concat_arrays([piece[name] for piece in pieces])
-        for name, column in pieces[0].items()
-    }
+    def stop(self, error: BaseException) -> None:
+        """Let nobody go on."""
+        with self.changed:
+            self.error = self.error or error
+            self.changed.notify_all()
 
+    def results(self) -> Iterator[Result]:
+        """The results of all parts, as they come."""
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self.ready or self.error or not self.unfinished)
+                self._check()
+                if not self.ready:
+                    return
+                result = self.ready.popleft()
+            yield result
 
-def _regrouped(pieces: Iterable[Rows], size: int) -> Iterator[Rows]:
-    """Cut a sequence of rows anew into groups of `size` rows, so that row groups do not depend on parts."""
-    waiting: list[Rows] = []
-    count = 0
-    for piece in pieces:
-        waiting.append(piece)
-        count += len(next(iter(piece.values())))
-        while count >= size:
-            whole = _joined(waiting)
-            yield _sliced(whole, 0, size)
-            waiting, count = [_sliced(whole, size, count)], count - size
-    if count:
-        yield _joined(waiting)
+    def run(self, finish: Callable[[int, Iterator[Bundle]], Any], part: int) -> None:
+        """Finish a part: in a thread of its own, which first takes what comes for it."""
+        try:
+            with closing(finish(part, self._bundles(part))) as results:
+                for result in results:
+                    with self.changed:
+                        if self.error:
+                            return
+                        self.ready.append(result)
+                        self.changed.notify_all()
+        except BaseException as error:  # raised where the results are taken
+            self.stop(error)
+        finally:
+            with self.changed:
+                self.unfinished.discard(part)
+                self.whole.discard(part)
+                self.changed.notify_all()
+
+    def _bundles(self, part: int) -> Iterator[Bundle]:
+        waiting = self.waiting[part]
+        while True:
+            with self.changed:
+                self.changed.wait_for(
+                    lambda: waiting or self.error or (self.is_complete and len(self.whole) < self.at_once)
+                )
+                if self.error:
+                    raise _Stopped
+                if not waiting:
+                    self.whole.add(part)
+                    return
+                bundle = waiting.popleft()
+                self.changed.notify_all()
+            yield bundle
+
+    def _check(self) -> None:
+        if self.error:
+            raise self.error

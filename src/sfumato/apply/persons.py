@@ -1,35 +1,41 @@
 """Whose row is whose: persons are counted, and where they have more rows than they may, rows are chosen by key.
 
-DuckDB groups the rows, and spills to disk where they are many. What stays in memory is one bit a row.
+Rows are shuffled by a keyed hash of their person, so that all rows of a person come together, and each part of the
+persons is looked at by itself. What stays in memory is one bit a row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.apply.alike import value_words
+from sfumato.apply.engine import Engine, Means, TablePiece
+from sfumato.apply.scatter import ORDER, Bundle, Gathered, Layout, Rows, split
 from sfumato.apply.source import Source
+from sfumato.apply.threads import ordered
+from sfumato.arrays import Counts, Places, Words
 from sfumato.draws import Draws
 from sfumato.errors import SchemaError, SourceError
+from sfumato.request.digest import Each
 from sfumato.request.persons import PersonRows, Which
-from sfumato.shown.columns import dense
+from sfumato.shown.columns import dense, local_codes
 
-if TYPE_CHECKING:
-    import duckdb
-
-SMALLEST_BUDGET = 64 << 20
 MANY_REPEATS = 0.01
 """More of an identifier's values than this do not repeat by mistake, or because two people have one name."""
 PURPOSE = "person rows"
 """Of the draws that choose between the rows of a person."""
+TOGETHER = "persons together"
+"""Of the draws that say where the rows of a person are brought together."""
+PERSON, ROW, WORD, PLACE = "person", "row", "word", "place"
 
 Bits = npt.NDArray[np.uint8]
 
@@ -59,33 +65,57 @@ class SelectedSource:
             is_chosen = self.bits[places >> 3] >> (places & 7).astype(np.uint8) & 1
             yield batch.filter(pa.array(is_chosen.astype(np.bool_)))
 
-    def fingerprint(self) -> str:
+    def pieces(self, rows: int) -> Iterator[SelectedSource]:
+        """The rows that were chosen of each piece of the source."""
+        first = 0
+        for piece in self.source.pieces(rows):
+            size = piece.rows or 0
+            around = np.unpackbits(self.bits[first >> 3 : (first + size + 7) >> 3], bitorder="little")
+            mine = around[first & 7 : (first & 7) + size]
+            yield SelectedSource(piece, np.packbits(mine, bitorder="little"), int(mine.sum()))
+            first += size
+
+    def fingerprint(self, each: Each = map) -> str:
         """That of the whole source."""
-        return self.source.fingerprint()
+        return self.source.fingerprint(each)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What is known of some persons, or of all."""
+
+    persons: int = 0
+    repeated: int = 0
+    """Persons with more rows than they may have."""
+    largest: int = 0
+    """The most rows that anybody has."""
+    missing: int = 0
+    """Rows of nobody."""
+    chosen: Places = field(default_factory=lambda: np.zeros(0, dtype=np.int64), repr=False)
+    """The rows that were chosen, if any were to be."""
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """The rows of a table grouped by person, within a budget of memory."""
+    """The rows of a table grouped by person."""
 
+    engine: Engine
     source: Source
     person: str
     folder: Path
     """Holds what does not fit into memory."""
-    batch_rows: int = 1 << 17
-    memory_budget: int = 256 << 20
 
     def checked(self, rows: PersonRows, draws: Draws) -> tuple[Source, int]:
         """The rows to publish, and how many are left out; refused where persons have more rows than they may."""
         if not rows.chooses:
-            self.check(rows.most)
+            self.check(rows.most, draws)
             return self.source, 0
         bits, kept, read = self.choose(rows, draws)
         return SelectedSource(self.source, bits, kept), read - kept
 
-    def check(self, most: int) -> None:
+    def check(self, most: int, draws: Draws) -> None:
         """Refuse a table in which persons have more rows than so many."""
-        persons, repeated, largest, missing = self.count(most)
+        persons, repeated, largest, missing = self.count(most, draws)
         if missing:
             self._refuse_missing(missing)
         if repeated:
@@ -97,36 +127,31 @@ class Grouping:
                 "(--rows-per-person K, and --surplus drop where some have more)."
             )
 
-    def count(self, most: int) -> tuple[int, int, int, int]:
+    def count(self, most: int, draws: Draws) -> tuple[int, int, int, int]:
         """How many persons there are, how many have more rows than so many, the most rows, and rows of nobody."""
-        counted = "SELECT person, COUNT(*) AS rows FROM people GROUP BY person"
-        sql = (
-            f"SELECT COUNT(person), COUNT(person) FILTER (rows > {most}), COALESCE(MAX(rows), 0), "
-            f"COALESCE(SUM(rows) FILTER (person IS NULL), 0) FROM ({counted})"
+        found = list(self._grouped(PersonRows(most), draws))
+        return (
+            sum(each.persons for each in found),
+            sum(each.repeated for each in found),
+            max((each.largest for each in found), default=0),
+            sum(each.missing for each in found),
         )
-        with self._people() as people:
-            return tuple(map(int, people.execute(sql).fetchall()[0]))  # type: ignore[return-value]
 
     def choose(self, rows: PersonRows, draws: Draws) -> tuple[Bits, int, int]:
         """A bit for each row, set where it is chosen; how many are, and how many rows there are.
 
         Among equals a keyed word decides: the order of arrival may tell something.
         """
-        order, column = ["word", "row"], None if rows.one_row is None else rows.one_row.column
-        if rows.one_row is not None and column is not None:
-            order.insert(0, f"place {'DESC' if rows.one_row.which is Which.LAST else 'ASC'} NULLS LAST")
-        ranked = f"ROW_NUMBER() OVER (PARTITION BY person ORDER BY {', '.join(order)})"
-        with self._people(column, draws) as people:
-            people.execute("CREATE TEMP TABLE known AS SELECT * FROM people")
-            read, missing = people.execute("SELECT COUNT(*), COUNT(*) - COUNT(person) FROM known").fetchall()[0]
-            if missing:
-                self._refuse_missing(missing)
-            bits, kept = np.zeros(-(-read // 8), dtype=np.uint8), 0
-            found = people.sql(f"SELECT row FROM known QUALIFY {ranked} <= {rows.most}")
-            for batch in found.to_arrow_reader(self.batch_rows):
-                places = batch.column(0).to_numpy()
-                np.bitwise_or.at(bits, places >> 3, np.uint8(1) << (places & 7).astype(np.uint8))
-                kept += len(places)
+        read = self.source.rows or 0
+        bits, kept, missing = np.zeros(-(-read // 8), dtype=np.uint8), 0, 0
+        for each in self._grouped(rows, draws):
+            if each.chosen.max(initial=-1) >= read:
+                raise SourceError("the table changed while it was read: it has more rows than before.")
+            np.bitwise_or.at(bits, each.chosen >> 3, np.uint8(1) << (each.chosen & 7).astype(np.uint8))
+            kept += len(each.chosen)
+            missing += each.missing
+        if missing:
+            self._refuse_missing(missing)
         return bits, kept, read
 
     def _refuse_missing(self, missing: int) -> None:
@@ -134,53 +159,98 @@ class Grouping:
             f"{missing:,} rows have no {self.person!r}, so nobody can tell whose they are; complete or remove them."
         )
 
-    @contextmanager
-    def _people(self, column: str | None = None, draws: Draws | None = None) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection with a view of all rows: the person; and to choose by, a number, a keyed word and a place."""
-        import duckdb  # noqa: PLC0415 - takes long to load, and most tables have nothing to group
-
-        limits: dict[str, Any] = {
-            "memory_limit": f"{max(self.memory_budget, SMALLEST_BUDGET)}B",
-            "temp_directory": str(self.folder),
-        }
+    def _grouped(self, rows: PersonRows, draws: Draws) -> Iterator[Counted]:
+        """What is known of the persons of each part."""
+        column = None if rows.one_row is None else rows.one_row.column
+        if column is not None:
+            _check_ordered(column, self.source.schema.field(column).type)
+        layout = Layout.of(self.source.rows or 0)
+        work = _Bringing(self.person, column, draws, layout, chooses=rows.chooses)
+        finish = _Together(rows, layout, self.folder, self.engine.means(layout.files))
+        pieces = self.engine.pieces(self.source, work.columns)
         try:
-            with duckdb.connect(config=limits) as connection:
-                connection.register("people", self._rows(column, draws))
-                yield connection
-        except duckdb.Error as error:
+            yield from self.engine.shuffled(work, pieces, finish, layout.files, lambda number: None)
+        except pa.ArrowException as error:
             raise SourceError(
                 f"column {self.person!r} cannot be read to its end; check that the table was copied completely and "
                 "holds plain values there."
             ) from error
 
-    def _rows(self, column: str | None, draws: Draws | None) -> pa.RecordBatchReader:
-        names = [self.person] if column is None else [self.person, column]
-        kinds = [_person_type(self.source.schema.field(self.person).type)]
-        if column is not None:
-            kinds.append(_ordered_type(column, self.source.schema.field(column).type))
-        fields = list(zip(("person", "place"), kinds, strict=False))
-        if draws is not None:
-            fields += [("row", pa.int64()), ("word", pa.uint64())]
-        schema = pa.schema(fields)
 
-        def batches() -> Iterator[pa.RecordBatch]:
-            first = 0
-            for batch in self.source.batches(names, self.batch_rows):
-                arrays = [_named(dense(batch.column(self.person))).cast(kinds[0])]
-                if column is not None:
-                    arrays.append(_without_nan(dense(batch.column(column))).cast(kinds[1]))
-                if draws is not None:
-                    arrays.append(pa.array(np.arange(first, first + batch.num_rows)))
-                    arrays.append(pa.array(draws.stream(PURPOSE).words(first, batch.num_rows)))
-                first += batch.num_rows
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+@dataclass(frozen=True)
+class _Bringing:
+    """From a piece to its persons, by where they are brought together; and to choose by, a row, a word and a place."""
 
-        return pa.RecordBatchReader.from_batches(schema, batches())
+    person: str
+    column: str | None
+    draws: Draws
+    layout: Layout
+    chooses: bool
+
+    @property
+    def columns(self) -> list[str]:
+        return list(dict.fromkeys([self.person, *([] if self.column is None else [self.column])]))
+
+    def __call__(self, piece: TablePiece) -> Iterator[Bundle]:
+        salt = self.draws.stream(TOGETHER).words(0, 1)[0]
+        for batch, first in piece.batches(self.columns):
+            persons = _named(dense(batch.column(self.person)))
+            words: Words = np.zeros(len(persons), dtype=np.uint64)
+            words[persons.is_valid().to_numpy(zero_copy_only=False)] = value_words(persons.drop_null(), salt)
+            rows: Rows = {ORDER: words, PERSON: persons}
+            if self.chooses:
+                rows[ROW] = np.arange(first, first + len(persons))
+                rows[WORD] = self.draws.stream(PURPOSE).words(first, len(persons))
+            if self.column is not None:
+                rows[PLACE] = _without_nan(dense(batch.column(self.column)))
+            yield from split(self.layout, rows)
 
 
-def check_identifier(column: str, people: Grouping) -> None:
+@dataclass(frozen=True)
+class _Together:
+    """From the rows of persons that were brought together to what is known of them."""
+
+    rows: PersonRows
+    layout: Layout
+    folder: Path
+    means: Means
+
+    def __call__(self, part: int, bundles: Iterator[Bundle]) -> Iterator[Counted]:
+        threads = self.means.threads
+        with Gathered(self.layout, self.folder, self.means.memory) as gathered, ThreadPoolExecutor(threads) as pool:
+            for bundle in bundles:
+                gathered.add(bundle)
+            if not gathered.is_empty:
+                yield from ordered(
+                    pool, threads, lambda number: self._counted(gathered.part(number)), range(self.layout.parts)
+                )
+
+    def _counted(self, rows: Rows) -> Counted:
+        codes, values = local_codes(rows[PERSON])
+        counts = np.bincount(codes, minlength=len(values) + 1)
+        known, missing = counts[:-1], int(counts[-1])
+        chosen = self._chosen(rows, codes) if ROW in rows and not missing else np.zeros(0, dtype=np.int64)
+        repeated = int((known > self.rows.most).sum())
+        return Counted(int((known > 0).sum()), repeated, int(known.max(initial=0)), missing, chosen)
+
+    def _chosen(self, rows: Rows, codes: Counts) -> Places:
+        """Of each person as many rows as are published: the first by place, then by word."""
+        keys = [rows[ROW], rows[WORD]]
+        if PLACE in rows and self.rows.one_row is not None:
+            places = _numbers(rows[PLACE])
+            keys += [
+                ~places if self.rows.one_row.which is Which.LAST else places,
+                rows[PLACE].is_null().to_numpy(False),
+            ]
+        order = np.lexsort([*keys, codes])
+        whose = codes[order].astype(np.int64)
+        firsts = np.searchsorted(whose, whose)
+        return np.asarray(rows[ROW][order[np.arange(len(whose)) - firsts < self.rows.most]])
+
+
+def check_identifier(column: str, people: Grouping, draws: Draws) -> None:
     """Refuse a column that names people, and some of them again and again, where nobody asked to count their rows."""
-    named, repeated, largest, _ = people.count(1)
+    named, repeated, largest, _ = people.count(1, draws)
     if repeated > named * MANY_REPEATS:
         raise SchemaError(
             f"identifier {column!r} repeats ({repeated:,} of its {named:,} values are on several rows, up to "
@@ -189,21 +259,30 @@ def check_identifier(column: str, people: Grouping) -> None:
         )
 
 
-def _person_type(kind: pa.DataType) -> pa.DataType:
-    """DuckDB has no whole numbers of more than 38 digits; as text they are as different as before."""
-    return pa.string() if pa.types.is_decimal256(kind) else kind
+def _check_ordered(column: str, kind: pa.DataType) -> None:
+    """Rows are put in order by dates, times and numbers; texts have no first and no last."""
+    if not (
+        pa.types.is_decimal(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_temporal(kind)
+    ):
+        raise SchemaError(
+            f"column {column!r} is of type {kind}, so no row is the first or the last by it; write dates as 2024-01-31 "
+            "and numbers as 12.5 (and say what is missing with --missing), or take a random row (--one-row random)."
+        )
 
 
-def _ordered_type(column: str, kind: pa.DataType) -> pa.DataType:
-    """The type that rows are put in order by: dates, times and numbers; texts have no first and no last."""
-    if pa.types.is_decimal(kind):
-        return pa.float64()
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind):
-        return kind
-    raise SchemaError(
-        f"column {column!r} is of type {kind}, so no row is the first or the last by it; write dates as 2024-01-31 and "
-        "numbers as 12.5 (and say what is missing with --missing), or take a random row (--one-row random)."
-    )
+def _numbers(places: pa.Array) -> npt.NDArray[Any]:
+    """Whole numbers in the order of the places: of numbers with a fraction, their bits."""
+    if pa.types.is_decimal(places.type):
+        places = places.cast(pa.float64())
+    if pa.types.is_floating(places.type):
+        bits = places.cast(pa.float64()).fill_null(0.0).to_numpy(zero_copy_only=False).view(np.int64)
+        return np.asarray(np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits))
+    if pa.types.is_temporal(places.type):
+        places = places.view(pa.int32() if places.type.bit_width == pa.int32().bit_width else pa.int64())
+    return np.asarray(places.fill_null(0).to_numpy(zero_copy_only=False))
 
 
 def _named(persons: pa.Array) -> pa.Array:

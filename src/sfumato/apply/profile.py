@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.apply.alike import Alike, Combinations, combined_hashes, hashed, raw_words
-from sfumato.apply.sample import Sampler
-from sfumato.arrays import Codes, Counts, Words
+from sfumato.apply.alike import Alike, Combinations, combined_hashes, value_words
+from sfumato.apply.engine import Engine, TablePiece
+from sfumato.apply.offsets import PieceCounts
+from sfumato.apply.preparation import Preparation
+from sfumato.apply.sample import PURPOSE, Sampler
+from sfumato.apply.scatter import ORDER
+from sfumato.apply.source import Source
+from sfumato.arrays import Counts, Numbers, Words
 from sfumato.draws import Draws
+from sfumato.request.schema import NullPolicy
 from sfumato.shown.columns import local_codes
 
 MOST_VALUES = 1 << 20
 """A column of more values than this is not counted value by value."""
 
-UNNUMBERED = 1 << 40
-"""From here on values are numbered that are not counted: beyond all that are."""
+MISSING: Counts = np.zeros(1, dtype=np.int64)
+"""The place of the missing value, before all others."""
 
 FEW_RECORDS = 5
 """A value of fewer records than this is nearly an identifier."""
@@ -57,87 +63,96 @@ class Profile:
     """How many records are alone with their public columns."""
     alike_before: Alike | None
     """The same before columns were put into bins, if any were."""
+    left_out: int = 0
+    """How many rows of the table are not among them."""
+    pieces: tuple[PieceCounts, ...] = ()
+    """What each piece holds of what is sensitive: its values in canonical order, and the missing one."""
 
 
 @dataclass(frozen=True)
-class BatchCounts:
-    """One column of one batch: its codes, its distinct values and their counts; the missing value comes last."""
+class Counting:
+    """What is counted: all columns; what is sensitive may be made of parts, and some public columns have bins."""
 
-    codes: Codes
-    values: pa.Array
-    counts: Counts
+    schema: pa.Schema
+    sensitive: str
+    parts: tuple[str, ...]
+    binned: tuple[str, ...]
+    draws: Draws
+    expected: int | None = None
+    """How many records come, where that is known."""
 
+    @cached_property
+    def salts(self) -> dict[str, np.uint64]:
+        """For each public column what its values are hashed with."""
+        public = [name for name in self.schema.names if name not in (self.sensitive, *self.parts)]
+        return dict(zip(public, self.draws.stream("alike").words(0, len(public)), strict=True))
 
-@dataclass(frozen=True)
-class Counted:
-    """One batch, counted on its own."""
-
-    columns: dict[str, BatchCounts]
-    raw: dict[str, tuple[Codes, Words]]
-    """The public columns that have bins as they were before: the codes of the rows, and a word for each value."""
-    records: tuple[pa.RecordBatch, Words]
+    @cached_property
+    def kept(self) -> list[str]:
+        """The columns of the records that are kept."""
+        return [*self.salts, *(self.parts or [self.sensitive])]
 
 
 class Profiler:
-    """Collects the profile batch by batch; the result does not depend on how the rows were cut into batches."""
+    """Collects the profile batch by batch, and piece by piece: however the rows were cut, the result is the same."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - what is counted, and how
-        self,
-        schema: pa.Schema,
-        sensitive: str,
-        parts: Sequence[str],
-        binned: Sequence[str],
-        draws: Draws,
-        expected: int | None = None,
-    ) -> None:
-        """Count all columns; what is sensitive may be made of parts, and some public columns have bins."""
+    def __init__(self, counting: Counting) -> None:
+        self.counting = counting
+        self.read = 0
+        """How many rows there were, those that were left out included."""
         self.rows = 0
-        self.unnumbered = UNNUMBERED
-        self.sensitive = sensitive
+        schema, expected = counting.schema, counting.expected
         self.counters = {name: _Counter(name, schema.field(name).type) for name in schema.names}
-        self.public = [name for name in schema.names if name not in (sensitive, *parts)]
-        self.binned = [name for name in self.public if name in binned]
-        self.kept = [*self.public, *(parts or [sensitive])]
-        self.salts = dict(zip(self.public, draws.stream("alike").words(0, len(self.public)), strict=True))
-        self.sampler = Sampler(draws, pa.schema([schema.field(name) for name in self.kept]), expected)
+        self.sampler = Sampler(pa.schema([schema.field(name) for name in counting.kept]), expected)
         self.after, self.before = Combinations(expected), Combinations(expected)
+        self.pieces: list[PieceCounts] = []
+        """Those that were merged; by the places of the values in order of their first appearance."""
 
-    def count(self, prepared: pa.RecordBatch, raw: pa.RecordBatch, first_row: int) -> Counted:
-        """Count one batch on its own; touches nothing, so that batches can be counted side by side.
-
-        `raw` has the same rows before they were prepared.
-        """
-        counted = {}
-        for name in self.counters:
-            codes, values = local_codes(prepared.column(name))
-            counted[name] = BatchCounts(codes, values, np.bincount(codes, minlength=len(values) + 1))
-        before = {name: raw_words(raw.column(name), self.salts[name]) for name in self.binned}
-        return Counted(counted, before, self.sampler.take(prepared.select(self.kept), first_row))
-
-    def add(self, counted: Counted) -> None:
-        """Add the counts of one batch."""
-        rows = len(counted.columns[self.sensitive].codes)
-        self.rows += rows
-        self.sampler.add(counted.records)
-        words = {}
+    def add(self, prepared: pa.RecordBatch, raw: pa.RecordBatch, words: Words) -> None:
+        """Count a batch; `raw` has the same rows before they were prepared, and each has a word to be sampled by."""
+        salts, after, before = self.counting.salts, {}, {}
         for name, counter in self.counters.items():
-            each = counted.columns[name]
-            places = counter.add(each)
-            if places is None:  # of too many values: those of another batch are taken for other ones
-                places = self.unnumbered + np.arange(len(each.counts))
-                self.unnumbered += len(each.counts)
-            if name in self.salts:
-                words[name] = each.codes, hashed(places, self.salts[name])
-        self.after.add(combined_hashes(list(words.values()), rows))
-        if self.binned:
-            self.before.add(combined_hashes(list({**words, **counted.raw}.values()), rows))
+            codes, values = local_codes(prepared.column(name))
+            counter.add(values, np.bincount(codes, minlength=len(values) + 1))
+            if name in salts:
+                after[name] = codes, value_words(values, salts[name])
+                if name in self.counting.binned:
+                    codes, values = local_codes(raw.column(name))
+                    before[name] = codes, value_words(values, salts[name])
+        self.after.add(combined_hashes(after, salts, len(words)))
+        if before:
+            self.before.add(combined_hashes({**after, **before}, salts, len(words)))
+        self.sampler.add(prepared.select(self.counting.kept), words)
+        self.rows += len(words)
+
+    def merge(self, other: Profiler) -> None:
+        """Add what was counted in the piece after those that were, or in several pieces."""
+        self.read += other.read
+        self.rows += other.rows
+        places = {name: counter.merge(other.counters[name]) for name, counter in self.counters.items()}
+        mine, theirs = (each.counters[self.counting.sensitive] for each in (self, other))
+        where = np.roll(places[self.counting.sensitive], 1)
+        for piece in other.pieces or [PieceCounts(other.rows, theirs.counts)]:
+            held = np.zeros(len(mine.counts), dtype=np.min_scalar_type(piece.counts.max(initial=0)))
+            held[where[: len(piece.counts)]] = piece.counts[: len(where)]
+            self.pieces.append(PieceCounts(piece.rows, held))
+        self.sampler.merge(other.sampler)
+        self.after.merge(other.after)
+        self.before.merge(other.before)
 
     def result(self, rows_each: int = 1) -> Profile:
         """The profile of all rows added; persons have up to so many rows each."""
         columns = {name: each.result() for name, each in self.counters.items()}
-        before = self.before.result(self.rows, rows_each) if self.binned else None
+        has_bins = bool(set(self.counting.binned) & set(self.counting.salts))
+        before = self.before.result(self.rows, rows_each) if has_bins else None
         after = self.after.result(self.rows, rows_each)
-        return Profile(self.rows, columns, self.sampler.result(), after, before)
+        order = np.append(self.counters[self.counting.sensitive].order() + 1, 0)
+        pieces = tuple(PieceCounts(each.rows, _padded(each.counts, len(order)).take(order)) for each in self.pieces)
+        return Profile(self.rows, columns, self.sampler.result(), after, before, self.read - self.rows, pieces)
+
+
+def _padded(counts: Numbers, size: int) -> Numbers:
+    return np.pad(counts, (0, max(size - len(counts), 0)))
 
 
 class _Counter:
@@ -149,24 +164,42 @@ class _Counter:
         self.counts: Counts = np.zeros(1, dtype=np.int64)
         self.is_wide = False
 
-    def add(self, counted: BatchCounts) -> Counts | None:
-        """Add a batch; returns the places of its values (the missing one last), or None if there are too many."""
+    def add(self, values: pa.Array, counts: Counts) -> Counts:
+        """Add distinct values with their counts, that of the missing one last; returns their places.
+
+        Only that of the missing one where there are too many. A dictionary may list values that no row has: they are
+        not of this table, and must not be published.
+        """
         if self.is_wide:
-            self.counts[0] += counted.counts[-1]
-            return None
-        places = np.append(self._places(counted.values), 0)
-        # Values that stand for a missing one (a NaN in a dictionary) have the place 0 too, and a count of zero.
-        np.add.at(self.counts, places, counted.counts)
+            self.counts[0] += counts[-1]
+            return MISSING
+        if not counts[:-1].all():
+            values, counts = values.filter(pa.array(counts[:-1] > 0)), counts[np.append(counts[:-1] > 0, True)]
+        places = np.append(self._places(values), 0)
+        self.counts[places] += counts
         if len(self.values) > MOST_VALUES:
-            self.is_wide = True
-            self.values, self.counts = self.values[:0], self.counts[:1]
-            return None
+            self._widen()
+            return MISSING
         return places
 
+    def merge(self, other: _Counter) -> Counts:
+        """Add what was counted elsewhere; returns the places of its values, that of the missing one last."""
+        if other.is_wide:
+            self._widen()
+        return self.add(other.values, np.roll(other.counts, -1))
+
+    def _widen(self) -> None:
+        """Count no values any more, because there are too many."""
+        self.is_wide = True
+        self.values, self.counts = self.values[:0], self.counts[:1]
+
     def _places(self, values: pa.Array) -> Counts:
-        """The places of a batch's distinct values; new values get the next ones."""
+        """The places of distinct values; new ones get the next places."""
+        if not len(self.values):
+            self.values, self.counts = values, np.append(self.counts, np.zeros(len(values), dtype=np.int64))
+            return np.arange(1, len(values) + 1)
         found = pc.index_in(values, self.values)
-        is_new = pc.and_not(pc.is_null(found), pc.is_null(values, nan_is_null=True))
+        is_new = found.is_null()
         fresh = values.filter(is_new)
         places: Counts = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
         places[is_new.to_numpy(zero_copy_only=False)] = len(self.values) + 1 + np.arange(len(fresh))
@@ -176,15 +209,41 @@ class _Counter:
         return places
 
     def order(self) -> Counts:
-        """The values in canonical order, without those that no row has.
-
-        A dictionary may list some: they are not of this table, and must not be published.
-        """
+        """The values in canonical order."""
         order: Counts = pc.sort_indices(self.values).to_numpy().astype(np.int64)
-        return order[self.counts[1:][order] > 0]
+        return order
 
     def result(self) -> ColumnProfile:
         order = self.order()
         missing = int(self.counts[0])
         values = self.values.take(pa.array(order))
         return ColumnProfile(self.name, values.type, values, self.counts[1:][order], missing, self.is_wide)
+
+
+# ----------------------------------------------------------------------------------------------------- the whole table
+
+
+def profile(engine: Engine, source: Source, preparation: Preparation, draws: Draws) -> Profile:
+    """The first pass: count the prepared rows of a table."""
+    schema, types = preparation.schema, preparation.types(source.schema)
+    parts = tuple(name for name in schema.sensitive_columns if name != schema.sensitive)
+    expected = None if schema.nulls is NullPolicy.DROP else source.rows
+    counting = Counting(types, schema.sensitive, parts, tuple(schema.bins), draws, expected)
+    whole = Profiler(counting)
+    for piece in engine.each(partial(_profiled, counting, preparation), engine.pieces(source, preparation.columns)):
+        whole.merge(piece)
+        engine.progress("counting", whole.read, source.rows)
+    return whole.result(schema.person_rows.most)
+
+
+def _profiled(counting: Counting, preparation: Preparation, piece: TablePiece) -> Profiler:
+    """Count one piece by itself."""
+    found, stream = Profiler(counting), counting.draws.stream(PURPOSE)
+    for batch, first in piece.batches(preparation.columns):
+        # A record has the word of its number before rows are left out, which no other piece has to be known for.
+        words = pa.array(stream.words(first, batch.num_rows))
+        kept = preparation.kept(batch.append_column(ORDER, words))
+        prepared = preparation.with_compound(preparation.prepared(kept))
+        found.add(prepared, kept, kept.column(ORDER).to_numpy())
+        found.read += batch.num_rows
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,19 +10,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.apply.offsets import Offset, PieceCounts, offsets
+from sfumato.apply.scatter import ORDER, Rows
 from sfumato.apply.slots import Slots
 from sfumato.arrays import Codes, Counts, Numbers
 from sfumato.draws import Draws
+from sfumato.errors import SourceError
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.request.histogram import margins
 from sfumato.shown import Shown
 from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
-
-Rows = dict[str, Any]
-"""Rewritten rows: for each column its codes (numpy), or its values (Arrow) where they are not coded."""
-
-ORDER = ""
-"""The column of rewritten rows that says where a row goes: rows are published sorted by it. No column has this name."""
 
 
 @dataclass(frozen=True)
@@ -45,33 +42,44 @@ class Rewrite:
 
         `ranks_before` says how many records of each value there are before it; needed where records have slots.
         """
+        return self._rewritten(batch, self.sensitive.encode(batch), first_row, ranks_before)
+
+    def _rewritten(self, batch: pa.RecordBatch, codes: Codes, first_row: int, ranks_before: Counts | None) -> Rows:
         rows: Rows = {ORDER: self.draws.stream("order").words(first_row, batch.num_rows)}
         parts = {part.name for part in self.sensitive.parts}
         for column in self.columns:
             if column.name not in parts:
                 rows[column.name] = column.encode(batch.column(column.name))
-        codes = self.sensitive.encode(batch)
         slots = None if ranks_before is None else self._slots_of(codes, ranks_before)
         replaced = self.mechanism.replace(self.plan, codes, slots, self._draws, first_row)
         return {**rows, **self.shown.rows(replaced, self.sensitive.name, self.cell_name)}
 
-    def count(self, batch: pa.RecordBatch) -> Counts | None:
-        """How many records of a batch hold each value, if records have slots."""
-        if not self.mechanism.uses_slots:
-            return None
-        ranked = self.sensitive.ranked(self.sensitive.encode(batch))
-        return np.concatenate(
-            [np.bincount(codes, minlength=len(each.counts)) for codes, each in zip(ranked, self._slots, strict=True)]
-        )
+    def piece(self, batches: Iterable[pa.RecordBatch], offset: Offset) -> Iterator[Rows]:
+        """Rewrite the batches of a piece, which must hold what it held when it was counted."""
+        first_row, ranks = offset.first_row, offset.ranks_before
+        for batch in batches:
+            codes = self.sensitive.encode(batch)
+            yield self._rewritten(batch, codes, first_row, ranks)
+            first_row += batch.num_rows
+            if ranks is not None:
+                ranks = ranks + self._counted(codes)
+        if first_row != offset.first_row + offset.rows:
+            raise SourceError("the table changed while it was read: it has another number of rows than before.")
+        if ranks is not None and (ranks != offset.ranks_after).any():
+            raise SourceError("the table changed while it was read: a value is more frequent than before.")
+
+    def offsets(self, pieces: Sequence[PieceCounts]) -> Iterator[Offset]:
+        """Where each piece stands; with how many records of each value are before it, where records have slots."""
+        return offsets(pieces, [len(each.counts) for each in self._slots] if self.mechanism.uses_slots else [])
+
+    def _counted(self, codes: Codes) -> Counts:
+        """How many records hold each value, by the columns that records are ranked by."""
+        ranked = zip(self.sensitive.ranked(codes), self._slots, strict=True)
+        return np.concatenate([np.bincount(held, minlength=len(each.counts)) for held, each in ranked])
 
     @property
     def _draws(self) -> Draws:
         return self.draws.for_column(self.sensitive.name)
-
-    @property
-    def ranked_values(self) -> int:
-        """By how many values records are ranked, over all columns that are protected for themselves."""
-        return sum(len(each.counts) for each in self._slots) if self.mechanism.uses_slots else 0
 
     def _slots_of(self, codes: Codes, ranks_before: Counts) -> Numbers:
         """The slot of each record; a row for each column, where several are protected each for itself."""

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.arrays import Codes, Words
-from sfumato.draws import Draws
 from sfumato.shown.columns import RawColumn, Sensitive, TableColumn, local_codes
 
 MOST_RECORDS = 200_000
@@ -46,9 +45,8 @@ class Sample:
 class Sampler:
     """Collects the records with the smallest words."""
 
-    def __init__(self, draws: Draws, schema: pa.Schema, expected: int | None = None) -> None:
+    def __init__(self, schema: pa.Schema, expected: int | None = None) -> None:
         """Where it is known how many records come, hardly more of them are taken than will be kept."""
-        self.stream = draws.stream(PURPOSE)
         self.schema = schema
         self.most = MOST_RECORDS
         self.below: np.uint64 | None = None
@@ -56,39 +54,40 @@ class Sampler:
         if expected is not None and expected > 2 * self.most:
             enough = self.most + SURELY * math.isqrt(self.most)
             self.below = np.uint64(enough * (1 << 64) // expected)
-        self.batches: list[pa.RecordBatch] = []
-        self.words: list[Words] = []
+        self.taken: list[tuple[pa.RecordBatch, Words]] = []
 
-    def take(self, batch: pa.RecordBatch, first_row: int) -> tuple[pa.RecordBatch, Words]:
-        """The records of a batch that may be among the smallest: touches nothing, so that batches go side by side."""
-        words, below = self.stream.words(first_row, batch.num_rows), self.below
-        if below is None:
-            return batch, words
-        chosen = np.flatnonzero(words < below)
-        return batch.take(pa.array(chosen)), words[chosen]
-
-    def add(self, taken: tuple[pa.RecordBatch, Words]) -> None:
-        """Add records that were taken, and let go of those that are not among the smallest any more."""
-        self.batches.append(taken[0])
-        self.words.append(taken[1])
-        if sum(map(len, self.words)) > 2 * self.most:
+    def add(self, batch: pa.RecordBatch, words: Words) -> None:
+        """Take the records of a batch that may be among the smallest, and let go of those that are not any more."""
+        if self.below is not None:
+            chosen = np.flatnonzero(words < self.below)
+            batch, words = batch.take(pa.array(chosen)), words[chosen]
+        columns = list(map(_with_whole_dictionary, batch.columns))
+        self.taken.append((pa.RecordBatch.from_arrays(columns, names=batch.schema.names), words))
+        if sum(len(each) for _, each in self.taken) > 2 * self.most:
             self._prune()
+
+    def merge(self, other: Sampler) -> None:
+        """Add what was collected elsewhere."""
+        for batch, words in other.taken:
+            self.add(batch, words)
 
     def result(self) -> pa.Table:
         """The records, in the order of their words."""
-        if not any(map(len, self.words)):
+        if not any(len(words) for _, words in self.taken):
             return self.schema.empty_table()
         self._prune()
-        return pa.Table.from_batches(self.batches).take(pa.array(np.argsort(self.words[0], kind="stable")))
+        ((batch, words),) = self.taken
+        return pa.Table.from_batches([batch]).take(pa.array(np.argsort(words, kind="stable")))
 
     def _prune(self) -> None:
-        words = np.concatenate(self.words)
-        table = pa.Table.from_batches(self.batches).unify_dictionaries().combine_chunks()
+        words = np.concatenate([each for _, each in self.taken])
+        table = pa.Table.from_batches([batch for batch, _ in self.taken]).unify_dictionaries().combine_chunks()
         if len(words) > self.most:
             chosen = np.argpartition(words, self.most - 1)[: self.most]
             table, words = table.take(pa.array(chosen)).combine_chunks(), words[chosen]
             self.below = words.max()
-        self.batches, self.words = table.to_batches(), [words]
+        (batch,) = table.to_batches()
+        self.taken = [(batch, words)]
 
 
 def coded(records: pa.Table, columns: Sequence[TableColumn], sensitive: Sensitive, total: int) -> Sample:
@@ -101,6 +100,15 @@ def coded(records: pa.Table, columns: Sequence[TableColumn], sensitive: Sensitiv
             array = _whole(arrays[column.name])
             found[column.name] = local_codes(array)[0] if isinstance(column, RawColumn) else column.encode(array)
     return Sample(found, sensitive.encode({name: _whole(arrays[name]) for name in parts}), total)
+
+
+def _with_whole_dictionary(column: pa.Array) -> pa.Array:
+    """A column whose dictionary has no missing entry, with which Arrow could not unify another one."""
+    if not pa.types.is_dictionary(column.type) or not column.dictionary.null_count:
+        return column
+    codes, values = local_codes(column)
+    indices = pa.array(codes, type=column.type.index_type, mask=codes == len(values))
+    return pa.DictionaryArray.from_arrays(indices, values.cast(column.type.value_type))
 
 
 def _whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:

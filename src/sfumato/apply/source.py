@@ -11,10 +11,10 @@ import hashlib
 import mmap
 import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,15 +22,12 @@ import pyarrow.parquet as pq
 
 from sfumato.apply.csv import CsvSource
 from sfumato.errors import SchemaError, SourceError
-from sfumato.request.digest import files_digest
+from sfumato.request.digest import Each, files_digest
 from sfumato.request.values import plain_type
 
 SPOOL_ROWS = 65_536
 READ_BYTES = 1 << 20
 """Column chunks are read in pieces, so that a file of one huge row group does not fill the memory."""
-
-
-Item = TypeVar("Item")
 
 
 class Source(Protocol):
@@ -50,23 +47,27 @@ class Source(Protocol):
         """The rows in order, as batches of some of the columns."""
         ...
 
-    def fingerprint(self) -> str:
-        """A digest of the content; two equal digests mean the same table."""
+    def pieces(self, rows: int) -> Iterator[Self]:
+        """The same rows as smaller tables, one after the other: of about so many rows, where they can be cut so."""
         ...
 
-
-def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """The same items; a thread gets the next one while one is in use."""
-    with ThreadPoolExecutor(1) as reader:
-        waiting = reader.submit(next, items, None)
-        while (ready := waiting.result()) is not None:
-            waiting = reader.submit(next, items, None)
-            yield ready
+    def fingerprint(self, each: Each = map) -> str:
+        """A digest of the content; two equal digests mean the same table. `each` may read several files at once."""
+        ...
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
     """The schema with plain types and without metadata."""
     return pa.schema([pa.field(column.name, plain_type(column.type)) for column in schema])
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Rows of a Parquet file that are read together."""
+
+    path: Path
+    number: int
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -75,36 +76,53 @@ class ParquetSource:
 
     paths: tuple[Path, ...]
     schema: pa.Schema
-    rows: int
+    groups: tuple[RowGroup, ...]
 
     @classmethod
     def open(cls, paths: Sequence[Path]) -> ParquetSource:
         """Read the footers, and refuse files whose columns differ."""
-        schemas, rows = [], 0
+        schemas, groups = [], []
         for path in paths:
             with _parquet(path) as file:
                 schemas.append(plain_schema(file.schema_arrow))
-                rows += file.metadata.num_rows
+                sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+                groups += [RowGroup(path, number, size) for number, size in enumerate(sizes)]
         for path, schema in zip(paths, schemas, strict=True):
             if not schema.equals(schemas[0]):
                 raise SourceError(f"{path.name!r} has other columns or types than {paths[0].name!r}; they must agree.")
-        return cls(tuple(paths), schemas[0], rows)
+        return cls(tuple(paths), schemas[0], tuple(groups))
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(group.rows for group in self.groups)
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Stream the files; strings come as dictionaries, which is twice as fast."""
         strings = [name for name in columns if pa.types.is_string(self.schema.field(name).type)]
-        for path in self.paths:
+        for path, groups in groupby(self.groups, lambda group: group.path):
             with _parquet(path, strings) as file:
                 try:
                     # Group by group: a reader of all row groups holds on to the bytes of those it has passed.
-                    for group in range(file.num_row_groups):
-                        yield from file.iter_batches(batch_rows, row_groups=[group], columns=list(columns))
-                except (pa.ArrowException, OSError) as error:
+                    for group in groups:
+                        yield from file.iter_batches(batch_rows, row_groups=[group.number], columns=list(columns))
+                except (pa.ArrowException, OSError, IndexError) as error:
                     raise SourceError(f"{path.name!r} is damaged: it cannot be read to its end.") from error
 
-    def fingerprint(self) -> str:
+    def pieces(self, rows: int) -> Iterator[ParquetSource]:
+        """Neighbouring row groups of one file."""
+        for path, groups in groupby(self.groups, lambda group: group.path):
+            waiting: list[RowGroup] = []
+            for group in groups:
+                if waiting and sum(each.rows for each in waiting) + group.rows > rows:
+                    yield replace(self, paths=(path,), groups=tuple(waiting))
+                    waiting = []
+                waiting.append(group)
+            yield replace(self, paths=(path,), groups=tuple(waiting))
+
+    def fingerprint(self, each: Each = map) -> str:
         """The digest of the files' bytes."""
-        return files_digest(self.paths)
+        return files_digest(self.paths, each)
 
 
 def _parquet(path: Path, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
@@ -174,7 +192,12 @@ class MemorySource:
             kinds = [pa.string() if pa.types.is_string_view(kind) else kind for kind in batch.schema.types]
             yield batch.cast(pa.schema(list(zip(batch.schema.names, kinds, strict=True))))
 
-    def fingerprint(self) -> str:
+    def pieces(self, rows: int) -> Iterator[MemorySource]:
+        """Slices of the table."""
+        for first in range(0, self.rows, rows):
+            yield MemorySource(self.table.slice(first, rows))
+
+    def fingerprint(self, each: Each = map) -> str:
         """The digest of the table's Arrow stream, cut in equal batches whatever its own chunks are."""
         sink = _HashSink()
         with pa.ipc.new_stream(pa.PythonFile(sink, "w"), self.table.schema) as writer:
@@ -224,9 +247,14 @@ class MarkedSource:
         for batch in self.table.batches(columns, batch_rows):
             yield pa.RecordBatch.from_arrays(list(map(self._unmarked, batch.columns)), names=batch.schema.names)
 
-    def fingerprint(self) -> str:
+    def pieces(self, rows: int) -> Iterator[MarkedSource]:
+        """The pieces of the table, in which the same texts stand for a missing value."""
+        for piece in self.table.pieces(rows):
+            yield MarkedSource(piece, self.missing)
+
+    def fingerprint(self, each: Each = map) -> str:
         """The digest of the table itself."""
-        return self.table.fingerprint()
+        return self.table.fingerprint(each)
 
     def _unmarked(self, column: pa.Array) -> pa.Array:
         if not pa.types.is_string(plain_type(column.type)):

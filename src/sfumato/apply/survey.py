@@ -16,12 +16,14 @@ from sfumato.apply.declared import groups_of, typed_domain
 from sfumato.apply.domains import check_lines, check_rows, check_types, sensitive_domain, table_columns
 from sfumato.apply.engine import Engine
 from sfumato.apply.notices import mark_notices, notices
-from sfumato.apply.persons import check_identifier
+from sfumato.apply.offsets import PieceCounts
+from sfumato.apply.persons import Grouping, check_identifier
 from sfumato.apply.preparation import Preparation
 from sfumato.apply.profile import Profile
+from sfumato.apply.profile import profile as first_pass
 from sfumato.apply.sample import Sample, coded
 from sfumato.apply.source import Source
-from sfumato.arrays import Counts
+from sfumato.arrays import Counts, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
@@ -45,6 +47,8 @@ class Survey:
     columns: tuple[TableColumn, ...]
     sensitive: Sensitive
     histogram: Histogram
+    pieces: tuple[PieceCounts, ...]
+    """The histogram of each piece of the table."""
     sample: Sample
     """Some records, or all of them if they are not many."""
     uniqueness: Uniqueness
@@ -67,24 +71,24 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
     check_types(source.schema, names)
     is_csv, persons = isinstance(source, CsvSource), None
     if schema.person is not None:
-        source, left_out = engine.people(source, schema.person, folder).checked(schema.person_rows, draws)
+        source, left_out = Grouping(engine, source, schema.person, folder).checked(schema.person_rows, draws)
         persons = Persons.of(schema.person_rows, left_out, names)
     else:
         for name in schema.identifiers:
-            check_identifier(name, engine.people(source, name, folder))
+            check_identifier(name, Grouping(engine, source, name, folder), draws)
     is_missing_told = schema.nulls is not NullPolicy.ERROR  # else what is missing must stay so, to be found
     groups = {
         name: groups_of(schema.hierarchies[name], level, with_missing=is_missing_told)
         for name, level in schema.publish_at.items()
     }
     preparation = Preparation(schema, names, _domains(schema, names, text), groups)
-    profile, dropped = engine.profile(source, preparation, draws)
+    profile = first_pass(engine, source, preparation, draws)
     check_rows(profile)
     if is_csv:
         check_lines(profile, schema)
     columns = table_columns(profile, schema)
     sensitive = sensitive_domain(profile, schema, columns, most_combinations)
-    histogram = _histogram(profile, schema, sensitive)
+    histogram, pieces = _histogram(profile, schema, sensitive)
     sample = coded(profile.records, columns, sensitive, histogram.total)
     uniqueness = Uniqueness(
         profile.alike,
@@ -92,8 +96,8 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
         alone_without(sample.columns, sample.records, MOST_NAMED, schema.person_rows.most),
         sample.records,
     )
-    said = [*notices(schema, dropped, persons), *mark_notices(profile)]
-    return Survey(source, persons, preparation, columns, sensitive, histogram, sample, uniqueness, tuple(said))
+    said = [*notices(schema, profile.left_out, persons), *mark_notices(profile)]
+    return Survey(source, persons, preparation, columns, sensitive, histogram, pieces, sample, uniqueness, tuple(said))
 
 
 def _domains(schema: Schema, names: Sequence[str], text: Sequence[str]) -> dict[str, pa.Array]:
@@ -116,11 +120,21 @@ def _places(profile: Profile, sensitive: Sensitive) -> Counts:
     return np.append(places.astype(np.int64), len(column.values) if column.has_missing else 0)
 
 
-def _histogram(profile: Profile, schema: Schema, sensitive: Sensitive) -> Histogram:
-    counted, places = profile.columns[sensitive.name], _places(profile, sensitive)
-    counts = np.zeros(len(sensitive.domain), dtype=np.int64)
-    np.add.at(counts, places, np.append(counted.counts, counted.missing))
+def _by_place(counts: Numbers, places: Places, size: int) -> Counts:
+    found = np.zeros(size, dtype=np.int64)
+    np.add.at(found, places, counts)
+    return found
+
+
+def _histogram(profile: Profile, schema: Schema, sensitive: Sensitive) -> tuple[Histogram, tuple[PieceCounts, ...]]:
+    """How many records hold each value of the domain: in the whole table, and in each piece of it."""
+    counted, places, domain = profile.columns[sensitive.name], _places(profile, sensitive), sensitive.domain
+    counts = _by_place(np.append(counted.counts, counted.missing), places, len(domain))
+    pieces = []
+    for piece in profile.pieces:
+        held = _by_place(piece.counts, places, len(domain))
+        pieces.append(PieceCounts(piece.rows, held.astype(piece.counts.dtype)))
     axes = sensitive.sizes if sensitive.is_independent else ()
     declared = schema.published_hierarchy(sensitive.name)
-    hierarchy = None if declared is None else declared.missing_last.with_values(sensitive.domain)
-    return Histogram.of(sensitive.domain, counts.tolist(), axes, hierarchy)
+    hierarchy = None if declared is None else declared.missing_last.with_values(domain)
+    return Histogram.of(domain, counts.tolist(), axes, hierarchy), tuple(pieces)

@@ -14,7 +14,7 @@ from sfumato.audit.written import Written
 from sfumato.errors import InternalError, ReleaseFormatError, SfumatoError
 from sfumato.release.manifest import MANIFEST, README, WEIGHTS, load_json
 from sfumato.request.accepted import Accepted
-from sfumato.request.digest import file_digest
+from sfumato.request.digest import Each, file_digest
 from sfumato.request.persons import UNCHECKED
 from sfumato.shown.columns import published_type
 
@@ -32,14 +32,17 @@ STATISTICS = (
 """What a Parquet file may say of a column, as DuckDB names it."""
 
 
-def verify_folder(folder: Path) -> Verification:
-    """Check the files of a release directory against its manifest, and the promise against its design."""
+def verify_folder(folder: Path, each: Each = map) -> Verification:
+    """Check the files of a release directory against its manifest, and the promise against its design.
+
+    `each` may read several files at once.
+    """
     json = load_json(folder)
     try:
         law, written = read(json)
         says = written.ours.get("guarantee", law.guarantees[0])
         wrong = f"the mechanism {written.ours['mechanism']!r} does not give {says!r}."
-        files = _check_files(folder, written)
+        files = _check_files(folder, written, each)
         if not files.passed:
             # What is not the published file cannot be asked about its columns, and may not be readable at all.
             return Verification((files,))
@@ -62,15 +65,19 @@ def verify_folder(folder: Path) -> Verification:
         raise ReleaseFormatError(f"{MANIFEST} does not describe a release as it should.") from error
 
 
-def _check_files(folder: Path, written: Written) -> Check:
-    for resource in written.json["resources"]:
-        name = str(resource["path"])
-        path = folder / name
-        if not path.is_file() or f"sha256:{file_digest(path)}" != resource["hash"]:
-            return Check("files", False, f"{name} is missing or was changed after publishing.")
+def _check_files(folder: Path, written: Written, each: Each) -> Check:
+    resources = {str(resource["path"]): resource for resource in written.json["resources"]}
+    wrong = [name for name in resources if not (folder / name).is_file()]
+    if not wrong:
+        digests = zip(resources.items(), each(file_digest, [folder / name for name in resources]), strict=True)
+        wrong = [name for (name, resource), digest in digests if f"sha256:{digest}" != resource["hash"]]
+    if wrong:
+        return Check("files", False, f"{wrong[0]} is missing or was changed after publishing.")
     listed = sorted(str(resource["path"]) for resource in written.json["resources"])
-    extra = sorted({path.name for path in folder.iterdir()} - {*listed, MANIFEST})
-    needed = (*written.shown.FILES, README)
+    folders = {name.partition("/")[0] for name in listed if "/" in name}
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+    extra = sorted(found - {*listed, *folders, MANIFEST})
+    needed = (*written.records, *written.shown.FILES[1:], README)
     if extra or listed not in (sorted(needed), sorted((*needed, WEIGHTS))):
         named = ", ".join(extra) or "one is not listed, or twice"
         return Check("files", False, f"the files differ from the manifest: {named}.")

@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.apply.local import BATCH_ROWS, Progress
+from sfumato.apply.engine import BATCH_ROWS, Progress
 from sfumato.apply.profile import ColumnProfile
-from sfumato.apply.source import Source, read_ahead
+from sfumato.apply.source import Source
+from sfumato.apply.threads import read_ahead
 from sfumato.arrays import Codes, Counts
 from sfumato.errors import SourceError
 from sfumato.release.manifest import LARGEST_MANIFEST, MANIFEST, Manifest

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.apply.declared import groups_of, typed_domain
+from sfumato.apply.local import LocalEngine
 from sfumato.apply.persons import Grouping
 from sfumato.apply.preparation import Preparation
 from sfumato.apply.source import Source, open_source
@@ -24,7 +25,8 @@ from sfumato.audit.written import Written
 from sfumato.errors import ReleaseFormatError, SfumatoError, SpecError
 from sfumato.estimate.release import Release
 from sfumato.plan.plan_file import PlanFile
-from sfumato.release.manifest import load_json, read_merged, read_missing, read_published_at
+from sfumato.release.entries import read_merged, read_missing, read_published_at
+from sfumato.release.manifest import load_json
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.persons import Persons
 from sfumato.request.schema import Bins, NullPolicy, Role, Schema
@@ -90,7 +92,7 @@ def published_rows(
     if plan.persons is None:
         return source, [Check(PERSONS, False, "the plan file knows nothing of persons, and the release does.")]
     column, rows = plan.persons
-    chosen, left_out = Grouping(source, column, private).checked(rows, plan.draws)
+    chosen, left_out = Grouping(LocalEngine(), source, column, private).checked(rows, plan.draws)
     is_same = Persons.of(rows, left_out, written.public) == said
     words = f"each {column!r} of the original was counted again, and {left_out:,} rows were left out"
     found = "as the release says." if is_same else "which is not how the release says; is this its plan file?"
@@ -165,7 +167,7 @@ def released_types(folder: Path, written: Written, source: pa.Schema) -> dict[st
     for number, name in enumerate(written.names):
         if name not in written.ours["bins"]:
             found[name] = written.naming.part(number).drop_null().unique()
-    published = pq.read_schema(folder / written.shown.FILES[0])
+    published = pq.read_schema(folder / written.records[0])
     for name in written.public:
         kind = plain_type(published.field(name).type)
         if name not in written.ours["bins"] and field_type(kind) != field_type(source.field(name).type):
@@ -189,8 +191,9 @@ def _load(connection: Connection, folder: Path, written: Written, source: Source
 
     connection.register("stream", pa.RecordBatchReader.from_batches(types, batches()))
     connection.execute("CREATE TEMP TABLE original AS SELECT * FROM stream")
-    for view, file in zip(("release", "beside"), written.shown.FILES, strict=False):
-        connection.read_parquet(str(folder / file)).create_view(view)
+    for view, files in zip(("release", "beside"), (written.records, written.shown.FILES[1:]), strict=True):
+        if files:
+            connection.read_parquet([str(folder / file) for file in files]).create_view(view)
 
 
 def _check_public(connection: Connection, written: Written) -> Check:

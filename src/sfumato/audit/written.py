@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from sfumato.audit.result import Check
 from sfumato.errors import ReleaseFormatError
-from sfumato.release.manifest import KNOWN_FILES
+from sfumato.release.manifest import KNOWN_FILES, record_resources
 from sfumato.request.persons import Persons
 from sfumato.request.values import Value, values_from_json
 from sfumato.shown import Naming, Shown
@@ -62,7 +62,7 @@ class Written:
     @cached_property
     def fields(self) -> Mapping[str, str]:
         """The types of the columns of the records, by their names."""
-        fields = self.resource(self.shown.FILES[0])["schema"]["fields"]
+        fields = self.resource(self.records[0])["schema"]["fields"]
         return {each["name"]: each["type"] for each in fields if each["name"] not in self.hidden}
 
     @cached_property
@@ -103,7 +103,13 @@ class Written:
     def tables(self) -> tuple[str, ...]:
         """The Parquet files of the release."""
         listed = {str(resource["path"]) for resource in self.json["resources"]}
-        return tuple(name for name in KNOWN_FILES if name in listed and name.endswith(".parquet"))
+        others = [name for name in KNOWN_FILES if name in listed and name.endswith(".parquet")]
+        return tuple(dict.fromkeys((*self.records, *others)))
+
+    @cached_property
+    def records(self) -> tuple[str, ...]:
+        """The files of the records: as many as are listed."""
+        return tuple(str(resource["path"]) for resource in record_resources(self.json))
 
     def resource(self, name: str) -> Mapping[str, Any]:
         """The description of one file."""
@@ -128,12 +134,12 @@ class Written:
 
     def batches(self, folder: Path, columns: Sequence[str], table: str | None = None) -> Iterator[pa.RecordBatch]:
         """Some columns of the records, or of another table, group by group; texts by dictionaries, quick to count."""
-        path = folder / (table or self.shown.FILES[0])
-        with pq.ParquetFile(path) as file:
-            strings = [name for name in columns if pa.types.is_string(file.schema_arrow.field(name).type)]
-        with pq.ParquetFile(path, read_dictionary=strings) as file:
-            for group in range(file.num_row_groups):
-                yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=list(columns))
+        for path in [folder / name for name in (self.records if table is None else [table])]:
+            with pq.ParquetFile(path) as file:
+                strings = [name for name in columns if pa.types.is_string(file.schema_arrow.field(name).type)]
+            with pq.ParquetFile(path, read_dictionary=strings) as file:
+                for group in range(file.num_row_groups):
+                    yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=list(columns))
 
     def outside(self, name: str) -> Check:
         """A check fails because the original holds what the release cannot have been made from."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from sfumato.errors import QueryError, ReleaseFormatError
 from sfumato.estimate.limits import Clock, Limits
 from sfumato.release.manifest import Manifest
 from sfumato.request.values import display, parts
-from sfumato.shown.quoting import RECORDS, TABLE, quoted
+from sfumato.shown.quoting import RECORDS, TABLE, quoted, text
 
 BATCH_ROWS = 1 << 17
 MOMENT = 0.05
@@ -141,8 +141,8 @@ class OpenRelease:
         limits = clock.limits
         with self._lock:
             if limits.memory not in self._connections:
-                data = self.folder / self.manifest.data
-                self._connections[limits.memory] = connected(data, self.manifest.public, limits)
+                paths = self.manifest.paths(self.folder)
+                self._connections[limits.memory] = connected(paths, self.manifest.public, limits)
             cursor = self._connections[limits.memory].cursor()
         with cursor as connection:
             for name, table in tables.items():
@@ -152,8 +152,8 @@ class OpenRelease:
                 yield session
 
 
-def connected(data: Path, public: tuple[str, ...], limits: Limits) -> duckdb.DuckDBPyConnection:
-    """A connection that can read the data file of the release, and nothing else."""
+def connected(data: Sequence[Path], public: tuple[str, ...], limits: Limits) -> duckdb.DuckDBPyConnection:
+    """A connection that can read the data files of the release, and nothing else."""
     connection = duckdb.connect(
         config={
             "memory_limit": limits.memory,
@@ -163,17 +163,17 @@ def connected(data: Path, public: tuple[str, ...], limits: Limits) -> duckdb.Duc
             "python_enable_replacements": False,
         }
     )
-    path = str(data.resolve()).replace("'", "''")
+    paths = ", ".join(text(str(path.resolve())) for path in data)
     try:
-        connection.execute(f"SET allowed_paths = ['{path}']")
+        connection.execute(f"SET allowed_paths = [{paths}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
-        connection.execute(f"CREATE VIEW {RECORDS} AS SELECT * FROM read_parquet('{path}')")
+        connection.execute(f"CREATE VIEW {RECORDS} AS SELECT * FROM read_parquet([{paths}])")
         shown = ", ".join(map(quoted, public))
         connection.execute(f"CREATE VIEW {TABLE} AS SELECT {shown} FROM {RECORDS}")
     except duckdb.Error as error:
         connection.close()
-        raise ReleaseFormatError(f"{data.name} cannot be read; get the release again from its publisher.") from error
+        raise ReleaseFormatError(f"{data[0].name} cannot be read; get the release again from its publisher.") from error
     return connection
 
 

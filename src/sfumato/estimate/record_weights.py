@@ -15,7 +15,7 @@ from sfumato.request.values import Value, display
 
 
 def record_weights(manifest: Manifest, folder: Path, value: Value, method: str | None = None) -> pa.Array:
-    """A weight for each record, in the order of the data file."""
+    """A weight for each record, in the order of the data files."""
     weights_of = method_of(manifest, method).weights
     if weights_of is None:
         raise QueryError("this release has no weights by record; ask for counts instead.")
@@ -23,9 +23,9 @@ def record_weights(manifest: Manifest, folder: Path, value: Value, method: str |
         raise QueryError(f"{display(value)!r} is not in the domain of {manifest.sensitive_name!r}.")
     theta = (np.arange(len(manifest.domain)) == manifest.domain.index(value)).astype(np.float64)
     weights, read = weights_of(manifest.design, theta), manifest.shown.reader(manifest.naming)
-    path = folder / manifest.data
+    paths = manifest.paths(folder)
     found = [
         manifest.shown.weighed(read(batch), weights.shown) + float(weights.always)
-        for batch in batches(path, schema_of(path, manifest), manifest.shown_names)
+        for batch in batches(paths, schema_of(paths, manifest), manifest.shown_names)
     ]
     return pa.array(np.concatenate(found) if found else np.zeros(0))

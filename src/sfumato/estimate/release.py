@@ -66,7 +66,7 @@ class Release:
     def rows(self) -> int:
         """The number of records."""
         try:
-            return int(pq.read_metadata(self.folder / self.manifest.data).num_rows)
+            return sum(int(pq.read_metadata(path).num_rows) for path in self.manifest.paths(self.folder))
         except (pa.ArrowException, OSError, ValueError) as error:
             raise ReleaseFormatError(
                 f"{self.manifest.data} cannot be read; get the release again from its publisher."

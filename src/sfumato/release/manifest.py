@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,13 +20,14 @@ from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.mechanisms.method import Method
+from sfumato.release.entries import read_hierarchies, read_merged, read_missing, read_published_at
 from sfumato.request.accepted import NOTHING_ACCEPTED, Accepted
-from sfumato.request.digest import file_digest, json_digest
+from sfumato.request.digest import Each, file_digest, json_digest
 from sfumato.request.hierarchy import Hierarchy, level_name
 from sfumato.request.persons import UNCHECKED, Persons
 from sfumato.request.schema import COMPOUND_MARK, Merged
-from sfumato.request.values import Value, values_from_json
-from sfumato.shown import Naming, Shown
+from sfumato.request.values import Value
+from sfumato.shown import Naming, Shown, record_files
 from sfumato.shown.columns import ANY_TYPE, Field
 from sfumato.shown.kinds import RECORD_FILES, TABLES
 
@@ -35,6 +37,8 @@ WEIGHTS = "weights.parquet"
 README = "README.md"
 KNOWN_FILES = tuple(dict.fromkeys((TABLES[0], WEIGHTS, README, *TABLES)))
 """Every file that some release has, beside the manifest."""
+PART = re.compile(rf"({'|'.join(name.removesuffix('.parquet') for name in RECORD_FILES)})/part-[0-9]{{5}}\.parquet")
+"""The name of a part of the records, where they are in several files."""
 LARGEST_MANIFEST = 64 << 20
 MOST_SHOWN = 80
 """How many letters of an odd path are shown."""
@@ -84,6 +88,8 @@ class Manifest:
     """Groups of the values of a sensitive column, by its name; the finest level is the domain."""
     published_at: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """The level of a hierarchy whose groups are the values of a sensitive column, where they are not the original's."""
+    file_rows: tuple[int, ...] = (0,)
+    """How many records each file of them has; of a single one only the file itself says it."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -159,8 +165,9 @@ class Manifest:
     @cached_property
     def tables(self) -> Mapping[str, Sequence[Field]]:
         """The columns of each table of the release."""
-        found = self.shown.tables(self.naming, self.fields)
-        return found if self.weights is None else {**found, WEIGHTS: self.weight_fields}
+        tables = self.shown.tables(self.naming, self.fields)
+        records = dict.fromkeys(self.records, tables.pop(self.data))
+        return {**records, **tables, **({} if self.weights is None else {WEIGHTS: self.weight_fields})}
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -169,8 +176,17 @@ class Manifest:
 
     @property
     def data(self) -> str:
-        """The file of the records."""
+        """The file of the records, if there is one; else what their folder is called after."""
         return self.shown.FILES[0]
+
+    @property
+    def records(self) -> tuple[str, ...]:
+        """The files of the records."""
+        return record_files(self.data, len(self.file_rows))
+
+    def paths(self, folder: Path) -> tuple[Path, ...]:
+        """Where the files of the records are."""
+        return tuple(folder / name for name in self.records)
 
     @property
     def promise(self) -> str:
@@ -209,13 +225,17 @@ class Manifest:
         """The field of a column."""
         return next(field for field in self.fields if field.name == name)
 
-    def to_json(self, folder: Path) -> dict[str, Any]:
-        """The whole datapackage.json of the files in a folder, with their digests and its own."""
+    def to_json(self, folder: Path, each: Each = map) -> dict[str, Any]:
+        """The whole datapackage.json of the files in a folder, with their digests and its own.
+
+        Every file is a resource, the parts of the records too: of a list of files, some readers read the first.
+        """
+        digests = each(file_digest, [folder / name for name in self.files])
         known = self.hierarchies
         written = {
             "$schema": PROFILE,
             "name": "sfumato-release",
-            "resources": [self._resource(folder / name) for name in self.files],
+            "resources": [self._resource(*pair) for pair in zip(self.files, digests, strict=True)],
             "sfumato": {
                 "format": FORMAT,
                 "software": self.software,
@@ -240,17 +260,19 @@ class Manifest:
         written["sfumato"]["digest"] = manifest_digest(written)  # type: ignore[index]
         return written
 
-    def _resource(self, path: Path) -> dict[str, Any]:
+    def _resource(self, name: str, digest: str) -> dict[str, Any]:
         resource: dict[str, Any] = {
-            "name": path.stem.lower(),
-            "path": path.name,
-            "format": path.suffix[1:],
-            "mediatype": "text/markdown" if path.name == README else "application/vnd.apache.parquet",
-            "hash": f"sha256:{file_digest(path)}",
+            "name": name.rpartition(".")[0].lower().replace("/", "-"),
+            "path": name,
+            "format": name.rpartition(".")[2],
+            "mediatype": "text/markdown" if name == README else "application/vnd.apache.parquet",
+            "hash": f"sha256:{digest}",
         }
-        if path.name not in self.tables:
+        if name not in self.tables:
             return resource
-        fields = [field.to_json() for field in self.tables[path.name]]
+        if len(self.records) > 1 and name in self.records:
+            resource["rows"] = self.file_rows[self.records.index(name)]
+        fields = [field.to_json() for field in self.tables[name]]
         # Parquet has missing values of its own, so that an empty text is a value like any other.
         return {**resource, "type": "table", "schema": {"fields": fields, "missingValues": []}}
 
@@ -265,50 +287,6 @@ class Manifest:
             names = [name] if len(self.sensitive) == 1 else [f"{name} {part}" for part in self.sensitive]
             fields += self.naming.value_fields(names)
         return fields
-
-
-def read_merged(ours: Mapping[str, Any]) -> dict[str, Merged]:
-    """The merged values that a manifest speaks of."""
-    kinds = dict(zip(ours["sensitive"], ours.get("types", ()), strict=False))
-    return {
-        str(name): Merged(frozenset(values_from_json(each["values"], [kinds[name]])), each["label"])
-        for name, each in ours.get("merged", {}).items()
-    }
-
-
-def read_missing(ours: Mapping[str, Any]) -> tuple[str, ...]:
-    """The texts of the original that a manifest says stand for a missing value."""
-    texts = ours.get("missing", [])
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise ReleaseFormatError("what stands for a missing value in the original is not a list of texts.")
-    return tuple(texts)
-
-
-def read_hierarchies(ours: Mapping[str, Any], types: Sequence[str], domain: Sequence[Value]) -> dict[str, Hierarchy]:
-    """The hierarchies that a manifest speaks of: of the one sensitive column, with its very domain."""
-    found = {}
-    for name, each in ours.get("hierarchies", {}).items():
-        levels, paths = each["levels"], each["paths"]
-        if [name] != ours["sensitive"] or not isinstance(levels, list) or not isinstance(paths, list):
-            raise ReleaseFormatError("the release has a hierarchy that is not of its sensitive column.")
-        if not all(isinstance(path, list) and len(path) == len(levels) for path in paths):
-            raise ReleaseFormatError("a value of the release's hierarchy does not have one group at every level.")
-        values = values_from_json([path[0] for path in paths], types)
-        found[name] = Hierarchy.of(levels, paths).with_values(values)
-        if found[name].domain != tuple(domain):
-            raise ReleaseFormatError("the hierarchy of the release has other values than its domain.")
-    return found
-
-
-def read_published_at(ours: Mapping[str, Any]) -> dict[str, str]:
-    """The level at which a manifest says that its sensitive column was published."""
-    found: Any = ours.get("published_at", {})
-    if not isinstance(found, dict) or any([name] != ours["sensitive"] for name in found):
-        raise ReleaseFormatError("the release has a level that is not of its sensitive column.")
-    known = {name: each["levels"][0] for name, each in ours.get("hierarchies", {}).items()}
-    if any(not isinstance(level, str) or known.get(name, level) != level for name, level in found.items()):
-        raise ReleaseFormatError("the level at which the release was published is not that of its hierarchy.")
-    return dict(found)
 
 
 def manifest_digest(written: Mapping[str, Any]) -> str:
@@ -353,7 +331,7 @@ def _check_paths(written: Mapping[str, Any]) -> None:
     resources = written.get("resources")
     for resource in resources if isinstance(resources, list) else ():
         path = resource.get("path") if isinstance(resource, dict) else None
-        if path not in KNOWN_FILES:
+        if path not in KNOWN_FILES and not (isinstance(path, str) and PART.fullmatch(path)):
             raise ReleaseFormatError(
                 f"{MANIFEST} speaks of {str(path)[:MOST_SHOWN]!r}, which is not a file of a release; get the release "
                 "again from its publisher."
@@ -380,7 +358,13 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         raise ReleaseFormatError(
             f"the release was made by the mechanism {ours['mechanism']!r}, unknown to this version."
         )
-    fields = _record_fields(written)
+    records = record_resources(written)
+    if any(each["schema"] != records[0]["schema"] for each in records):
+        raise ReleaseFormatError("the files of the records do not have the same columns.")
+    fields = tuple(
+        Field(str(field["name"]), str(field["type"]), not field["constraints"]["required"])
+        for field in records[0]["schema"]["fields"]
+    )
     names = {field.name: field.type for field in fields}
     if len({name.lower() for name in names}) != len(fields):
         raise ReleaseFormatError("two columns of the release have the same name.")
@@ -408,10 +392,11 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         missing=read_missing(ours),
         hierarchies=read_hierarchies(ours, types, design.domain),
         published_at=read_published_at(ours),
+        file_rows=tuple(_file_rows(each) for each in records),
     )
     if not {name.lower() for name in names}.isdisjoint(level.lower() for level in read.levels):
         raise ReleaseFormatError("a column of the release has the name of a level of its hierarchy.")
-    tables = {resource["name"] for resource in written["resources"]}
+    tables = {str(resource["path"]).partition("/")[0].removesuffix(".parquet") for resource in written["resources"]}
     if any((Path(name).stem in tables) != (name in read.shown.FILES) for name in TABLES):
         raise ReleaseFormatError("the release does not have the files that its design speaks of.")
     if read.shown.has_cells != (read.cell_column is not None) or not set(read.shown_names) <= set(names):
@@ -419,11 +404,22 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
     return read
 
 
-def _record_fields(written: Mapping[str, Any]) -> tuple[Field, ...]:
-    """The columns of the records: of the first file that a kind of release has its records in."""
-    resources = {resource["name"]: resource for resource in written["resources"]}
-    records = next(resources[name] for name in (Path(file).stem for file in RECORD_FILES) if name in resources)
-    return tuple(
-        Field(str(field["name"]), str(field["type"]), not field["constraints"]["required"])
-        for field in records["schema"]["fields"]
-    )
+def record_resources(written: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What a manifest says of each file of the records: of the one, or of each part once and in order."""
+    listed = [resource for resource in written["resources"] if isinstance(resource["path"], str)]
+    records = [each for each in listed if each["path"] in RECORD_FILES or PART.fullmatch(each["path"])]
+    paths = [each["path"] for each in records]
+    if paths not in [list(record_files(data, max(len(paths), 1))) for data in RECORD_FILES]:
+        raise ReleaseFormatError(
+            f"{MANIFEST} does not list the files of the records as it should, each of them once and in order; get the "
+            "release again from its publisher."
+        )
+    return records
+
+
+def _file_rows(resource: Mapping[str, Any]) -> int:
+    """How many records one of several files has; a single one says it itself."""
+    rows = resource["rows"] if PART.fullmatch(resource["path"]) else 0
+    if type(rows) is not int or rows < 0:
+        raise ReleaseFormatError(f"{MANIFEST} does not say how many records {resource['path']} has.")
+    return rows

@@ -55,7 +55,9 @@ _BY_SFUMATO = "What each record adds to a count is not written down for this des
 
 def release_readme(manifest: Manifest, rows: int) -> str:
     """Write the README of a release."""
-    naming = manifest.naming
+    naming, data = manifest.naming, manifest.data
+    if len(manifest.records) > 1:  # SQL tools read all files that fit a pattern
+        data = f"{manifest.records[0].partition('/')[0]}/*.parquet"
     # A value to count, if possible one that is not missing, and that a record can show.
     values = [manifest.domain[place] for place in manifest.shown.places(len(manifest.domain))]
     example = next((value for value in values if None not in parts(value)), values[0])
@@ -76,8 +78,8 @@ def release_readme(manifest: Manifest, rows: int) -> str:
         query=_quoted_for_shell(f"SELECT COUNT(*) FROM release WHERE {wanted}"),
         warning_of_counts=manifest.shown.WARNING,
         levels="".join(_levels(*each) for each in manifest.hierarchies.items()),
-        by_weights=by_hand or _by_weights(manifest, example),
-        data=manifest.data,
+        by_weights=(by_hand or _by_weights(manifest, example)).replace(f"'{manifest.data}'", f"'{data}'"),
+        data=data,
         software=manifest.software,
         mechanism=manifest.mechanism_name,
     )

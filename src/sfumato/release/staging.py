@@ -20,7 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sfumato.errors import ReleaseFormatError, TargetError
-from sfumato.release.manifest import KNOWN_FILES, MANIFEST, load_json
+from sfumato.release.manifest import KNOWN_FILES, MANIFEST, PART, load_json
 from sfumato.release.renames import exchange, rename_new
 
 PREFIX = ".sfumato-"
@@ -59,14 +59,17 @@ def _is_replaceable(path: Path) -> bool:
     """Whether a file is a packed release, or a directory is empty or holds a release and nothing else."""
     if not path.is_dir():
         return _is_packed_release(path)
-    names = {each.name for each in path.iterdir()}
-    if not names:
+    names = {each.relative_to(path).as_posix() for each in path.rglob("*") if each.is_symlink() or not each.is_dir()}
+    if not names and not any(path.iterdir()):
         return True
     try:
         load_json(path)
     except ReleaseFormatError:
         return False
-    return names <= {MANIFEST, *KNOWN_FILES}
+    folders = {each.name for each in path.iterdir() if each.is_dir()}
+    return all(name in (MANIFEST, *KNOWN_FILES) or PART.fullmatch(name) for name in names) and folders == {
+        name.partition("/")[0] for name in names if "/" in name
+    }
 
 
 def _may_go(path: Path) -> bool:
@@ -136,7 +139,7 @@ def _clear(folder: Path) -> None:
 
 def move_into_place(ready: Path, target: Path, folder: Path, *, force: bool) -> None:
     """Give what was built its name: nothing is replaced without force, and nothing but a release with it."""
-    _sync(*(ready.iterdir() if ready.is_dir() else ()), ready)
+    _sync(*(ready.rglob("*") if ready.is_dir() else ()), ready)
     mine = folder / READY / target.name
     mine.parent.mkdir()
     ready.rename(mine)

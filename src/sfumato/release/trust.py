@@ -7,13 +7,14 @@ before anything is made as large as they say.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.errors import ReleaseFormatError
-from sfumato.release.manifest import WEIGHTS, Manifest
+from sfumato.release.manifest import MANIFEST, WEIGHTS, Manifest
 
 MOST_ROWS = 10**11
 MOST_COLUMNS = 10_000
@@ -51,16 +52,33 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
     for name, metadata in found.items():
         if metadata is not None:
             _check_table(name, metadata, (folder / name).stat().st_size)
-    records = found[manifest.data]
-    if records is None:
+    records = {name: metadata for name in manifest.records if (metadata := found[name]) is not None}
+    if len(records) < len(manifest.records):
         return
-    most = manifest.shown.most_lines(records.num_rows)
+    _check_parts(manifest, list(records.values()))
+    most = manifest.shown.most_lines(sum(metadata.num_rows for metadata in records.values()))
     if manifest.weights is not None:
         needed = max((len(column) for column in manifest.weights.values()), default=0)
         most = {**most, WEIGHTS: 2 * needed}  # a few too many are for `verify` to name
     for name, lines in most.items():
         _check_lines(name, found[name], lines, folder)
-    manifest.shown.check_footer(folder / manifest.data, manifest.naming, records)
+    for name, metadata in records.items():
+        manifest.shown.check_footer(folder / name, manifest.naming, metadata)
+
+
+def _check_parts(manifest: Manifest, records: Sequence[pq.FileMetaData]) -> None:
+    """Several files of records have the same columns, and as many records each as the manifest says."""
+    if len(records) == 1:
+        return
+    for name, rows, metadata in zip(manifest.records, manifest.file_rows, records, strict=True):
+        if metadata.num_rows != rows:
+            raise ReleaseFormatError(
+                f"{name} has {metadata.num_rows:,} records where {MANIFEST} says {rows:,}; {AGAIN}."
+            )
+        if not metadata.schema.equals(records[0].schema):
+            raise ReleaseFormatError(f"{name} has other columns or types than {manifest.records[0]}; {AGAIN}.")
+    if sum(manifest.file_rows) > MOST_ROWS:
+        raise ReleaseFormatError(f"the release claims to have more than {MOST_ROWS:,} records; {AGAIN}.")
 
 
 def _metadata(path: Path) -> pq.FileMetaData | None:

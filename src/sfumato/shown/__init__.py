@@ -25,6 +25,14 @@ if TYPE_CHECKING:
 DATA = "data.parquet"
 """The file of the records, unless a kind has names of its own."""
 
+
+def record_files(data: str, files: int) -> tuple[str, ...]:
+    """The names of so many files of records: the one that a kind has, or the parts in a folder of that name."""
+    if files == 1:
+        return (data,)
+    return tuple(f"{data.removesuffix('.parquet')}/part-{number:05d}.parquet" for number in range(files))
+
+
 Reader = Callable[[pa.RecordBatch], Codes]
 """From the columns that show something to what each record shows: a number, or a row of zeros and ones for a set."""
 

@@ -15,10 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.apply import alike, profile
-from sfumato.apply.alike import Alike, Combinations, alone_without, combined_hashes, hashed, raw_words
-from sfumato.apply.profile import Profiler
+from sfumato.apply.alike import Alike, Combinations, alone_without, combined_hashes, hashed, value_words
+from sfumato.apply.profile import Counting, Profiler
 from sfumato.arrays import Words
 from sfumato.draws import Draws
+from sfumato.shown.columns import local_codes
 from strategies import batch_splits
 
 SALT = np.uint64(12345)
@@ -38,9 +39,14 @@ def found_shares(found: Alike) -> list[float]:
 
 
 def collected(hashes: Words, cuts: Sequence[range]) -> Combinations:
+    """What sketches of each cut find together: some were sorted before, some were not."""
     combinations = Combinations()
-    for cut in cuts:
-        combinations.add(hashes[cut.start : cut.stop])
+    for number, cut in enumerate(cuts):
+        piece = Combinations()
+        piece.add(hashes[cut.start : cut.stop])
+        if number % 2:
+            piece.result(0)
+        combinations.merge(piece)
     return combinations
 
 
@@ -106,12 +112,17 @@ COLUMNS: Mapping[str, pa.Array] = {
     "times": pa.array([MOMENT + datetime.timedelta(hours=hours) if hours else None for hours in (1, 2, 0, 4, 1, 6)]),
     "truths": pa.array([True, False, None, False, True, None]),
     "only missing": pa.array([None] * 6, pa.float64()),
+    "texts": pa.array(["flu", "a text of more than eight bytes", None, "", "flu", "ulf"]),
+    "texts that begin alike": pa.array(["a text of ", "a text of \0", None, "a text o", "a text of ", "f a text o"]),
+    "zeros": pa.array(["", "\0", None, "\0\0", "", "\0" * 8]),
+    "exchanged words": pa.array(["abcdefghABCDEFGH", "ABCDEFGHabcdefgh", None, "x", "abcdefghABCDEFGH", "y"]),
 }
 
 
 def row_words(column: pa.Array, salt: np.uint64 = SALT) -> list[int]:
-    codes, words = raw_words(column, salt)
-    return [int(word) for word in words.take(codes)]
+    codes, values = local_codes(column)
+    found = combined_hashes({"x": (codes, value_words(values, salt))}, {"x": salt}, len(column))
+    return [int(word) for word in found]
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -151,31 +162,35 @@ def test_missing_value_is_no_number() -> None:
         assert len(set(numbers)) == 201
 
 
-def test_combinations_are_told_apart_by_all_their_columns() -> None:
-    codes = [np.repeat(np.arange(20), 20), np.tile(np.arange(20), 20)]
-    salts = (SALT, OTHER_SALT)
-    pairs = [(each, hashed(np.arange(20), salt)) for each, salt in zip(codes, salts, strict=True)]
-    assert len(np.unique(combined_hashes(pairs, 400))) == 400
-    assert len(np.unique(combined_hashes(pairs[:1], 400))) == 20
-    assert combined_hashes([], 3).tolist() == [0, 0, 0]
+@pytest.mark.parametrize("cached", [1, 7, 1000])
+def test_combinations_are_told_apart_by_all_their_columns(cached: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(alike, "CACHED", cached)
+    codes = {"one": np.repeat(np.arange(20), 20), "two": np.tile(np.arange(20), 20)}
+    salts = {"one": SALT, "two": OTHER_SALT}
+    pairs = {name: (each, hashed(np.arange(20), salts[name])) for name, each in codes.items()}
+    assert len(np.unique(combined_hashes(pairs, salts, 400))) == 400
+    assert len(np.unique(combined_hashes({"one": pairs["one"]}, salts, 400))) == 20
+    assert combined_hashes({}, {}, 3).tolist() == [0, 0, 0]
 
 
 # ------------------------------------------------------------------------------------------- columns with many values
 
 
 @pytest.mark.parametrize("cuts", [[60, 3, 37], [3, 60, 37], [100], [1] * 100], ids=str)
-def test_values_that_are_not_numbered_any_more_make_nobody_alike(
-    cuts: Sequence[int], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("values", "expected"), [(100, (1.0, 1.0, 1.0)), (50, (0.0, 1.0, 1.0))], ids=str)
+def test_values_that_are_not_counted_any_more_still_tell_who_is_alike(
+    values: int, expected: tuple[float, ...], cuts: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A large batch, and a small one after it: everybody has a value of their own."""
+    """A large batch, and a small one after it: everybody has a value of their own, or shares it with another."""
     monkeypatch.setattr(profile, "MOST_VALUES", 20)
-    table = pa.RecordBatch.from_pydict({"wide": list(range(100)), "held": ["x", "y"] * 50})
-    profiler, first = Profiler(table.schema, "held", [], [], Draws.unsafe_test_key("5f" * 32)), 0
+    table = pa.RecordBatch.from_pydict({"wide": [row % values for row in range(100)], "held": ["x", "y"] * 50})
+    profiler, first = Profiler(Counting(table.schema, "held", (), (), Draws.unsafe_test_key("5f" * 32))), 0
     for cut in cuts:
         batch = table.slice(first, cut)
-        profiler.add(profiler.count(batch, batch, first))
+        profiler.add(batch, batch, np.arange(first, first + cut, dtype=np.uint64))
         first += cut
-    assert profiler.result().alike == Alike(1.0, 1.0, 1.0)
+    found = profiler.result()
+    assert (found.alike, found.columns["wide"].is_wide) == (Alike(*expected), True)
 
 
 # -------------------------------------------------------------------------------------------------- without one column

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -18,7 +19,7 @@ from sfumato.apply.domains import (
     table_columns,
 )
 from sfumato.apply.notices import frequent_notice, notices
-from sfumato.apply.profile import Profile, Profiler
+from sfumato.apply.profile import Counting, Profile, Profiler
 from sfumato.draws import Draws
 from sfumato.errors import SchemaError
 from sfumato.request.histogram import Histogram
@@ -33,8 +34,8 @@ BOUND = BreachBound("1/10", "1/2")
 def profiled(**columns: Sequence[Any] | pa.Array) -> Profile:
     """The profile of a table whose last column is sensitive."""
     batch = pa.RecordBatch.from_pydict(columns)
-    profiler = Profiler(batch.schema, batch.schema.names[-1], [], [], Draws.secret())
-    profiler.add(profiler.count(batch, batch, 0))
+    profiler = Profiler(Counting(batch.schema, batch.schema.names[-1], (), (), Draws.secret()))
+    profiler.add(batch, batch, np.arange(batch.num_rows, dtype=np.uint64))
     return profiler.result()
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from selection import examples
+from sfumato.apply.local import LocalEngine
 from sfumato.apply.persons import Grouping, SelectedSource
 from sfumato.apply.source import MemorySource
 from sfumato.draws import Draws
@@ -31,7 +32,7 @@ def grouping(folder: Path, persons: list[Any], place: list[Any] | None = None, b
     columns = {"p": pa.array(persons), "row": pa.array(range(len(persons)))}
     if place is not None:
         columns["place"] = pa.array(place, pa.int64() if set(place) <= {None, *range(5)} else None)
-    return Grouping(MemorySource(pa.table(columns)), "p", folder, batch_rows)
+    return Grouping(LocalEngine(batch_rows), MemorySource(pa.table(columns)), "p", folder)
 
 
 def chosen(found: Grouping, rows: PersonRows, draws: Draws = DRAWS) -> list[int]:
@@ -49,7 +50,7 @@ persons = st.lists(st.integers(0, 8), min_size=1, max_size=60)
 def test_persons_are_counted_as_a_counter_counts(tmp_path: Path, whose: list[int], most: int) -> None:
     counts = Counter(whose).values()
     expected = (len(counts), sum(count > most for count in counts), max(counts), 0)
-    assert grouping(tmp_path, whose).count(most) == expected
+    assert grouping(tmp_path, whose).count(most, DRAWS) == expected
 
 
 @FEW
@@ -97,8 +98,28 @@ def test_rows_are_ordered_by_columns_of_any_type(tmp_path: Path, values: list[An
 
 def test_numbers_beyond_38_digits_are_persons(tmp_path: Path) -> None:
     huge = pa.array([Decimal(10**60), Decimal(10**60 + 1), Decimal(10**60)], type=pa.decimal256(70, 0))
-    found = Grouping(MemorySource(pa.table({"p": huge})), "p", tmp_path)
-    assert found.count(1) == (2, 1, 2, 0)
+    found = Grouping(LocalEngine(), MemorySource(pa.table({"p": huge})), "p", tmp_path)
+    assert found.count(1, DRAWS) == (2, 1, 2, 0)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([b"\xffa", b"bb", b"\xffa", None], pa.binary(2)),
+        pa.array([b"\xff", b"b", b"\xff", None]),
+        pa.array([2**64 - 1, 1, 2**64 - 1, None], pa.uint64()),
+        pa.array([0.0, 1.5, -0.0, float("nan")]),
+        pa.array([Decimal("1.5"), Decimal("2"), Decimal("1.50"), None]),
+        pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, 2]), pa.array(["a", "b", None])),
+        pa.array([datetime.time(1), datetime.time(2), datetime.time(1), None]),
+    ],
+    ids=lambda values: str(values.type),
+)
+def test_persons_are_told_apart_by_values_of_any_type(tmp_path: Path, values: pa.Array) -> None:
+    """In one batch and in several: two persons, of whom one has two rows, and a row of nobody."""
+    for batch_rows in (1, 10):
+        found = Grouping(LocalEngine(batch_rows), MemorySource(pa.table({"p": values})), "p", tmp_path)
+        assert found.count(1, DRAWS) == (2, 1, 2, 1)
 
 
 def test_random_row_is_each_of_a_person_s_rows_equally_often(tmp_path: Path) -> None:
@@ -164,7 +185,9 @@ def test_texts_have_no_first_row(tmp_path: Path) -> None:
 def test_huge_decimals_are_ordered_as_numbers(tmp_path: Path) -> None:
     place = pa.array([Decimal(10), Decimal(9)], type=pa.decimal256(70, 0))
     source = MemorySource(pa.table({"p": [1, 1], "row": [0, 1], "place": place}))
-    assert chosen(Grouping(source, "p", tmp_path), PersonRows(one_row=OneRow(Which.FIRST, "place"))) == [1]
+    assert chosen(Grouping(LocalEngine(), source, "p", tmp_path), PersonRows(one_row=OneRow(Which.FIRST, "place"))) == [
+        1
+    ]
 
 
 def test_what_is_no_number_comes_last(tmp_path: Path) -> None:
@@ -182,4 +205,4 @@ def test_empty_texts_and_what_is_no_number_are_nobody(tmp_path: Path, nobody: An
 
 
 def test_spaces_around_a_text_make_no_other_person(tmp_path: Path) -> None:
-    assert grouping(tmp_path, ["12", "12 ", " 12", "13"]).count(1) == (2, 1, 3, 0)
+    assert grouping(tmp_path, ["12", "12 ", " 12", "13"]).count(1, DRAWS) == (2, 1, 3, 0)

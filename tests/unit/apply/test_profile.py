@@ -13,11 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.apply import profile
-from sfumato.apply.profile import Profile, Profiler
+from sfumato.apply.profile import Counting, Profile, Profiler
+from sfumato.apply.sample import PURPOSE
 from sfumato.draws import Draws
 from strategies import batch_splits
 
 DRAWS = Draws.unsafe_test_key("5f" * 32)
+NAMES = ("public", "sensitive")
 PUBLIC = {
     pa.string(): st.text("abé", max_size=2),
     pa.int16(): st.integers(-2, 2),
@@ -41,11 +43,25 @@ def profiled(table: pa.RecordBatch, cuts: Sequence[range]) -> Profile:
         name: getattr(column.type, "value_type", column.type)
         for name, column in zip(table.schema.names, table.columns, strict=True)
     }
-    profiler = Profiler(pa.schema(list(plain.items())), "sensitive", [], [], DRAWS)
+    counting = Counting(pa.schema(list(plain.items())), "sensitive", (), (), DRAWS)
+    return merged([counted_piece(counting, table, [cut]) for cut in cuts], counting).result()
+
+
+def counted_piece(counting: Counting, table: pa.RecordBatch, cuts: Sequence[range]) -> Profiler:
+    """One piece, of several batches."""
+    piece = Profiler(counting)
     for cut in cuts:
         batch = table.slice(cut.start, len(cut))
-        profiler.add(profiler.count(batch, batch, cut.start))
-    return profiler.result()
+        piece.add(batch, batch, DRAWS.stream(PURPOSE).words(cut.start, len(cut)))
+    return piece
+
+
+def merged(pieces: Sequence[Profiler], counting: Counting) -> Profiler:
+    """All pieces in their order."""
+    whole = Profiler(counting)
+    for piece in pieces:
+        whole.merge(piece)
+    return whole
 
 
 def values(table: pa.RecordBatch, name: str) -> list[Any]:
@@ -82,6 +98,35 @@ def test_profile_does_not_depend_on_how_rows_were_cut(data: st.DataObject, table
         assert found.values.equals(expected.values)
         assert found.counts.tolist() == expected.counts.tolist()
         assert (found.missing, found.is_wide, found.type) == (expected.missing, expected.is_wide, expected.type)
+
+
+@given(st.data(), tables())
+def test_pieces_of_several_batches_give_the_same_profile_and_their_counts_add_up(
+    data: st.DataObject, table: pa.RecordBatch
+) -> None:
+    """However the pieces are put together: one by one, or some of them before the others."""
+    cuts = data.draw(batch_splits(table.num_rows))
+    first, last = sorted(data.draw(st.tuples(st.integers(0, len(cuts)), st.integers(0, len(cuts)))))
+    kinds = [
+        (name, getattr(table.schema.field(name).type, "value_type", table.schema.field(name).type)) for name in NAMES
+    ]
+    counting = Counting(pa.schema(kinds), "sensitive", (), (), DRAWS)
+    pieces = [part for part in (cuts[:first], *([cut] for cut in cuts[first:last]), cuts[last:]) if part]
+    counts = [counted_piece(counting, table, part) for part in pieces]
+    middle = data.draw(st.integers(0, len(counts) - 1))
+    found = merged([*counts[:middle], merged(counts[middle:], counting)], counting).result()
+    whole = profiled(table, [range(table.num_rows)])
+    assert found.alike == whole.alike
+    assert str(found.records.to_pylist()) == str(whole.records.to_pylist())
+    for name in NAMES:
+        assert counted(found, name) == counted(whole, name)
+    for part, piece in zip(pieces, found.pieces, strict=True):
+        rows = [row for cut in part for row in cut]
+        held = Counter(values(table, "sensitive")[row] for row in rows)
+        assert piece.rows == len(rows)
+        assert piece.counts.tolist() == [
+            held[value] for value in (*found.columns["sensitive"].values.to_pylist(), None)
+        ]
 
 
 @given(tables())

@@ -24,20 +24,23 @@ def numbered(rows: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"row": list(range(rows)), "text": [f"t{row % 7}" for row in range(rows)]})
 
 
-def sampler_of(schema: pa.Schema, most: int, draws: Draws = DRAWS, expected: int | None = None) -> Sampler:
+def sampler_of(schema: pa.Schema, most: int, expected: int | None = None) -> Sampler:
     """One that keeps so many records at most."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sample, "MOST_RECORDS", most)
-        return Sampler(draws, schema, expected)
+        return Sampler(schema, expected)
 
 
 def sampled(
     table: pa.RecordBatch, cuts: Sequence[range], most: int, draws: Draws = DRAWS, expected: int | None = None
 ) -> pa.Table:
-    sampler = sampler_of(table.schema, most, draws, expected)
+    """What samplers of each cut find together."""
+    whole = sampler_of(table.schema, most, expected)
     for cut in cuts:
-        sampler.add(sampler.take(table.slice(cut.start, len(cut)), cut.start))
-    return sampler.result()
+        sampler = sampler_of(table.schema, most, expected)
+        sampler.add(table.slice(cut.start, len(cut)), draws.stream(PURPOSE).words(cut.start, len(cut)))
+        whole.merge(sampler)
+    return whole.result()
 
 
 @given(st.data(), st.integers(0, 120), st.integers(1, 40))
@@ -56,9 +59,11 @@ def test_number_of_records_that_are_expected_changes_no_sample(data: st.DataObje
 
 
 def test_of_many_expected_records_few_are_taken() -> None:
-    taken, words = sampler_of(numbered(1).schema, 100, expected=10_000).take(numbered(10_000), 0)
-    assert 100 < taken.num_rows == len(words) < 100 + 8 * 10 + 8 * 14
-    assert sampler_of(numbered(1).schema, 100, expected=200).take(numbered(200), 0)[0].num_rows == 200
+    for rows, least, most in ((10_000, 100, 100 + 8 * 10 + 8 * 14), (200, 199, 201)):
+        sampler = sampler_of(numbered(1).schema, 100, expected=rows)
+        sampler.add(numbered(rows), DRAWS.stream(PURPOSE).words(0, rows))
+        ((taken, words),) = sampler.taken
+        assert least < taken.num_rows == len(words) < most
 
 
 @given(st.data(), st.integers(1, 60))
@@ -67,20 +72,11 @@ def test_sample_of_few_records_is_all_of_them(data: st.DataObject, rows: int) ->
     assert sorted(found.column("row").to_pylist()) == list(range(rows))
 
 
-def test_batches_may_be_taken_before_earlier_ones_were_added() -> None:
-    """They are counted side by side: what was taken too generously is let go of later."""
-    table, words = numbered(100), DRAWS.stream(PURPOSE).words(0, 100)
-    sampler = sampler_of(table.schema, 5)
-    for taken in [sampler.take(table.slice(first, 10), first) for first in range(0, 100, 10)]:
-        sampler.add(taken)
-    assert sampler.result().column("row").to_pylist() == np.argsort(words)[:5].tolist()
-
-
 def test_no_more_than_twice_the_sample_is_held() -> None:
     table, sampler = numbered(1000), sampler_of(numbered(1).schema, 10)
     for first in range(0, 1000, 10):
-        sampler.add(sampler.take(table.slice(first, 10), first))
-        assert sum(map(len, sampler.words)) <= 20
+        sampler.add(table.slice(first, 10), DRAWS.stream(PURPOSE).words(first, 10))
+        assert sum(len(words) for _, words in sampler.taken) <= 20
 
 
 def test_table_without_records_has_the_columns_of_its_schema() -> None:
@@ -100,13 +96,14 @@ def test_texts_of_every_kind_are_sampled(kind: pa.DataType) -> None:
 def test_batches_with_dictionaries_of_their_own_are_read_together(kind: pa.DataType) -> None:
     batches = [
         pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(texts, kind))
-        for codes, texts in (([0, 1], ["a", "b"]), ([0, 1, None], ["c", "b"]), ([0], ["b"]))
+        for codes, texts in (([0, 1], ["a", "b"]), ([0, 1, None], ["c", "b"]), ([0], ["b"]), ([0, 1], ["d", None]))
     ]
     sampler, first = sampler_of(pa.schema([("text", pa.string())]), 10), 0
     for column in batches:
-        sampler.add(sampler.take(pa.RecordBatch.from_arrays([column], names=["text"]), first))
+        batch = pa.RecordBatch.from_arrays([column], names=["text"])
+        sampler.add(batch, DRAWS.stream(PURPOSE).words(first, len(column)))
         first += len(column)
-    assert Counter(sampler.result().column("text").to_pylist()) == Counter(["a", "b", "c", "b", None, "b"])
+    assert Counter(sampler.result().column("text").to_pylist()) == Counter(["a", "b", "c", "b", None, "b", "d", None])
 
 
 def test_another_key_gives_another_sample() -> None:

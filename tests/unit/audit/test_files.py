@@ -124,8 +124,15 @@ def test_file_that_the_manifest_does_not_list_is_noticed(folder: Path) -> None:
 
 
 def test_file_that_the_manifest_lists_twice_is_noticed(folder: Path) -> None:
-    edit_manifest(folder, lambda written: written["resources"].append(written["resources"][0]))
+    edit_manifest(folder, lambda written: written["resources"].append(written["resources"][1]))
     assert failed(folder) == ["files"]
+
+
+def test_records_that_the_manifest_lists_twice_are_refused(folder: Path) -> None:
+    """Or a reader of all files would count them twice."""
+    edit_manifest(folder, lambda written: written["resources"].append(written["resources"][0]))
+    with pytest.raises(ReleaseFormatError, match="does not list the files of the records as it should"):
+        failed(folder)
 
 
 @pytest.mark.parametrize("path", ["../secret.txt", "/etc/hostname", "datapackage.json"])

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from releases import FILES, people, published, read_json
-from sfumato.apply.local import open_parquet
+from sfumato.apply.writing import open_parquet
 from sfumato.estimate.release import Release
 from sfumato.release.manifest import MANIFEST, README, WEIGHTS
 from sfumato.request.schema import Schema
@@ -115,7 +115,7 @@ def test_dictionaries_are_in_the_order_of_the_domain_whatever_comes_first(block:
 def test_dictionaries_of_all_row_groups_are_in_the_order_of_the_domain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.apply.local.ROW_GROUP_ROWS", 7)
+    monkeypatch.setattr("sfumato.apply.writing.ROW_GROUP_ROWS", 7)
     release = published(people(60), tmp_path / "release")
     values = pq.read_table(release.folder / DATA).column("disease").to_pylist()
     expected = [used(DISEASES, values[first : first + 7]) for first in range(0, 60, 7)]

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.apply.source import read_ahead
+from sfumato.apply.threads import read_ahead
 from sfumato.arrays import Codes
 from sfumato.audit.comparison import Connection, coarse_columns, original_counts
 from sfumato.audit.laws.law import Json, Law
@@ -56,8 +56,7 @@ def check_domain(folder: Path, written: Written, *, once: bool = False) -> Check
 
 def _sizes(folder: Path, written: Written) -> Codes | None:
     """How many records each bucket has; None where ids do not run from 0 without a gap."""
-    with pq.ParquetFile(folder / written.shown.FILES[0]) as file:
-        rows = file.metadata.num_rows
+    rows = sum(pq.read_metadata(folder / name).num_rows for name in written.records)
     sizes = np.zeros(0, dtype=np.int32 if rows < FIRST_WIDE else np.int64)  # narrow: there may be many of them
     for batch in read_ahead(written.batches(folder, written.shown_names)):
         if batch.column(0).null_count:

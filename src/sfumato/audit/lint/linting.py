@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.apply.alike import alike
-from sfumato.apply.local import Progress, no_progress
+from sfumato.apply.engine import Progress
+from sfumato.apply.local import no_progress
 from sfumato.apply.source import open_source
 from sfumato.audit.inspected import ARCHIVE, CodedValues, can_be_coded, coded_columns, opened_release
 from sfumato.audit.lint.betting import FALSE_ALARMS, chance, order_capital

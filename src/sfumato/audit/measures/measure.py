@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.apply.alike import Alike, alike
-from sfumato.apply.local import Progress, no_progress
+from sfumato.apply.engine import Progress
+from sfumato.apply.local import no_progress
 from sfumato.apply.source import open_source
 from sfumato.audit.inspected import CodedValues, can_be_coded, coded_columns, opened_release
 from sfumato.audit.measures import numbers

@@ -39,8 +39,9 @@ class Block:
     """The symbol or the bucket of each record; or a row of zeros and ones for each set."""
 
 
-def schema_of(path: Path, manifest: Manifest) -> pa.Schema:
-    """The columns of the records, if all are there that the release speaks of."""
+def schema_of(paths: Sequence[Path], manifest: Manifest) -> pa.Schema:
+    """The columns of the records, if all are there that the release speaks of; files have the same ones."""
+    path = paths[0]
     try:
         schema = pq.read_schema(path)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
@@ -50,11 +51,13 @@ def schema_of(path: Path, manifest: Manifest) -> pa.Schema:
     return schema
 
 
-def blocks(work: Workload, read: Reader, names: Sequence[str], path: Path, schema: pa.Schema) -> Iterator[Block]:
+def blocks(
+    work: Workload, read: Reader, names: Sequence[str], paths: Sequence[Path], schema: pa.Schema
+) -> Iterator[Block]:
     """Read the columns that are asked about, and those of these names, which the reader makes something of; once."""
     ranges = {number: atom.column for number, atom in work.atoms.items() if atom.range is not None}
     values = [column.values for column in work.columns]
-    for batch in batches(path, schema, [*(column.name for column in work.columns), *names]):
+    for batch in batches(paths, schema, [*(column.name for column in work.columns), *names]):
         arrays = [batch.column(column.name) for column in work.columns]
         yield Block(
             batch.num_rows,
@@ -67,14 +70,15 @@ def blocks(work: Workload, read: Reader, names: Sequence[str], path: Path, schem
         )
 
 
-def batches(path: Path, schema: pa.Schema, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def batches(paths: Sequence[Path], schema: pa.Schema, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The named columns, texts by their dictionaries."""
     texts = [field.name for field in schema if pa.types.is_string(plain_type(field.type))]
-    try:
-        with pq.ParquetFile(path, read_dictionary=texts) as file:
-            yield from file.iter_batches(BLOCK_ROWS, columns=list(dict.fromkeys(names)))
-    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
-        raise _unreadable(path) from error
+    for path in paths:
+        try:
+            with pq.ParquetFile(path, read_dictionary=texts) as file:
+                yield from file.iter_batches(BLOCK_ROWS, columns=list(dict.fromkeys(names)))
+        except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
+            raise _unreadable(path) from error
 
 
 def _unreadable(path: Path) -> ReleaseFormatError:

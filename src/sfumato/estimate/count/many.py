@@ -44,19 +44,19 @@ def count_many(manifest: Manifest, folder: Path, queries: Sequence[CountQuery], 
                 f"{query!r} is no query that can be counted with others: write CountQuery(where={{'sex': 'F'}}, "
                 "values=['HIV'])."
             )
-    path, way = folder / manifest.data, method_of(manifest, method)
-    schema = schema_of(path, manifest)
+    paths, way = manifest.paths(folder), method_of(manifest, method)
+    schema = schema_of(paths, manifest)
     work = taken_apart(queries, manifest, schema)
     whole = None
     if way.needs_whole:
         everything = replace(work, columns=[], atoms={}, wheres=[()])
-        counter = BlockCounter(everything, manifest, path, schema, every_member=True)
+        counter = BlockCounter(everything, manifest, paths, schema, every_member=True)
         whole = manifest.shown.counted(counter, manifest.naming, folder)
     most = max(MOST_COUNTS // len(manifest.domain), 1)
     pieces: list[tuple[Places, Moments]] = []
     for first in range(0, len(work.wheres), most):
         part, numbers = work.part(first, first + most)
-        counter = BlockCounter(part, manifest, path, schema, every_member=way.needs_whole)
+        counter = BlockCounter(part, manifest, paths, schema, every_member=way.needs_whole)
         tally = manifest.shown.counted(counter, manifest.naming, folder)
         tally = tally.beside(whole, tally.holdings)
         for group, places in _by_set(part):
@@ -84,17 +84,17 @@ class BlockCounter:
 
     work: Workload
     manifest: Manifest
-    path: Path
+    paths: tuple[Path, ...]
     schema: pa.Schema
     every_member: bool = False
     """Whether all members of sets are counted, and not only those that are asked about."""
 
     def _blocks(self, read: Reader) -> Iterator[Block]:
-        return blocks(self.work, read, self.manifest.shown_names, self.path, self.schema)
+        return blocks(self.work, read, self.manifest.shown_names, self.paths, self.schema)
 
     def symbols(self, read: Reader, size: int) -> Counts:
         """For each condition, how many of its records show each symbol."""
-        rows = int(pq.read_metadata(self.path).num_rows)
+        rows = sum(int(pq.read_metadata(path).num_rows) for path in self.paths)
         return _symbol_counts(self.work, self._blocks(read), size, rows)
 
     def members(

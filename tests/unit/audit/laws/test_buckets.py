@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from bucket_tables import complaint
 from releases import edit_manifest, people, published_by, read_json
 from selection import examples
-from sfumato.apply.local import open_parquet
+from sfumato.apply.writing import open_parquet
 from sfumato.audit.files import FIT
 from sfumato.audit.original import verify
 from sfumato.outlook import Request

@@ -24,7 +24,7 @@ from sfumato.shown import DATA
 def connection(hospital_release: Published) -> Iterator[duckdb.DuckDBPyConnection]:
     """The connection that counts, as a parser that lets everything through would use it."""
     release = hospital_release.release
-    with connected(release.folder / DATA, release.manifest.public, Limits()) as opened:
+    with connected([release.folder / DATA], release.manifest.public, Limits()) as opened:
         yield opened
 
 
@@ -95,7 +95,7 @@ def test_connection_does_not_see_the_variables_of_the_program(connection: duckdb
 
 def test_connections_share_nothing(hospital_release: Published) -> None:
     release = hospital_release.release
-    one, other = (connected(release.folder / DATA, release.manifest.public, Limits()) for _ in range(2))
+    one, other = (connected([release.folder / DATA], release.manifest.public, Limits()) for _ in range(2))
     with one, other:
         one.execute("CREATE TABLE notes AS SELECT 1 AS a")
         with pytest.raises(duckdb.CatalogException, match=r"notes does not exist"):

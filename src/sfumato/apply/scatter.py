@@ -1,0 +1,177 @@
+"""Rows go where their words say: into files, and within a file into parts that are put in order one by one.
+
+Every row carries a 64-bit word, in the column `ORDER`. Its leading bits say which file and which part it belongs to; so
+this depends on the word and on the number of rows alone, and not on how rows were cut into pieces.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.arrays import Places, Words
+from sfumato.shown.columns import smallest_type
+
+FILE_ROWS = 1 << 24
+"""So many rows make a file, and up to here they are in one."""
+PART_ROWS = 1 << 17
+
+Rows = dict[str, Any]
+"""Rows on their way: for each column its codes (numpy), or its values (Arrow) where they are not coded."""
+
+ORDER = ""
+"""The column of rows on their way that says where a row goes. No column of a table has this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Into how many files rows are scattered, and each file into how many parts."""
+
+    files: int
+    parts: int
+
+    @classmethod
+    def of(cls, rows: int) -> Layout:
+        """The layout of so many rows, and of nothing else: files of about the same size."""
+        files = max(1, -(-rows // FILE_ROWS))
+        return cls(files, max(1, -(-rows // (files * PART_ROWS))))
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The rows of a piece that belong to one file, sorted by part."""
+
+    file: int
+    rows: Rows
+    offsets: Places
+    """Where each part begins, and where the last one ends."""
+
+
+def split(layout: Layout, rows: Rows) -> Iterator[Bundle]:
+    """Sort rows by part, a bundle for each file."""
+    # The leading 32 bits times the number of parts: monotone in the order, and within 64 bits.
+    number = layout.files * layout.parts
+    part = ((rows[ORDER] >> np.uint64(32)) * np.uint64(number)) >> np.uint64(32)
+    part = part.astype(smallest_type(number))
+    by_part = taken(rows, np.argsort(part, kind="stable"))
+    offsets = np.append(0, np.cumsum(np.bincount(part, minlength=number)))
+    for file in range(layout.files):
+        mine = offsets[file * layout.parts : (file + 1) * layout.parts + 1]
+        # Views of the same arrays: of many small ones, memory that was freed would not come back.
+        yield Bundle(file, sliced(by_part, int(mine[0]), int(mine[-1])), mine - mine[0])
+
+
+class Gathered:
+    """The rows of one file by part, in memory up to a budget and then in a file without a name."""
+
+    def __init__(self, layout: Layout, folder: Path, budget: int) -> None:
+        self.parts = layout.parts
+        self.folder = folder
+        self.budget = budget
+        self.held: list[Bundle] = []
+        self.held_bytes = 0
+        self.file: Any = None
+        self.schema: pa.Schema | None = None
+        self.coded: frozenset[str] = frozenset()
+        self.places: list[list[tuple[int, int]]] = [[] for _ in range(self.parts)]
+        """Where in the file the rows of each part are: where they begin, and how many bytes they have."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.file is not None:
+            self.file.close()
+
+    def add(self, bundle: Bundle) -> None:
+        """Keep a bundle; spill everything held when it passes the budget."""
+        self.held.append(bundle)
+        self.held_bytes += sum(column.nbytes for column in bundle.rows.values())
+        if self.held_bytes > self.budget:
+            self._spill()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was added."""
+        return not self.held and self.file is None
+
+    def part(self, number: int) -> Rows:
+        """All rows of one part, in the order of the pieces they came from."""
+        return joined([*self._read(number), *self._slices(number)])
+
+    def in_order(self, number: int) -> Rows:
+        """All rows of one part, in the order of their words."""
+        rows = self.part(number)
+        return taken(rows, positions_in_order(rows.pop(ORDER)))
+
+    def _slices(self, number: int) -> list[Rows]:
+        return [sliced(each.rows, int(each.offsets[number]), int(each.offsets[number + 1])) for each in self.held]
+
+    def _spill(self) -> None:
+        if self.file is None:
+            # Without a name from the beginning: what is in it is gone with its last user, even one that is killed.
+            self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed at the end of all parts
+        self.coded = frozenset(name for name, column in self.held[0].rows.items() if isinstance(column, np.ndarray))
+        for number in range(self.parts):
+            arrays = {name: pa.array(column) for name, column in joined(self._slices(number)).items()}
+            batch = pa.RecordBatch.from_pydict(arrays)
+            self.schema = batch.schema
+            self.places[number].append((self.file.tell(), self.file.write(batch.serialize())))
+        self.file.flush()
+        self.held, self.held_bytes = [], 0
+
+    def _read(self, number: int) -> list[Rows]:
+        found: list[Rows] = []
+        for first, size in self.places[number]:
+            batch = pa.ipc.read_record_batch(pa.py_buffer(os.pread(self.file.fileno(), size, first)), self.schema)
+            columns = zip(batch.schema.names, batch.columns, strict=True)
+            found.append({name: each.to_numpy() if name in self.coded else each for name, each in columns})
+        return found
+
+
+def positions_in_order(words: Words) -> Places:
+    """The positions of the rows in rising order of their words; equal words keep the order of the table.
+
+    Sorting words that carry their position in their low bits is three times as fast as sorting positions by words. Two
+    words that differ only in those bits are rare (one part in fifty has such a pair), and are then sorted in full.
+    """
+    low_bits = np.uint64(max(len(words) - 1, 1).bit_length())
+    carrying = (words >> low_bits << low_bits) | np.arange(len(words), dtype=np.uint64)
+    carrying.sort()
+    leading = carrying >> low_bits
+    if (leading[1:] == leading[:-1]).any():
+        return np.argsort(words, kind="stable")
+    return (carrying & ((np.uint64(1) << low_bits) - np.uint64(1))).astype(np.int64)
+
+
+def sliced(rows: Rows, start: int, stop: int) -> Rows:
+    """Some neighbouring rows."""
+    return {name: column[start:stop] for name, column in rows.items()}
+
+
+def taken(rows: Rows, positions: Places) -> Rows:
+    """The rows at some positions."""
+    return {
+        name: column.take(positions) if isinstance(column, np.ndarray) else column.take(pa.array(positions))
+        for name, column in rows.items()
+    }
+
+
+def joined(pieces: Sequence[Rows]) -> Rows:
+    """One after the other; Arrow columns and numpy columns each in their way."""
+    return {
+        name: np.concatenate([piece[name] for piece in pieces])
+        if isinstance(column, np.ndarray)
+        else pa.concat_arrays([piece[name] for piece in pieces])
+        for name, column in pieces[0].items()
+    }

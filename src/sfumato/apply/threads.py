@@ -1,0 +1,33 @@
+"""Several things at once, and their results in order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items; a thread gets the next one while one is in use."""
+    with ThreadPoolExecutor(1) as reader:
+        waiting = reader.submit(next, items, None)
+        while (ready := waiting.result()) is not None:
+            waiting = reader.submit(next, items, None)
+            yield ready
+
+
+def ordered(
+    pool: ThreadPoolExecutor, ahead: int, work: Callable[[Item], Result], items: Iterable[Item]
+) -> Iterator[Result]:
+    """Work on several items at once, and give the results in order; only so many wait in memory."""
+    waiting: deque[Future[Result]] = deque()
+    for item in items:
+        waiting.append(pool.submit(work, item))
+        if len(waiting) > ahead:
+            yield waiting.popleft().result()
+    while waiting:
+        yield waiting.popleft().result()
