@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow.parquet as pq
 from decoys import Codes, histogram_of, released, slots_of
 
+from sfumato.audit.attackers.learning import learned
 from sfumato.draws import Draws
-from sfumato.evaluate.learning import learned
 from sfumato.mechanisms import anatomy, decoys
 from sfumato.request.exact import coarse_share
 from sfumato.request.group_spec import Diversity

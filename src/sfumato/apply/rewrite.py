@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.apply.slots import Slots
-from sfumato.arrays import Codes, Counts, Numbers
+from sfumato.arrays import Codes, Counts, Numbers, Words
 from sfumato.draws import Draws
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.request.histogram import margins
@@ -45,7 +45,7 @@ class Rewrite:
 
         `ranks_before` says how many records of each value there are before it; needed where records have slots.
         """
-        rows: Rows = {ORDER: self.draws.stream("order").words(first_row, batch.num_rows)}
+        rows: Rows = {ORDER: order_words(self.draws, first_row, batch.num_rows)}
         parts = {part.name for part in self.sensitive.parts}
         for column in self.columns:
             if column.name not in parts:
@@ -105,6 +105,11 @@ class Rewrite:
     def published(self) -> tuple[PublishedColumn, ...]:
         """The columns of the release: what is sensitive as it is shown, and the cells beside it."""
         return self.shown.published(self.columns, self.sensitive, self.cell_name)
+
+
+def order_words(draws: Draws, first_row: int, rows: int) -> Words:
+    """The words by which rows are published in rising order."""
+    return draws.stream("order").words(first_row, rows)
 
 
 def published_schema(columns: Sequence[PublishedColumn]) -> pa.Schema:

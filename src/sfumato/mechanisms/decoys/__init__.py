@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Numbers, Places
+from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.mechanisms.coins.words import times
@@ -367,13 +367,20 @@ def _rare(column: GroupedColumn, plan: Plan) -> list[Notice]:
 
 def likelihoods(plan: Plan, replaced: Replaced, /) -> list[Floats]:
     """A record shows its own value with one over the group size, and others as they leak on average."""
-    found = []
-    for column, shown in zip(plan.columns, column_codes(np.asarray(replaced.values), plan.sizes), strict=True):
-        held = np.array(column.counts, dtype=np.float64)
-        likely = np.repeat(EvenLaw(held / held.sum(), plan.group_size).leaks.take(shown)[:, None], len(held), axis=1)
-        likely[np.arange(len(shown)), shown] = 1 / plan.group_size
-        found.append(likely)
-    return found
+    pairs = zip(plan.columns, column_codes(np.asarray(replaced.values), plan.sizes), strict=True)
+    return [_leaked(np.array(column.counts, dtype=np.float64), shown, plan.group_size) for column, shown in pairs]
+
+
+def revealed(design: Design, shown: Codes, held: Codes, rows: Places, /) -> list[Floats]:
+    """The same from the design, and how frequent the values are."""
+    pairs = zip(column_codes(shown[rows], design.sizes), column_codes(held, design.sizes), design.sizes, strict=True)
+    return [_leaked(np.bincount(own, minlength=size), seen, design.group_size) for seen, own, size in pairs]
+
+
+def _leaked(held: Floats | Counts, shown: Codes, group_size: int) -> Floats:
+    likely = np.repeat(EvenLaw(held / held.sum(), group_size).leaks.take(shown)[:, None], len(held), axis=1)
+    likely[np.arange(len(shown)), shown] = 1 / group_size
+    return likely
 
 
 def promise(design: Design, /) -> str:
@@ -430,5 +437,6 @@ MECHANISM = Mechanism(
         "columns-multiply",
     ),
     likelihoods=likelihoods,
+    revealed=revealed,
     coarsened=coarsened,
 )
