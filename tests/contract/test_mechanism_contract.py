@@ -20,7 +20,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import combinations, permutations, product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pytest
@@ -789,6 +789,46 @@ def test_likelihoods_of_decoys_are_those_of_the_law_on_average_over_the_other_re
         else:
             assert likely[place] > own
             assert likely[place - 1] < leaked
+
+
+def _read(case: Case, shown: Shown) -> Any:
+    """One thing that a record can show, as the reader of a release reads it."""
+    if isinstance(shown, frozenset):
+        return [place in shown for place in range(case.size)]
+    if isinstance(shown, tuple):
+        operator = case.design.operator
+        return int(np.flatnonzero((operator.cells == shown[0]) & (operator.places == shown[1]))[0])
+    return shown
+
+
+def _cell(case: Case, shown: Shown) -> int:
+    """The cell of a record that shows something; all of them are in one, where there are none."""
+    if isinstance(shown, tuple):
+        return shown[0]
+    return cast("int", shown) if case.is_dealt else 0
+
+
+@every_case
+def test_release_reveals_what_the_plan_says_to_who_knows_what_each_cell_holds(case: Case) -> None:
+    """Each thing that can be shown is shown by one record of a table in which every cell holds what it should."""
+    shown, expected = _likelihoods(case)
+    places, cells = [], []
+    for place, (count, row) in enumerate(zip(case.counts, case.law, strict=True)):
+        held: dict[int, Fraction] = defaultdict(Fraction)
+        for each, chance in row.items():
+            held[_cell(case, each)] += count * chance
+        for cell, number in held.items():
+            assert number.denominator == 1
+            places += [place] * int(number)
+            cells += [cell] * int(number)
+    any_of = {_cell(case, each): _read(case, each) for each in shown}
+    for each, likely in zip(shown, expected, strict=True):
+        read, row = [any_of[cell] for cell in cells], cells.index(_cell(case, each))
+        read[row] = _read(case, each)
+        (found,) = case.mechanism.revealed(
+            case.design, np.array(read, dtype=np.int64), np.array(places), np.array([row])
+        )
+        assert found[0] * likely.max() == pytest.approx(likely * found[0].max())
 
 
 def _weights(case: Case) -> st.SearchStrategy[list[int]]:

@@ -149,6 +149,10 @@ class Buckets(Shown):
             raise unlike()
         return int(most) + 1
 
+    def listed(self, naming: Naming, folder: Path) -> Holdings:
+        """What the buckets hold, in the order of their table."""
+        return read_holdings(naming, folder)
+
     def holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings:
         """What the buckets hold, if that is as much as there are records in them."""
         holdings = read_holdings(naming, folder)

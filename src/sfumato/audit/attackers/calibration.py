@@ -16,7 +16,7 @@ from sfumato.audit.attackers.exposure import Target
 
 MOST_STEPS = 200
 LEAST_RIGHT = 20.0
-"""So many right beliefs are expected at each step: fewer would be right by chance."""
+"""So many right beliefs are expected at a step on average: fewer would be right by chance."""
 BARELY = 1e-9
 """How much a level line rises all the same, so that a likelier value stays likelier."""
 
@@ -33,34 +33,37 @@ class Isotonic:
 
     @classmethod
     def fitted(cls, beliefs: Floats, is_right: Mask) -> Isotonic:
-        """The line nearest to what was right; steps of equally much belief, of which those that fall are put together.
-
-        Neighbours that fall are pooled until none does (the pool adjacent violators of Ayer and others 1955).
-        """
+        """The line nearest to what was right, by steps; weak beliefs are many, and have most of the steps."""
         order = np.argsort(beliefs, axis=None, kind="stable")
-        sums = np.cumsum(beliefs.ravel()[order])
-        steps = int(np.clip(sums[-1] / LEAST_RIGHT, 1, MOST_STEPS))
+        sums = np.cumsum(np.sqrt(beliefs.ravel()[order]))
+        steps = int(np.clip(beliefs.sum() / LEAST_RIGHT, 1, MOST_STEPS))
         step = np.minimum((sums * (steps / sums[-1])).astype(np.int64), steps - 1)
-        many = np.bincount(step).astype(np.float64)
-        parts = np.stack(
-            [np.bincount(step, weights=each.ravel()[order]) for each in (beliefs, is_right.astype(np.float64))]
+        parts = [np.ones(beliefs.size), beliefs.ravel(), is_right.ravel().astype(np.float64)]
+        sizes, believed, right = pooled(*(np.bincount(step, weights=each[order]) for each in parts))
+        ends = [0.0, 1.0 + BARELY]
+        return cls(
+            np.concatenate([ends[:1], believed / sizes, ends[1:]]),
+            np.concatenate([[0.0], right / sizes, [right[-1] / sizes[-1] + BARELY]]),
         )
-        pools: list[tuple[float, float, float]] = []
-        for size, believed, right in zip(many[many > 0], *parts[:, many > 0], strict=True):
-            pool = (size, believed, right)
-            while pools and pools[-1][2] * pool[0] >= pool[2] * pools[-1][0]:
-                last = pools.pop()
-                pool = (last[0] + pool[0], last[1] + pool[1], last[2] + pool[2])
-            pools.append(pool)
-        sizes, believed_sums, right_sums = np.array(pools).T
-        believed, right = believed_sums / sizes, right_sums / sizes
-        last = right[-1] + max((1 - right[-1]) * BARELY, BARELY)
-        return cls(np.concatenate([[0.0], believed, [1.0 + BARELY]]), np.concatenate([[0.0], right, [last]]))
 
     def __call__(self, beliefs: Floats) -> Floats:
         """How far beliefs may be trusted; rows add up to 1 again."""
         trusted = np.interp(beliefs, self.believed, self.right) + BARELY * beliefs
         return np.asarray(trusted / trusted.sum(axis=1, keepdims=True))
+
+
+def pooled(sizes: Floats, *sums: Floats) -> Floats:
+    """Steps put together until the means of the last sums rise: sizes and sums of each, in rows.
+
+    Neighbours that fall are pooled until none does (the pool adjacent violators of Ayer and others 1955).
+    """
+    pools: list[Floats] = []
+    for step in np.stack([sizes, *sums])[:, sizes > 0].T:
+        pool = step
+        while pools and pools[-1][-1] * pool[0] >= pool[-1] * pools[-1][0]:
+            pool = pools.pop() + pool
+        pools.append(pool)
+    return np.array(pools).T
 
 
 def calibrated(target: Target, believing: Believing, rows: Places) -> Believing:

@@ -24,6 +24,7 @@ from sfumato.apply.sample import MOST_RECORDS
 from sfumato.apply.source import open_source
 from sfumato.arrays import Codes, Floats, Places
 from sfumato.audit.attackers.exposure import Target
+from sfumato.audit.attackers.linking import public_columns, shared_codes
 from sfumato.audit.attackers.scene import Scene, attacked, seeded
 from sfumato.audit.laws import read
 from sfumato.audit.original import hierarchy_groups, prepared_rows, published_rows, text_columns
@@ -36,7 +37,8 @@ from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.spec import PrivacySpec
 from sfumato.request.values import Value, parts
 from sfumato.shown import Naming
-from sfumato.shown.columns import coded, dense, local_codes
+from sfumato.shown.columns import coded, dense
+from sfumato.shown.tally import Holdings
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +54,8 @@ class Matched:
     """What the records show, as the reader of the release reads them."""
     order: Places = field(repr=False)
     """The number of the person of each record, in the order of the release."""
+    listed: Holdings | None = field(default=None, repr=False)
+    """What the table beside the records lists, in its order, where there is one."""
 
     def scenes(self, spec: PrivacySpec | None = None, seed: int | None = None) -> list[Scene]:
         """A scene for each protected column; with a request it is also counted who is believed beyond it.
@@ -61,11 +65,11 @@ class Matched:
         people = np.sort(self.order[:MOST_RECORDS])
         first = np.searchsorted(people, self.order[: len(people)])  # in the order of the release, which is random
         columns = {name: codes[people] for name, codes in self.columns.items()}
-        has_contents, draws, found = len(self.manifest.shown.FILES) > 1, seeded(seed), []
+        draws, found = seeded(seed), []
         for number, (name, domain, held) in enumerate(self._protected()):
             limits = np.ones(len(domain)) if spec is None else np.array([float(each) for each in spec.limits(domain)])
             target = Target(name, held[people], limits, columns)
-            groups = self.shown if has_contents and len(people) == len(held) else None
+            groups = self.shown if self.listed is not None and len(people) == len(held) else None
             rows = attacked(first, target, groups)
             likely = partial(self._likely, people, number)
             found.append(Scene(target, likely, rows, groups, draws.for_column(name), seed))
@@ -89,60 +93,62 @@ class Matched:
         return None if found is None else found[number]
 
 
-def matched(
-    release: str | Path,
+def original_of(
+    release: Release,
     original: Any,
-    plan_file: str | Path,
+    plan_file: str | Path | None = None,
     *,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
     encoding: str = "utf-8",
-) -> Matched:
-    """Match the records of a release with the table it was made from, by the key of its plan file."""
-    opened, key = Release.open(release), PlanFile.read(Path(plan_file)).draws
-    manifest, (_, written) = opened.manifest, read(load_json(opened.folder))
+) -> pa.Table:
+    """The rows of a table that were published, with bins and groups as in the release, and true values."""
+    _, written = read(load_json(release.folder))
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private = Path(name)
         text, missing = text_columns(written), read_missing(written.ours)
         source = open_source(original, private / "spool", text=text, encoding=encoding, missing=missing)
         source, _ = published_rows(written, source, private, plan_file)
-        types, rows = prepared_rows(opened.folder, written, source, hierarchy_groups(written, hierarchies or {}))
-        table = pa.Table.from_batches(rows, schema=types).combine_chunks()
-    path = opened.folder / manifest.data
-    public = pq.read_table(path, columns=written.public)
+        types, rows = prepared_rows(release.folder, written, source, hierarchy_groups(written, hierarchies or {}))
+        return pa.Table.from_batches(rows, schema=types).combine_chunks()
+
+
+def matched(release: Release, table: pa.Table, plan_file: str | Path) -> Matched:
+    """Match the records of a release with those of its original, as `original_of` gives it, by the key of the plan."""
+    manifest, path = release.manifest, release.folder / release.manifest.data
+    names, key = public_columns(release), PlanFile.read(Path(plan_file)).draws
+    public = pq.read_table(path, columns=names)
     order = positions_in_order(order_words(key, 0, table.num_rows)).astype(np.int64)
-    columns, is_same = {}, public.num_rows == table.num_rows
-    for column in written.public if is_same else ():
-        shown_of, own = (_one(each.column(column)) for each in (public, table))
-        codes, _ = local_codes(pa.concat_arrays([shown_of, own.cast(shown_of.type)]))
-        columns[column] = codes[len(order) :]
-        is_same = is_same and np.array_equal(codes[: len(order)], columns[column][order])
-    if not is_same:
+    here, own = shared_codes(names, [public, table])
+    is_same = public.num_rows == table.num_rows
+    if not is_same or not all(np.array_equal(one, other[order]) for one, other in zip(here, own, strict=True)):
         raise ReleaseFormatError(
             "the records of the release do not stand where the key of the plan file puts those of the table; name the "
             "table and the plan file of this release."
         )
-    read_shown = manifest.shown.reader(manifest.naming)
-    shown = np.concatenate(
-        [read_shown(each) for each in batches(path, schema_of(path, manifest), manifest.shown_names)]
-    )
+    shown = shown_by_records(release)
     by_person = np.empty_like(shown)
     by_person[order] = shown
-    return Matched(manifest, columns, _places(manifest.naming, table), by_person, order)
+    listed = manifest.shown.listed(manifest.naming, release.folder)
+    columns = dict(zip(names, own, strict=True))
+    return Matched(manifest, columns, places_of(manifest.naming, table), by_person, order, listed)
 
 
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    """A column as one array, in its plain type."""
-    return dense(pa.concat_arrays(column.unify_dictionaries().chunks) if column.num_chunks else column.combine_chunks())
+def shown_by_records(release: Release) -> Codes:
+    """What the records show, in their order, as the reader of the release reads them."""
+    manifest, path = release.manifest, release.folder / release.manifest.data
+    read_shown = manifest.shown.reader(manifest.naming)
+    records = batches(path, schema_of(path, manifest), manifest.shown_names)
+    return np.concatenate([read_shown(each) for each in records])
 
 
-def _places(naming: Naming, table: pa.Table) -> Codes:
+def places_of(naming: Naming, table: pa.Table) -> Codes:
     """The places of what people hold in the domain; a combination is told by all its parts."""
     keys, known = np.zeros(table.num_rows, dtype=np.int64), np.zeros(len(naming.domain), dtype=np.int64)
     for number, name in enumerate(naming.sensitive):
         values = naming.part(number)
         wanted = values.drop_null().unique()
         size = len(wanted) + 2  # the missing value, and what is not in the domain
-        keys = keys * size + coded(_one(table.column(name)), wanted)
+        keys = keys * size + coded(dense(table.column(name).combine_chunks()), wanted)
         known = known * size + coded(values, wanted)
     order = np.argsort(known)
     places = order[np.minimum(np.searchsorted(known, keys, sorter=order), len(known) - 1)]
