@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.audit.attackers.attack import Attack
+from sfumato.audit.attackers.exposure import FREQUENCIES
 from sfumato.audit.attackers.ladder import KNOWN_SHARE, ladder
 from sfumato.audit.attackers.linking import Linked, linked
-from sfumato.audit.attackers.order import Trail, beside, reused_key, trails
+from sfumato.audit.attackers.order import LARGEST_SCORE, Trail, beside, reused_key, trails
 from sfumato.audit.attackers.released import matched, original_of
+from sfumato.audit.result import Check
 from sfumato.errors import ReleaseFormatError
 from sfumato.estimate.release import Release
 from sfumato.request.hierarchy import Hierarchy
@@ -29,6 +31,24 @@ class Audit:
     """What the order of the rows gives away."""
     linked: Linked
     """How many records are found by their public columns."""
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """What must not be so in a release that was made as it says; each fails by chance once in a million times.
+
+        Whoever knows the frequencies must be right as often as the law of the release says, neither more nor less.
+        """
+        found = [each.check for each in self.trails]
+        for each in self.attacks:
+            if each.who == FREQUENCIES and each.with_release is not None:
+                seen = each.with_release
+                words = (
+                    f"whoever knows how frequent the values of {each.about!r} are is right for {seen.right:.1%} of "
+                    f"{each.records:,} people, and by the law of the release for {seen.expected:.1%} "
+                    f"({seen.surprise:.1f} standard deviations)."
+                )
+                found.append(Check("law", abs(seen.surprise) <= LARGEST_SCORE, words))
+        return tuple(found)
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""

@@ -39,7 +39,8 @@ class Isotonic:
         steps = int(np.clip(beliefs.sum() / LEAST_RIGHT, 1, MOST_STEPS))
         step = np.minimum((sums * (steps / sums[-1])).astype(np.int64), steps - 1)
         parts = [np.ones(beliefs.size), beliefs.ravel(), is_right.ravel().astype(np.float64)]
-        sizes, believed, right = pooled(*(np.bincount(step, weights=each[order]) for each in parts))
+        sums_of = [np.bincount(step, weights=each[order]).astype(np.float64) for each in parts]
+        sizes, believed, right = pooled(*sums_of)
         ends = [0.0, 1.0 + BARELY]
         return cls(
             np.concatenate([ends[:1], believed / sizes, ends[1:]]),
