@@ -32,10 +32,12 @@ from sfumato.audit.attackers.scene import Scene, planned, seeded
 from sfumato.draws import Draws
 from sfumato.errors import SpecError
 from sfumato.mechanisms import REGISTRY
+from sfumato.outlook import Request, attack_plan
 from sfumato.plan.choose import choose
 from sfumato.plan.predict import Chosen
 from sfumato.report.ladder import GuessedRight
 from sfumato.request.histogram import Histogram
+from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound
 from sfumato.shown import Replaced
 from sfumato.shown.columns import CodedColumn, Sensitive
@@ -126,6 +128,17 @@ def test_without_a_seed_draws_are_secret_and_said_to_be() -> None:
     assert replace(scene, seed=None).seed is None
     assert seeded(None) != seeded(None)
     assert "seed" not in frequencies(replace(scene, seed=None)).to_json()
+
+
+def test_request_is_attacked_before_anything_is_published() -> None:
+    held = table().sensitive
+    people = pa.table({**table().columns, "disease": [VALUES[each] for each in held]})
+    request = Request(people, Schema.of("disease"), BreachBound("1/5", "1/3"), "subset")
+    once, again = (attack_plan(request, second=True, known_share=0.5, seed=3) for _ in range(2))
+    assert [each.to_json() for each in once] == [each.to_json() for each in again]
+    assert [each.who for each in once][-2:] == ["two releases", "release alone"]
+    assert once[3].words.endswith("the values of 50% of the others")
+    assert [each.seed for each in attack_plan(request)] == [None] * 5
 
 
 # ------------------------------------------------------------------------------------------------ closed forms, exactly
