@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
+from sfumato.apply.alike import hashed
 from sfumato.arrays import Codes, Floats, Mask, Places
 from sfumato.audit.attackers.attack import Attack, Belief, BeliefSum
 from sfumato.audit.attackers.calibration import Believing, calibrated
@@ -22,11 +24,13 @@ from sfumato.audit.attackers.learning import Beliefs, learned, learned_best, tau
 from sfumato.audit.attackers.scene import Scene
 from sfumato.errors import SpecError
 from sfumato.report.ladder import known_columns
+from sfumato.request.exact import exact
+from sfumato.request.small_files import matched, values_with
 from sfumato.request.values import Value
 from sfumato.shown.tally import Holdings
 
 OTHERS, TWO_RELEASES, RELEASE_ALONE, OWN_BELIEF = "others", "two releases", "release alone", "own belief"
-KNOWN_SHARE = 0.2
+KNOWN_SHARE, KNOWN_SHARES = 0.2, (0.0, 0.1, 0.2, 0.4, 0.6, 0.8)
 ROUNDS = 10
 MOST_LEARNED = 1 << 21
 """Records times values that a release is learned from, where every record may have any value."""
@@ -96,11 +100,18 @@ def two_releases(scene: Scene, again: Scene) -> Attack:
     return _attack(scene, TWO_RELEASES, told, _known(scene), knows, after)
 
 
-def own_belief(scene: Scene, prior: Mapping[Value, float], domain: Sequence[Value]) -> Attack:
-    """Whoever believes of everybody what was given: a part of the whole for each value."""
-    if unknown := next((value for value in prior if value not in domain), None):
-        raise SpecError(f"a belief is given in {unknown!r}, which is no value of {scene.target.name!r}.")
-    parts = np.array([float(prior.get(value, 0.0)) for value in domain])
+def by_known_share(scene: Scene, shares: Sequence[float] = KNOWN_SHARES) -> tuple[tuple[float, float | None], ...]:
+    """How often O is right with the release, by the share of the others whose values are known: for a figure."""
+    found = [(share, others(scene, share).with_release) for share in shares]
+    return tuple((share, None if each is None else each.right) for share, each in found)
+
+
+def own_belief(scene: Scene, prior: Mapping[Value, float] | Path, domain: Sequence[Value]) -> Attack:
+    """Whoever believes of everybody what was given: a part of the whole for each value, or a CSV of `value,share`."""
+    if isinstance(prior, Path):
+        prior = {value: float(exact(row["share"], "a share")) for value, row in values_with(prior, ["share"]).items()}
+    given = matched(prior, domain, "share")
+    parts = np.array([0.0 if each is None else each for each in given])
     if not np.isfinite(parts).all() or (parts < 0).any() or not parts.sum() > 0:
         raise SpecError("a belief is made of parts of a whole: numbers from 0 on, and not all of them 0.")
     share = parts / parts.sum()
@@ -116,11 +127,10 @@ def release_alone(scene: Scene, rounds: int = ROUNDS) -> Attack:
     target, groups = scene.target, scene.groups
     found = _attack(scene, RELEASE_ALONE, (), target.known(()).beliefs, "nothing but the release")
     columns = [codes.astype(np.int64) for codes in target.columns.values()]
-    rows = np.arange(len(target.held))
     if found.with_release is None or not columns:
         return found
-    if groups is None:
-        rows = np.union1d(rows[: MOST_LEARNED // target.size], scene.rows)
+    rows = np.argsort(hashed(np.arange(len(target.held)), np.uint64(1)))  # in no order that a table may have
+    rows = rows[: MOST_LEARNED // target.size] if groups is None else rows
 
     def learn(rows: Places) -> Beliefs:
         met = [each[rows] for each in columns]
@@ -130,7 +140,7 @@ def release_alone(scene: Scene, rounds: int = ROUNDS) -> Attack:
         _, numbers = np.unique(groups[rows], return_inverse=True)
         return learned(numbers, holdings_of(numbers, target.held[rows], target.size), met, rounds)
 
-    is_taught = (rows if groups is None else groups[rows].astype(np.int64)) % 2 == 0  # groups stay whole
+    is_taught = target.is_first[rows] if groups is None else groups[rows] % 2 == 0  # groups stay whole
     one, other = rows[is_taught], rows[~is_taught]
     control = None
     if len(one) > 1 and len(other):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from sfumato.audit.attackers import ladder as module
 from sfumato.audit.attackers.exposure import targets
 from sfumato.audit.attackers.ladder import (
     all_columns,
+    by_known_share,
     frequencies,
     ladder,
     others,
@@ -35,6 +37,7 @@ from sfumato.mechanisms import REGISTRY
 from sfumato.outlook import Request, attack_plan
 from sfumato.plan.choose import choose
 from sfumato.plan.predict import Chosen
+from sfumato.report.corruption import Corruption
 from sfumato.report.ladder import GuessedRight
 from sfumato.request.histogram import Histogram
 from sfumato.request.schema import Schema
@@ -206,7 +209,7 @@ def test_posterior_under_any_belief_is_that_of_all_tables_and_draws(mechanism: s
 @pytest.mark.parametrize(
     ("prior", "words"),
     [
-        ({"e": 1.0}, "no value of"),
+        ({"e": 1.0}, "not in the domain"),
         ({"a": -1.0}, "parts of a whole"),
         ({}, "parts of a whole"),
         ({"a": np.nan}, "parts"),
@@ -215,6 +218,16 @@ def test_posterior_under_any_belief_is_that_of_all_tables_and_draws(mechanism: s
 def test_belief_that_is_none_is_refused(prior: dict[str, float], words: str) -> None:
     with pytest.raises(SpecError, match=words):
         own_belief(scene_of("uniform"), prior, VALUES)
+
+
+def test_belief_is_read_from_a_file(tmp_path: Path) -> None:
+    """Parts of any whole, exactly written; values that are not named are not believed."""
+    scene, path = scene_of("uniform"), tmp_path / "prior.csv"
+    path.write_text("value,share\na,1/3\nc,2/3\n", encoding="utf-8")
+    found = own_belief(scene, path, VALUES)
+    assert found.to_json() == own_belief(scene, {"a": 1, "c": 2}, VALUES).to_json()
+    assert found.without.right == COUNTS[2] / sum(COUNTS)
+    assert (found.who, found.knows) == ("own belief", "what you believe")
 
 
 # ---------------------------------------------------------------------------------------------------------- one by one
@@ -259,6 +272,8 @@ def test_who_knows_others_of_a_bucket_is_left_with_its_other_values() -> None:
         assert found.words == f"nothing and the values of {share:.0%} of the others"
     with pytest.raises(SpecError, match="cannot be known"):
         others(scene, 1.0)
+    curve = Corruption("anatomy", by_known_share(scene, (0.0, 0.4)))
+    assert curve.known == [(share, others(scene, share).with_release.right) for share in (0.0, 0.4)]
 
 
 def test_second_release_multiplies_odds_and_must_be_of_the_same_people() -> None:
