@@ -133,6 +133,7 @@ def test_without_a_seed_draws_are_secret_and_said_to_be() -> None:
     assert "seed" not in frequencies(replace(scene, seed=None)).to_json()
 
 
+@pytest.mark.slow
 def test_request_is_attacked_before_anything_is_published() -> None:
     held = table().sensitive
     people = pa.table({**table().columns, "disease": [VALUES[each] for each in held]})
