@@ -1,11 +1,12 @@
 """What somebody learns from releases of a real table who has the releases and nothing else.
 
-    python bench/attacks.py TABLE.parquet COLUMN [--group-size 5] [--diversity 4 8] [--rounds 10]
+    python bench/attacks.py TABLE.parquet COLUMN [--group-size 5] [--diversity 4 8] [--rounds 10] [--ladder]
 
 Two independent releases of decoys: how often a value on which both agree is the true one, over all records and where
 the value is rarer than 1% of the table. One release of Anatomy buckets: for how many records the likeliest value is the
 true one, where the promise speaks of one in the diversity, by what the release itself teaches. And of a tolerance: how
-often its bounds, which are published, are others if one record takes the value of another one.
+often its bounds, which are published, are others if one record takes the value of another one. With `--ladder` only
+the named attackers are tried, each on uniform and subset of one bound, decoys, and Anatomy.
 """
 
 from __future__ import annotations
@@ -14,14 +15,18 @@ import argparse
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 from decoys import Codes, histogram_of, released, slots_of
 
+from sfumato.audit.attackers.learning import learned
 from sfumato.draws import Draws
-from sfumato.evaluate.learning import learned
 from sfumato.mechanisms import anatomy, decoys
+from sfumato.outlook import Request, attack_plan
 from sfumato.request.exact import coarse_share
-from sfumato.request.group_spec import Diversity
+from sfumato.request.group_spec import DecoyGroups, Diversity
+from sfumato.request.schema import Schema
+from sfumato.request.spec import BreachBound, PrivacySpec
 from sfumato.shown.tally import Holdings
 
 RARE = 0.01
@@ -70,6 +75,21 @@ def measure_tolerance(sensitive: Codes) -> None:
     )
 
 
+def measure_ladder(table: pa.Table, column: str, group_size: int, diversity: int) -> None:
+    """Right guesses without a release and with it."""
+    bound = BreachBound("1/13", "1/3")
+    ways: dict[str, PrivacySpec] = {"uniform": bound, "subset": bound, "decoys": DecoyGroups(group_size)}
+    for name, spec in {**ways, "anatomy": Diversity(diversity)}.items():
+        print(f"{name}, {spec}:")
+        for attack in attack_plan(Request(table, Schema.of(column), spec, name), second=True):
+            seen = attack.with_release
+            if seen is not None:
+                low, high = seen.interval
+                control = "" if attack.control is None else f"; strangers {attack.control.right:.1%}"
+                shares = f"{attack.without.right:.1%} -> {seen.right:.1%} ({low:.1%} to {high:.1%}{control})"
+                print(f"  {attack.knows}: {shares}")
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -78,8 +98,12 @@ def main() -> None:
     parser.add_argument("--group-size", type=int, default=5)
     parser.add_argument("--diversity", type=int, nargs="+", default=[4, 8])
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--ladder", action="store_true")
     arguments = parser.parse_args()
     table = pq.read_table(arguments.table)
+    if arguments.ladder:
+        measure_ladder(table, arguments.column, arguments.group_size, arguments.diversity[0])
+        return
     codes = {
         name: np.asarray(table.column(name).combine_chunks().dictionary_encode().indices, dtype=np.int64)
         for name in table.column_names

@@ -21,6 +21,8 @@ from sfumato.apply.source import Source, open_source
 from sfumato.apply.survey import Survey, survey
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import Target, attacks, targets, tellings
+from sfumato.audit.attackers.ladder import KNOWN_SHARE, ladder
+from sfumato.audit.attackers.scene import Scene, planned, seeded
 from sfumato.audit.attackers.stops import breaches, check_breaches, check_lifted
 from sfumato.audit.attackers.telling import Telling, check_telling, told_groups
 from sfumato.audit.proof import check_cells, check_parts
@@ -224,6 +226,33 @@ def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
     except InfeasibleError as error:
         return replace(seen, notices=(*seen.notices, Notice("would-be-refused", f"publishing would stop: {error}")))
     return seen
+
+
+def attack_plan(
+    request: Request,
+    engine: Engine | None = None,
+    *,
+    second: bool = False,
+    known_share: float = KNOWN_SHARE,
+    seed: int | None = None,
+) -> tuple[Attack, ...]:
+    """All attackers, on a release that could be of this request: for whoever compares requests. Nothing is published.
+
+    What records show is drawn with a key that is thrown away, or by a seed, so that it can be repeated; with `second`,
+    somebody also has a second release of the same people.
+    """
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
+        folder, draws = Path(name), seeded(seed)
+        request, found = surveyed(request, open_table(request, folder), engine or LocalEngine(), folder, draws)
+    histogram, how, options = found.histogram, request.mechanism, request.options
+    chosen = choose(histogram, request.spec, draws, how, guarantee=request.guarantee, options=options)
+    aims = targets(found.sample, found.sensitive, request.spec.resolved(found.histogram))
+    scenes = planned(chosen, found.sample, found.sensitive, aims, seed)
+    others: list[Scene | None] = [None] * len(scenes)
+    if second:
+        others = [*planned(chosen, found.sample, found.sensitive, aims, None if seed is None else seed + 1)]
+    pairs = zip(scenes, others, strict=True)
+    return tuple(each for scene, again in pairs for each in ladder(scene, again, known_share=known_share))
 
 
 def plan_counts(

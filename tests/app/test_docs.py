@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from command_line import complaint, run, succeed
 from sfumato import Release, errors, report
 from sfumato.cli.app import build
+from sfumato.request.notice import NoticeWarning
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -146,6 +148,20 @@ def test_figures_of_the_reference_are_drawn() -> None:
     scope: dict[str, Any] = {}
     exec(block, scope)
     assert scope["figure"].reading.startswith("A count of 1,000 records is typically off by ")
+
+
+@pytest.mark.slow
+def test_attackers_of_the_reference_are_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (block,) = (each for each in blocks(DOCS / "reference.md", "python") if "sfumato.audit.attackers" in each)
+    scope: dict[str, Any] = {}
+    with warnings.catch_warnings(action="ignore", category=NoticeWarning):
+        exec(block, scope)
+    text = (DOCS / "reference.md").read_text(encoding="utf-8")
+    tried = [*scope["before"], *scope["found"].attacks]
+    assert [each.who for each in tried if f"`{each.who}` |" not in text] == []
+    assert len(tried) == 6 + 5
+    assert all(check.passed for check in scope["found"].checks)
 
 
 def test_reference_names_every_figure() -> None:

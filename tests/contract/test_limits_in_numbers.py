@@ -19,10 +19,10 @@ import pytest
 from sfumato.apply import domains, profile, sample
 from sfumato.apply.slots import Slots
 from sfumato.audit.attackers import telling
+from sfumato.audit.attackers.learning import Beliefs, learned
 from sfumato.audit.laws import statistics
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
-from sfumato.evaluate.learning import Beliefs, learned
 from sfumato.mechanisms import REGISTRY, decoys, fine_grain, small_domain
 from sfumato.request import exact
 from sfumato.request.group_spec import DecoyGroups, Diversity

@@ -13,7 +13,7 @@ import pyarrow as pa
 from sfumato.apply.offsets import Offset, PieceCounts, offsets
 from sfumato.apply.scatter import ORDER, Rows
 from sfumato.apply.slots import Slots
-from sfumato.arrays import Codes, Counts, Numbers
+from sfumato.arrays import Codes, Counts, Numbers, Words
 from sfumato.draws import Draws
 from sfumato.errors import SourceError
 from sfumato.mechanisms.mechanism import AnyMechanism
@@ -45,7 +45,7 @@ class Rewrite:
         return self._rewritten(batch, self.sensitive.encode(batch), first_row, ranks_before)
 
     def _rewritten(self, batch: pa.RecordBatch, codes: Codes, first_row: int, ranks_before: Counts | None) -> Rows:
-        rows: Rows = {ORDER: self.draws.stream("order").words(first_row, batch.num_rows)}
+        rows: Rows = {ORDER: order_words(self.draws, first_row, batch.num_rows)}
         parts = {part.name for part in self.sensitive.parts}
         for column in self.columns:
             if column.name not in parts:
@@ -114,6 +114,11 @@ class Rewrite:
     def published(self) -> tuple[PublishedColumn, ...]:
         """The columns of the release: what is sensitive as it is shown, and the cells beside it."""
         return self.shown.published(self.columns, self.sensitive, self.cell_name)
+
+
+def order_words(draws: Draws, first_row: int, rows: int) -> Words:
+    """The words by which rows are published in rising order."""
+    return draws.stream("order").words(first_row, rows)
 
 
 def published_schema(columns: Sequence[PublishedColumn]) -> pa.Schema:

@@ -67,7 +67,7 @@ def verify(
         text, missing = text_columns(written), read_missing(written.ours)
         source = open_source(original, private / "spool", text=text, encoding=encoding, missing=missing)
         source, counted = published_rows(written, source, private, plan_file)
-        groups = _groups(written, hierarchies or {})
+        groups = hierarchy_groups(written, hierarchies or {})
         compared = verify_original(folder, law, written, source, private, groups)
         return Verification((*found.checks, *counted, *compared.checks))
 
@@ -103,7 +103,7 @@ Groups = Mapping[str, tuple[pa.Array, pa.Array]]
 """For a column that was published at a level: the values of the original, and the group of each."""
 
 
-def _groups(written: Written, hierarchies: Mapping[str, Hierarchy | Path]) -> Groups:
+def hierarchy_groups(written: Written, hierarchies: Mapping[str, Hierarchy | Path]) -> Groups:
     """What is in the place of which values, by hierarchies whose groups are those of the release."""
     found = {}
     for name, level in read_published_at(written.ours).items():
@@ -175,8 +175,10 @@ def released_types(folder: Path, written: Written, source: pa.Schema) -> dict[st
     return {name: domain for name, domain in found.items() if not pa.types.is_null(domain.type)}
 
 
-def _load(connection: Connection, folder: Path, written: Written, source: Source, groups: Groups) -> None:
-    """Bring the prepared original into DuckDB, which spills to disk where it is large."""
+def prepared_rows(
+    folder: Path, written: Written, source: Source, groups: Groups
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The rows of the original as they were published, but for what is sensitive, which is true: types and batches."""
     schema = original_schema(written, source.schema.names)
     names = (*written.public, *written.names)
     domains = {**released_types(folder, written, source.schema), **{name: each[0] for name, each in groups.items()}}
@@ -189,7 +191,12 @@ def _load(connection: Connection, folder: Path, written: Written, source: Source
             columns = [dense(column) for column in preparation(batch).columns]
             yield pa.RecordBatch.from_arrays(columns, schema=types)
 
-    connection.register("stream", pa.RecordBatchReader.from_batches(types, batches()))
+    return types, batches()
+
+
+def _load(connection: Connection, folder: Path, written: Written, source: Source, groups: Groups) -> None:
+    """Bring the prepared original into DuckDB, which spills to disk where it is large."""
+    connection.register("stream", pa.RecordBatchReader.from_batches(*prepared_rows(folder, written, source, groups)))
     connection.execute("CREATE TEMP TABLE original AS SELECT * FROM stream")
     for view, files in zip(("release", "beside"), (written.records, written.shown.FILES[1:]), strict=True):
         if files:

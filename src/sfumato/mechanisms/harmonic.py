@@ -317,9 +317,15 @@ def remarks(plan: Plan, /) -> list[Notice]:
 
 def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
     """Each record by its coin: from every value alike, and more from the one that it shows."""
-    weighing, shown = plan.published.weighing, np.asarray(replaced.values)
-    found = np.repeat(weighing.swaps[shown][:, np.newaxis], len(weighing.swaps), axis=1)
-    found[np.arange(len(shown)), shown] += weighing.retention
+    shown = np.asarray(replaced.values)
+    return revealed(plan.published, shown, shown, np.arange(len(shown)))
+
+
+def revealed(design: Design, shown: Codes, held: Codes, rows: Places, /) -> tuple[Floats]:
+    """The same from the design, whatever anybody holds."""
+    weighing, seen = design.weighing, shown[rows]
+    found = np.repeat(weighing.swaps[seen][:, np.newaxis], len(weighing.swaps), axis=1)
+    found[np.arange(len(seen)), seen] += weighing.retention
     return (found,)
 
 
@@ -353,4 +359,5 @@ MECHANISM = Mechanism(
     remarks=remarks,
     remark_codes=per_value.REMARKS,
     likelihoods=likelihoods,
+    revealed=revealed,
 )

@@ -165,6 +165,9 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     likelihoods: Callable[[PlanT, Replaced], Sequence[Floats] | None] = _nothing
     """How likely what each record shows would be from each value, up to a factor of the record; one table for each
     column that is protected for itself. None where that is not known."""
+    revealed: Callable[[DesignT, Codes, Codes, Places], Sequence[Floats] | None] = _nothing
+    """The same for some records (the last argument) of a release, from its design, from what all its records show as
+    its reader reads them, and what they hold: for whoever knows how frequent the values of each cell are."""
     coarsened: Callable[[Columns, SpecT, OptionsT], dict[str, Merged]] = lambda columns, spec, options: {}
     """Values of each column to publish as one, because they are too rare to be protected."""
     decided: Callable[[PlanT], Any] = _nothing

@@ -270,7 +270,12 @@ def remarks(plan: Plan, /) -> list[Notice]:
 def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
     """A set is likelier from a value that it holds, by the amplification."""
     bits = np.unpackbits(np.asarray(replaced.values), axis=1, count=plan.histogram.domain_size)
-    return (np.where(bits, float(design(plan).amplification), 1.0),)
+    return revealed(design(plan), bits, bits, np.arange(len(bits)))
+
+
+def revealed(design: Design, shown: Codes, held: Codes, rows: Places, /) -> tuple[Floats]:
+    """The same from the design and rows of zeros and ones, whatever anybody holds."""
+    return (np.where(shown[rows], float(design.amplification), 1.0),)
 
 
 def promise(design: Design, /) -> str:
@@ -304,4 +309,5 @@ MECHANISM = Mechanism(
     remarks=remarks,
     remark_codes=("sets-of-one",),
     likelihoods=likelihoods,
+    revealed=revealed,
 )

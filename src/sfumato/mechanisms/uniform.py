@@ -21,7 +21,7 @@ import numpy as np
 from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
-from sfumato.mechanisms.coins.inverse import flat_variance
+from sfumato.mechanisms.coins.inverse import flat_variance, revealed
 from sfumato.mechanisms.coins.methods import CLOSED, DEFAULT, EM
 from sfumato.mechanisms.coins.operators import Cell, Operator, amplified_words, retention_of
 from sfumato.mechanisms.coins.shrinking import shrunk
@@ -222,4 +222,5 @@ MECHANISM = Mechanism(
     explain=explain,
     summary=summary,
     likelihoods=likelihoods,
+    revealed=revealed,
 )

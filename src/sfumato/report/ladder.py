@@ -31,6 +31,10 @@ class AttackFound(Protocol):
     @property
     def told(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
+    def knows(self) -> str: ...  # noqa: D102
+    @property
+    def control(self) -> RightGuesses | None: ...  # noqa: D102
+    @property
     def without(self) -> RightGuesses: ...  # noqa: D102
     @property
     def with_release(self) -> RightGuesses | None: ...  # noqa: D102
@@ -54,10 +58,11 @@ class GuessedRight:
     @classmethod
     def of(cls, attack: AttackFound, release: str) -> GuessedRight:
         """From an `Attack`."""
-        knows, without, found = known_columns(attack.told), attack.without.right, attack.with_release
+        without, found = attack.without.right, attack.with_release
+        control = None if attack.control is None else attack.control.right
         if found is None:
-            return cls(knows, release, without, None)
-        return cls(knows, release, without, found.right, interval=found.interval)
+            return cls(attack.knows, release, without, None, control)
+        return cls(attack.knows, release, without, found.right, control, found.interval)
 
     @property
     def words(self) -> str:
@@ -66,7 +71,9 @@ class GuessedRight:
 
 
 def known_columns(told: Sequence[str]) -> str:
-    """What somebody knows who was told some columns."""
+    """What somebody knows who was told some columns, or none: then how frequent the values are."""
+    if not told:
+        return "how frequent the values are"
     return name(told[0]) if len(told) == 1 else f"all {len(told)} public columns"
 
 

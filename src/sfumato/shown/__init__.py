@@ -243,6 +243,10 @@ class Shown(ABC):
     def counted(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
         """What the records of many conditions show."""
 
+    def listed(self, naming: Naming, folder: Path) -> Holdings | None:
+        """What the table beside the records lists, line by line in its order; None where there is no such table."""
+        return None
+
     def holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings | None:
         """What the buckets hold, if there are any and they hold as much as there are records in them."""
         return None

@@ -152,6 +152,11 @@ class Buckets(Shown):
             raise unlike()
         return int(most) + 1
 
+    def listed(self, naming: Naming, folder: Path) -> Holdings:
+        """What the buckets hold, in the order of their table."""
+        buckets, places, counts = _all_lines(naming, folder)
+        return Holdings(buckets.astype(np.int64), places, counts.astype(np.int64), len(naming.domain))
+
     def holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings:
         """What the kinds of buckets hold, if the buckets hold as much as there are records in them."""
         ((_, whole),) = self.scanned(scanner, everything, naming).items()
@@ -213,7 +218,7 @@ def read_kinds(naming: Naming, folder: Path, sizes: Counts) -> Kinds:
         size = len(naming.domain)
         found = kinds_of(_lines(naming, folder), size)
         if found is None:  # no release of ours, but perhaps one in another order
-            buckets, places, counts = map(np.concatenate, zip(*_lines(naming, folder), strict=True))
+            buckets, places, counts = _all_lines(naming, folder)
             order = np.lexsort((places, buckets))
             found = kinds_of([(buckets[order], places[order], counts[order])], size)
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
@@ -221,6 +226,12 @@ def read_kinds(naming: Naming, folder: Path, sizes: Counts) -> Kinds:
     if found is None or not np.array_equal(found.sizes[found.kind_of], sizes):
         raise unlike()
     return found
+
+
+def _all_lines(naming: Naming, folder: Path) -> Lines:
+    """What the buckets hold, in the order of their table."""
+    buckets, places, counts = map(np.concatenate, zip(*_lines(naming, folder), strict=True))
+    return buckets, places, counts
 
 
 def _lines(naming: Naming, folder: Path) -> Iterator[Lines]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.arrays import Codes, Floats
+from sfumato.report.ladder import known_columns
 
 WELL_ABOVE = 1.1
 NORMAL_95 = 1.959963984540054
@@ -32,6 +33,15 @@ class Belief:
     """For which share of the records the true value is believed beyond what the request allows for it."""
     well_above: float
     """The same by more than a tenth of the odds: a column that hardly tells lifts every other record a little."""
+    expected: float = math.nan
+    """Which share the attacker expects to be right, by how much the likeliest values are believed."""
+    deviation: float = math.nan
+    """The standard deviation of what is right about what is expected, if beliefs are those of the law."""
+
+    @property
+    def surprise(self) -> float:
+        """By how many standard deviations more is right than was expected: what is shown tells more than its law."""
+        return (self.right - self.expected) / max(self.deviation, ROUNDING)
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -51,7 +61,7 @@ class Attack:
     """One attacker: who it is, what it was told, and what it believes of a protected column."""
 
     who: str
-    """What kind of attacker: somebody who knows `one column` of a person, or `all columns`."""
+    """What kind of attacker: somebody who knows the `frequencies`, `one column` of a person, or `all columns`; ..."""
     told: tuple[str, ...]
     """The public columns that are known of each person."""
     about: str
@@ -62,9 +72,27 @@ class Attack:
     """By the columns alone."""
     with_release: Belief | None
     """With what the release shows of the person; None where its law is not known."""
+    words: str = ""
+    """What it knows, where that is not the columns alone."""
+    control: Belief | None = None
+    """The same attacker about people of whom the release has no record: what it teaches in general."""
+    seed: int | None = None
+    """The number that what records show was drawn by; None where a secret key drew it."""
+
+    @property
+    def knows(self) -> str:
+        """What it knows, so that `somebody who knows ...` can be said."""
+        return self.words or known_columns(self.told)
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
+        more: dict[str, Any] = {}
+        if self.words:
+            more["knows"] = self.words
+        if self.control is not None:
+            more["control"] = self.control.to_json()
+        if self.seed is not None:
+            more["seed"] = self.seed
         return {
             "who": self.who,
             "told": list(self.told),
@@ -72,6 +100,7 @@ class Attack:
             "records": self.records,
             "without": self.without.to_json(),
             "with_release": None if self.with_release is None else self.with_release.to_json(),
+            **more,
         }
 
 
@@ -82,16 +111,18 @@ class BeliefSum:
         self.limits = limits * (1 + ROUNDING)
         self.well_beyond = WELL_ABOVE * limits / (1 - limits + WELL_ABOVE * limits)
         self.records = self.above = self.well_above = 0
-        self.right = self.total = self.worst = 0.0
+        self.right = self.total = self.worst = self.expected = self.variance = 0.0
 
     def add(self, beliefs: Floats, held: Codes) -> None:
         """Add what is believed of some records, and what they hold; of equally likely values one is guessed."""
-        own = beliefs[np.arange(len(held)), held]
-        is_likeliest = beliefs >= beliefs.max(axis=1, keepdims=True) * (1 - ROUNDING)
+        own, most = beliefs[np.arange(len(held)), held], beliefs.max(axis=1, keepdims=True)
+        is_likeliest = beliefs >= most * (1 - ROUNDING)
         guessed = is_likeliest[np.arange(len(held)), held] / is_likeliest.sum(axis=1)
         self.records += len(held)
         self.right += float(guessed.sum())
         self.total += float(own.sum())
+        self.expected += float(most.sum())
+        self.variance += float((most * (1 - most)).sum())
         self.worst = max(self.worst, float(own.max(initial=0.0)))
         self.above += int((own > self.limits.take(held)).sum())
         self.well_above += int((own > self.well_beyond.take(held)).sum())
@@ -101,7 +132,16 @@ class BeliefSum:
         many = max(self.records, 1)
         right = self.right / many
         above, well_above = self.above / many, self.well_above / many
-        return Belief(right, wilson(right, many), self.total / many, self.worst, above, well_above)
+        return Belief(
+            right,
+            wilson(right, many),
+            self.total / many,
+            self.worst,
+            above,
+            well_above,
+            self.expected / many,
+            math.sqrt(max(self.variance, 0.0)) / many,
+        )
 
 
 def wilson(share: float, records: int, errors: float = NORMAL_95) -> tuple[float, float]:

@@ -11,8 +11,9 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from sfumato.apply.alike import hashed
 from sfumato.apply.sample import Sample
-from sfumato.arrays import Codes, Floats, Numbers, Places
+from sfumato.arrays import Codes, Floats, Mask, Numbers, Places
 from sfumato.audit.attackers.attack import Attack, BeliefSum
 from sfumato.audit.attackers.knowledge import Evidence, Knowledge, smoothed_shares
 from sfumato.audit.attackers.telling import MOST_TOGETHER, Telling, blind_guess, guesses
@@ -28,7 +29,7 @@ MOST_BELIEFS, LEAST_RECORDS = 1 << 19, 3000
 """Records times values of an attack, and the fewest records: of more, those are taken that come first by chance."""
 CHUNK_BELIEFS = 1 << 18
 SMALLEST = np.finfo(np.float64).tiny
-ONE_COLUMN, ALL_COLUMNS = "one column", "all columns"
+FREQUENCIES, ONE_COLUMN, ALL_COLUMNS = "frequencies", "one column", "all columns"
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Target:
     limits: Floats
     columns: Mapping[str, Codes] = field(repr=False)
     """The public columns of the same records."""
+    heights: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """How many values columns have, where not all of them may be here."""
 
     @property
     def size(self) -> int:
@@ -59,7 +62,44 @@ class Target:
     @cached_property
     def evidence(self) -> dict[str, Evidence]:
         """What each public column says of it."""
-        return {name: Evidence.of(codes, self.held, self.shares) for name, codes in self.columns.items()}
+        return {
+            name: Evidence.of(codes, self.held, self.shares, self.heights.get(name, 0))
+            for name, codes in self.columns.items()
+        }
+
+    @cached_property
+    def halves(self) -> tuple[Target, Target]:
+        """The records of each half, by no order that a table may have."""
+        heights = {name: int(codes.max(initial=0)) + 1 for name, codes in self.columns.items()}
+        found = []
+        for rows in (np.flatnonzero(self.is_first), np.flatnonzero(~self.is_first)):
+            columns = {name: codes[rows] for name, codes in self.columns.items()}
+            found.append(Target(self.name, self.held[rows], self.limits, columns, heights))
+        return found[0], found[1]
+
+    @cached_property
+    def is_first(self) -> Mask:
+        """Which records are in the first half: by a hash of their numbers."""
+        return np.asarray(hashed(np.arange(len(self.held)), np.uint64(0)) & np.uint64(1), dtype=np.bool_)
+
+    def held_out(self, told: Sequence[str]) -> Callable[[Places], Floats]:
+        """What somebody believes of the people of each half who knows some columns, and how they go in the other half.
+
+        Where each record is left out by itself, a value that would be as likely as another is always a little less
+        likely if it is the true one: whoever guesses would be wrong by that alone.
+        """
+        if not told:
+            return self.known(()).beliefs
+        first, second = (each.known(told) for each in self.halves)
+
+        def beliefs(rows: Places) -> Floats:
+            found = np.empty((len(rows), self.size))
+            for is_here, knowledge in ((self.is_first[rows], second), (~self.is_first[rows], first)):
+                here = rows[is_here]
+                found[is_here] = knowledge.beliefs_of_others([self.columns[name][here] for name in told], len(here))
+            return found
+
+        return beliefs
 
     def known(self, told: Sequence[str]) -> Knowledge:
         """What somebody believes of it who knows some public columns."""
@@ -84,7 +124,7 @@ def attacks(chosen: Chosen, sample: Sample, sensitive: Sensitive, found: Sequenc
     told: list[tuple[str, tuple[str, ...]]] = [(ONE_COLUMN, (name,)) for name in sample.columns]
     told += [(ALL_COLUMNS, tuple(sample.columns))] if len(sample.columns) > 1 else []
     return tuple(
-        attack(who, names, target, partial(_likely, chosen, replaced, number))
+        attack(who, names, target, partial(likely_values, chosen, replaced, number))
         for number, target in enumerate(found)
         for who, names in told
     )
@@ -104,7 +144,7 @@ def attack(who: str, told: tuple[str, ...], target: Target, likely: Callable[[Pl
     return Attack(who, told, target.name, records, alone.result(), together.result() if together.records else None)
 
 
-def _likely(chosen: Chosen, replaced: Replaced, number: int, rows: Places) -> Floats | None:
+def likely_values(chosen: Chosen, replaced: Replaced, number: int, rows: Places) -> Floats | None:
     """How likely some records would show what they do from each value of one protected column, if that is known."""
     part = Replaced(*(None if each is None else each[rows] for each in (replaced.values, replaced.cells)))
     found = chosen.mechanism.likelihoods(chosen.plan, part)

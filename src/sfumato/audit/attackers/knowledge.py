@@ -40,10 +40,10 @@ class Evidence:
     """For each record, what it adds to what is said of its own value."""
 
     @classmethod
-    def of(cls, codes: Codes, held: Codes, shares: Floats) -> Evidence:
-        """Count how a column goes with the protected values."""
+    def of(cls, codes: Codes, held: Codes, shares: Floats, height: int = 0) -> Evidence:
+        """Count how a column goes with the protected values; it may have more values than are met here."""
         codes = codes.astype(np.int64)
-        counts, met = met_counts(codes, held, len(shares))
+        counts, met = met_counts(codes, held, len(shares), height)
         sizes = np.bincount(codes).astype(np.float64).take(codes)
         weight = _weight(met, sizes, shares.take(held))
         prior = weight * shares.take(held)
@@ -66,9 +66,12 @@ def rows_of(table: Table, rows: Places) -> Floats:
     return np.asarray(found if isinstance(table, np.ndarray) else found.toarray())
 
 
-def met_counts(codes: Codes, held: Codes, size: int) -> tuple[Table, Floats]:
-    """How often each value of a column (row) meets each of so many values; and of each record, how often its own do."""
-    height, wide = int(codes.max(initial=0)) + 1, codes.astype(np.int64)
+def met_counts(codes: Codes, held: Codes, size: int, height: int = 0) -> tuple[Table, Floats]:
+    """How often each value of a column (row) meets each of so many values; and of each record, how often its own do.
+
+    The table has a row for each value that occurs, or as many as are asked for.
+    """
+    height, wide = max(int(codes.max(initial=0)) + 1, height), codes.astype(np.int64)
     keys = wide * size + held
     if height * size <= MOST_CELLS:
         table = np.bincount(keys, minlength=height * size).astype(np.float64)
@@ -122,7 +125,17 @@ class Knowledge:
 
     def beliefs(self, rows: Places) -> Floats:
         """What is believed of some records: a row each, which adds up to 1."""
-        weighed = self.temper * self._said(rows) + np.log(self.shares)
+        return self._weighed(self._said(rows))
+
+    def beliefs_of_others(self, columns: Sequence[Codes], people: int) -> Floats:
+        """What is believed of so many people who are not among the records, by their columns."""
+        said = np.zeros((people, len(self.shares)))
+        for each, codes in zip(self.evidence, columns, strict=True):
+            said += rows_of(each.says, codes.astype(np.int64))
+        return self._weighed(said)
+
+    def _weighed(self, said: Floats) -> Floats:
+        weighed = self.temper * said + np.log(self.shares)
         weighed -= weighed.max(axis=1, keepdims=True)
         np.exp(weighed, out=weighed)
         return np.asarray(weighed / weighed.sum(axis=1, keepdims=True))

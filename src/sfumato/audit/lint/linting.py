@@ -52,7 +52,7 @@ def lint(table: Any, *, encoding: str = "utf-8", progress: Progress = no_progres
         if found is not None:
             folder, manifest = found
             parts = [
-                _Part(folder / file, file, file == manifest.data, manifest.public)
+                _Part(folder / file, file, file in manifest.records, manifest.public)
                 for file in manifest.tables
                 if Path(table).is_dir() or Path(table).suffix.lower() == ARCHIVE or Path(table).name == file
             ]

@@ -205,7 +205,8 @@ def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
                     f"{shown!r} is no public column of this release: what a release shows of a protected column is "
                     "drawn or dealt, and these numbers would say nothing about the true values; measure the original."
                 )
-            table = folder / manifest.data
+            first, *others = manifest.paths(folder)
+            table = first.parent if others else first
         source = open_source(table, Path(spool) / "rows", text=text, encoding=encoding, missing=missing)
         _check(source.schema, public, sensitive)
         columns = coded_columns(source, list(dict.fromkeys((*public, *sensitive))), progress)

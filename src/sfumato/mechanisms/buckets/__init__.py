@@ -301,6 +301,16 @@ def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
     return (likely,)
 
 
+def revealed(design: Design, shown: Codes, held: Codes, rows: Places, /) -> tuple[Floats]:
+    """The same from what the buckets are published to hold, which is what their records do."""
+    size = len(design.domain)
+    buckets, numbers = np.unique(shown[rows], return_inverse=True)
+    places = np.searchsorted(buckets, shown)
+    mine = np.flatnonzero(buckets.take(np.minimum(places, len(buckets) - 1)) == shown)
+    counts = np.bincount(places[mine] * size + held[mine], minlength=len(buckets) * size).reshape(-1, size)
+    return ((counts / np.maximum(np.bincount(held, minlength=size), 1))[numbers],)
+
+
 def _range(caps: Sequence[Fraction]) -> str:
     return f"{min(caps)} for all values" if min(caps) == max(caps) else f"{min(caps)} to {max(caps)}"
 
@@ -349,6 +359,7 @@ def dealing_mechanism(
         remarks=remarks,
         remark_codes=("in-the-clear", "values-unprotected", "best-not-proved", "shrunk-is-closer"),
         likelihoods=likelihoods,
+        revealed=revealed,
         decided=decided,
     )
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.arrays import Amounts, Floats, Places
+from sfumato.arrays import Amounts, Codes, Floats, Places
 from sfumato.errors import QueryError
 from sfumato.mechanisms.coins.operators import Operator
 from sfumato.mechanisms.method import Moments
@@ -167,6 +167,23 @@ def shares_from(operator: Operator, counts: Floats) -> Floats:
     totals = operator.by_place(positive)[operator.places]
     even = 1 / operator.by_place(np.ones(len(positive)))[operator.places]
     return np.where(totals > 0, positive / np.where(totals > 0, totals, 1.0), even)
+
+
+class LaidOut(Protocol):
+    """A design whose records are kept or redrawn within cells."""
+
+    @property
+    def operator(self) -> Operator: ...  # noqa: D102
+
+
+def revealed(design: LaidOut, shown: Codes, held: Codes, rows: Places, /) -> tuple[Floats]:
+    """How likely some records show their entries from each value, by the part of each value that is in their cell."""
+    operator = design.operator
+    size, entries = operator.domain_size, shown.astype(np.int64)
+    keys = operator.cells[entries] * size + held
+    counts = np.bincount(keys, minlength=len(operator.sizes) * size).reshape(-1, size).astype(np.float64)
+    shares = shares_from(operator, counts[operator.cells, operator.places])
+    return (operator.likelihoods(shares, operator.places[entries[rows]], operator.cells[entries[rows]]),)
 
 
 def entry_counts(operator: Operator, tally: Tally) -> Floats:

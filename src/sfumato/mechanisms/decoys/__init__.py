@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Numbers, Places
+from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.mechanisms.coins.words import times
 from sfumato.mechanisms.decoys import bounds
 from sfumato.mechanisms.decoys.groups import Groups
-from sfumato.mechanisms.decoys.leaks import FEW_VALUES, EvenLaw, created
+from sfumato.mechanisms.decoys.leaks import FEW_VALUES, EvenLaw, created, group_law
 from sfumato.mechanisms.decoys.leaks import Creation as Creation
 from sfumato.mechanisms.decoys.methods import METHODS, PART, nearer, proposal
 from sfumato.mechanisms.decoys.options import Options as Options
@@ -370,14 +370,25 @@ def _rare(column: GroupedColumn, plan: Plan) -> list[Notice]:
 
 
 def likelihoods(plan: Plan, replaced: Replaced, /) -> list[Floats]:
-    """A record shows its own value with one over the group size, and others as they leak on average."""
-    found = []
-    for column, shown in zip(plan.columns, column_codes(np.asarray(replaced.values), plan.sizes), strict=True):
-        held = np.array(column.counts, dtype=np.float64)
-        likely = np.repeat(EvenLaw(held / held.sum(), plan.group_size).leaks.take(shown)[:, None], len(held), axis=1)
-        likely[np.arange(len(shown)), shown] = 1 / plan.group_size
-        found.append(likely)
-    return found
+    """A record shows its own value with one over the group size, and others as they leak."""
+    pairs = zip(plan.columns, column_codes(np.asarray(replaced.values), plan.sizes), strict=True)
+    made = design(plan)
+    return [_leaked(made, np.array(column.counts), shown) for column, shown in pairs]
+
+
+def revealed(design: Design, shown: Codes, held: Codes, rows: Places, /) -> list[Floats]:
+    """The same from the design, and how frequent the values are."""
+    pairs = zip(column_codes(shown[rows], design.sizes), column_codes(held, design.sizes), design.sizes, strict=True)
+    return [_leaked(design, np.bincount(own, minlength=size), seen) for seen, own, size in pairs]
+
+
+def _leaked(design: Design, held: Counts, shown: Codes) -> Floats:
+    """Mixed groups leak on average; others are made again by whoever knows the frequencies, and tell more."""
+    if design.creation is not Creation.MIXED:
+        return group_law(held, design.group_size, design.creation).mean(np.eye(len(held)))[shown]
+    likely = np.repeat(EvenLaw(held / held.sum(), design.group_size).leaks.take(shown)[:, None], len(held), axis=1)
+    likely[np.arange(len(shown)), shown] = 1 / design.group_size
+    return likely
 
 
 def promise(design: Design, /) -> str:
@@ -436,5 +447,6 @@ MECHANISM = Mechanism(
         "shrunk-is-closer",
     ),
     likelihoods=likelihoods,
+    revealed=revealed,
     coarsened=coarsened,
 )

@@ -30,7 +30,7 @@ from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms.coins import bounds as per_value
 from sfumato.mechanisms.coins.bounds import NAMED_VALUES, Bounds, amplifications
-from sfumato.mechanisms.coins.inverse import inverse_rows, inverse_variances
+from sfumato.mechanisms.coins.inverse import inverse_rows, inverse_variances, revealed
 from sfumato.mechanisms.coins.methods import ONE_CELL
 from sfumato.mechanisms.coins.operators import Cell, Coins, Operator
 from sfumato.mechanisms.coins.weights import CoinWeights
@@ -362,4 +362,5 @@ MECHANISM = Mechanism(
     remarks=remarks,
     remark_codes=(*per_value.REMARKS, "values-never-kept"),
     likelihoods=likelihoods,
+    revealed=revealed,
 )

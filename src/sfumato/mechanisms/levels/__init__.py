@@ -332,6 +332,16 @@ def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
     return (np.where(bits, factors[:, np.newaxis], 1.0),)
 
 
+def revealed(design: Design, read: Codes, held: Codes, rows: Places, /) -> tuple[Floats]:
+    """The same from the design and from rows of zeros and ones for the groups of all levels, whatever anybody holds."""
+    found = np.ones((len(rows), len(design.domain)))
+    for level, (start, places, first) in zip(design.levels, shown(design).layout, strict=True):
+        is_mine = read[rows, start + len(first)] == 1
+        factor = float(level.selection.amplification)
+        found[is_mine] = np.where(read[rows[is_mine]][:, start + places], factor, 1.0)
+    return (found,)
+
+
 def promise(design: Design, /) -> str:
     """The guarantee in plain words, with the numbers of this design."""
     said = "; ".join(
@@ -371,4 +381,5 @@ MECHANISM = Mechanism(
     tables=tables,
     summary=summary,
     likelihoods=likelihoods,
+    revealed=revealed,
 )

@@ -30,7 +30,7 @@ from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.mechanisms.coins import risk as belief
-from sfumato.mechanisms.coins.inverse import flat_variance, shares_from
+from sfumato.mechanisms.coins.inverse import flat_variance, revealed, shares_from
 from sfumato.mechanisms.coins.methods import SEVERAL_CELLS
 from sfumato.mechanisms.coins.operators import Cell, Coins, Operator, amplified_words, retention_of
 from sfumato.mechanisms.coins.weights import CoinWeights
@@ -434,5 +434,6 @@ MECHANISM = Mechanism(
     remark_codes=("values-unprotected", "nothing-balances", "groups-merged", "one-cell", "small-cells"),
     risk=risk,
     likelihoods=likelihoods,
+    revealed=revealed,
     decided=decided,
 )

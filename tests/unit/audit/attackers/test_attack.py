@@ -104,6 +104,31 @@ def test_attack_is_json_of_plain_numbers() -> None:
     assert Attack("one column", ("sex",), "disease", 10, belief, belief).to_json()["with_release"] == belief.to_json()
 
 
+def test_what_is_more_than_the_columns_is_written_too() -> None:
+    belief = Belief(0.5, (0.4, 0.6), 0.3, 0.9, 0.1, 0.05)
+    attack = Attack("others", ("sex",), "disease", 10, belief, None, "sex and others", belief, 7)
+    written = attack.to_json()
+    assert (written["knows"], written["control"], written["seed"]) == ("sex and others", belief.to_json(), 7)
+    assert [Attack("one column", told, "disease", 1, belief, None).knows for told in ((), ("a",), ("a", "b"))] == [
+        "how frequent the values are",
+        "a",
+        "all 2 public columns",
+    ]
+
+
+def test_surprise_is_counted_in_standard_deviations_of_what_is_expected() -> None:
+    """Four people, of whom one value is believed with 0.8: 3.2 are expected to be right, with a variance of 0.64."""
+    for right in range(5):
+        added = BeliefSum(np.ones(2))
+        added.add(np.tile([0.8, 0.2], (4, 1)), np.array([0] * right + [1] * (4 - right)))
+        found = added.result()
+        assert found.expected == pytest.approx(0.8)
+        assert found.surprise == pytest.approx((right - 3.2) / 0.8)
+    added = BeliefSum(np.ones(2))
+    added.add(np.eye(2), np.array([0, 1]))
+    assert added.result().surprise == 0
+
+
 # ------------------------------------------------------------------------------------------------------------- interval
 
 

@@ -188,7 +188,7 @@ LIMITS: dict[str, tuple[PrivacySpec, list[float]]] = {
     "groups of different values": (Diversity(3), [1 / 3] * 4),
     "caps": (ShareCap({"a": Fraction(1, 4), "c": Fraction(1, 2)}), [1 / 4, 1, 1 / 2, 1]),
     "decoys": (DecoyGroups(4), [1 / 4] * 4),
-    "a tolerance": (Tolerance("2"), [1 / 6, 1 / 2, 1, 1 / 6]),  # twice the shares, which are cut into twelfths
+    "a tolerance": (Tolerance("2"), [20 / 128, 60 / 128, 120 / 128, 20 / 128]),  # twice the shares, cut to ten records
 }
 
 

@@ -1,0 +1,158 @@
+"""Attacking a release itself: its records are matched with the original by the key of its plan file.
+
+Rows of a release stand in a keyed order, so nobody else can tell whose record is whose where several people share their
+public columns, and nobody could count how many guesses are right. The key is used to keep the score, never by an
+attacker.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.apply.rewrite import order_words
+from sfumato.apply.sample import MOST_RECORDS
+from sfumato.apply.scatter import positions_in_order
+from sfumato.apply.source import open_source
+from sfumato.arrays import Codes, Floats, Places
+from sfumato.audit.attackers.exposure import Target
+from sfumato.audit.attackers.linking import public_columns, shared_codes
+from sfumato.audit.attackers.scene import Scene, attacked, seeded
+from sfumato.audit.laws import read
+from sfumato.audit.original import hierarchy_groups, prepared_rows, published_rows, text_columns
+from sfumato.errors import ReleaseFormatError
+from sfumato.estimate.count.blocks import batches, schema_of
+from sfumato.estimate.release import Release
+from sfumato.plan.plan_file import PlanFile
+from sfumato.release.entries import read_missing
+from sfumato.release.manifest import Manifest, load_json
+from sfumato.request.hierarchy import Hierarchy
+from sfumato.request.spec import PrivacySpec
+from sfumato.request.values import Value, parts
+from sfumato.shown import Naming
+from sfumato.shown.columns import coded, dense
+from sfumato.shown.tally import Holdings
+
+
+@dataclass(frozen=True, eq=False)
+class Matched:
+    """A release whose records are matched with the original: people stand in the order of the original. Secret."""
+
+    manifest: Manifest
+    columns: Mapping[str, Codes] = field(repr=False)
+    """The public columns."""
+    held: Codes = field(repr=False)
+    """The true values, as places of the domain."""
+    shown: Codes = field(repr=False)
+    """What the records show, as the reader of the release reads them."""
+    order: Places = field(repr=False)
+    """The number of the person of each record, in the order of the release."""
+    listed: Holdings | None = field(default=None, repr=False)
+    """What the table beside the records lists, in its order, where there is one."""
+
+    def scenes(self, spec: PrivacySpec | None = None, seed: int | None = None) -> list[Scene]:
+        """A scene for each protected column; with a request it is also counted who is believed beyond it.
+
+        Of more than 200,000 people as many are looked at, those who come first in the release.
+        """
+        people = np.sort(self.order[:MOST_RECORDS])
+        first = np.searchsorted(people, self.order[: len(people)])  # in the order of the release, which is random
+        columns = {name: codes[people] for name, codes in self.columns.items()}
+        draws, found = seeded(seed), []
+        for number, (name, domain, held) in enumerate(self._protected()):
+            limits = np.ones(len(domain)) if spec is None else np.array([float(each) for each in spec.limits(domain)])
+            target = Target(name, held[people], limits, columns)
+            groups = self.shown if self.listed is not None and len(people) == len(held) else None
+            rows = attacked(first, target, groups)
+            likely = partial(self._likely, people, number)
+            found.append(Scene(target, likely, rows, groups, draws.for_column(name), seed))
+        return found
+
+    def _protected(self) -> list[tuple[str, tuple[Value, ...], Codes]]:
+        """What is protected, column by column where each is protected for itself: name, domain, what people hold."""
+        domain = self.manifest.domain
+        if not self.manifest.is_independent:
+            return [(self.manifest.sensitive_name, domain, self.held)]
+        found: list[tuple[str, tuple[Value, ...], Codes]] = []
+        for number, name in enumerate(self.manifest.sensitive):
+            values = [parts(value)[number] for value in domain]
+            places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+            codes = np.array([places[value] for value in values])
+            found.append((name, tuple(places), codes[self.held]))
+        return found
+
+    def _likely(self, people: Places, number: int, rows: Places) -> Floats | None:
+        found = self.manifest.mechanism.revealed(self.manifest.design, self.shown, self.held, people[rows])
+        return None if found is None else found[number]
+
+
+def original_of(
+    release: Release,
+    original: Any,
+    plan_file: str | Path | None = None,
+    *,
+    hierarchies: Mapping[str, Hierarchy | Path] | None = None,
+    encoding: str = "utf-8",
+) -> pa.Table:
+    """The rows of a table that were published, with bins and groups as in the release, and true values."""
+    _, written = read(load_json(release.folder))
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
+        private = Path(name)
+        text, missing = text_columns(written), read_missing(written.ours)
+        source = open_source(original, private / "spool", text=text, encoding=encoding, missing=missing)
+        source, _ = published_rows(written, source, private, plan_file)
+        types, rows = prepared_rows(release.folder, written, source, hierarchy_groups(written, hierarchies or {}))
+        return pa.Table.from_batches(rows, schema=types).combine_chunks()
+
+
+def matched(release: Release, table: pa.Table, plan_file: str | Path) -> Matched:
+    """Match the records of a release with those of its original, as `original_of` gives it, by the key of the plan."""
+    manifest, paths = release.manifest, release.manifest.paths(release.folder)
+    names, key = public_columns(release), PlanFile.read(Path(plan_file)).draws
+    public = pq.read_table(list(paths), columns=names)
+    order = positions_in_order(order_words(key, 0, table.num_rows)).astype(np.int64)
+    here, own = shared_codes(names, [public, table])
+    is_same = public.num_rows == table.num_rows
+    if not is_same or not all(np.array_equal(one, other[order]) for one, other in zip(here, own, strict=True)):
+        raise ReleaseFormatError(
+            "the records of the release do not stand where the key of the plan file puts those of the table; name the "
+            "table and the plan file of this release."
+        )
+    shown = shown_by_records(release)
+    by_person = np.empty_like(shown)
+    by_person[order] = shown
+    listed = manifest.shown.listed(manifest.naming, release.folder)
+    columns = dict(zip(names, own, strict=True))
+    return Matched(manifest, columns, places_of(manifest.naming, table), by_person, order, listed)
+
+
+def shown_by_records(release: Release) -> Codes:
+    """What the records show, in their order, as the reader of the release reads them."""
+    manifest, paths = release.manifest, release.manifest.paths(release.folder)
+    read_shown = manifest.shown.reader(manifest.naming)
+    records = batches(paths, schema_of(paths, manifest), manifest.shown_names)
+    return np.concatenate([read_shown(each) for each in records])
+
+
+def places_of(naming: Naming, table: pa.Table) -> Codes:
+    """The places of what people hold in the domain; a combination is told by all its parts."""
+    keys, known = np.zeros(table.num_rows, dtype=np.int64), np.zeros(len(naming.domain), dtype=np.int64)
+    for number, name in enumerate(naming.sensitive):
+        values = naming.part(number)
+        wanted = values.drop_null().unique()
+        size = len(wanted) + 2  # the missing value, and what is not in the domain
+        keys = keys * size + coded(dense(table.column(name).combine_chunks()), wanted)
+        known = known * size + coded(values, wanted)
+    order = np.argsort(known)
+    places = order[np.minimum(np.searchsorted(known, keys, sorter=order), len(known) - 1)]
+    if not np.array_equal(known[places], keys):
+        raise ReleaseFormatError("the table is not the original of this release: it holds values outside its domain.")
+    return places

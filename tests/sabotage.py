@@ -1,0 +1,145 @@
+"""Releases that were made wrongly: by code that does not do what its design says, or spoilt after it was done.
+
+Each is a whole release of this house, with digests that fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from releases import SENSITIVE, WAYS, accepting
+from sfumato.audit.attackers.released import Matched, matched, original_of
+from sfumato.estimate.release import Release
+from sfumato.mechanisms import REGISTRY
+from sfumato.outlook import Request
+from sfumato.publication import publish
+from sfumato.request.schema import Schema
+from sfumato.request.spec import PrivacySpec
+from sfumato.shown import Replaced
+from tampering import rewrite
+
+RECORDS, VALUES = 3000, 5
+SHARES = (0.3, 0.25, 0.2, 0.15, 0.1)
+
+
+def patients() -> pa.Table:
+    """People in the order of their values, most of whom are alone with the day of their birth."""
+    chance = np.random.default_rng(11)
+    held = np.sort(chance.choice(VALUES, RECORDS, p=SHARES))
+    return pa.table(
+        {
+            "born": chance.integers(0, 20 * RECORDS, RECORDS),
+            "sex": [("F", "M")[each] for each in chance.integers(0, 2, RECORDS)],
+            SENSITIVE: [f"disease {each}" for each in held],
+        }
+    )
+
+
+def released(
+    mechanism: str, folder: Path, *, name: str = "release", spec: PrivacySpec | None = None, key: str | None = None
+) -> Path:
+    """Publish the patients with a secret key, or a known one; the plan file stands beside the release."""
+    table, schema = patients(), Schema.of(SENSITIVE, keep=["born"])
+    asked: dict[str, Any] = {**WAYS[mechanism].request(mechanism), "accept_exposure": True}
+    if spec is not None:
+        asked["spec"] = spec
+    request = Request(table, schema, **asked, **accepting(table, schema))
+    out = folder / name
+    publish(request, out, plan_file=plan_of(out), unsafe_test_key=key, on_notice=lambda notice: None)
+    return out
+
+
+def plan_of(release: Path) -> Path:
+    """The plan file of a release."""
+    return release.with_suffix(".plan")
+
+
+def truth(release: Path) -> Matched:
+    """A release matched with the patients."""
+    opened = Release.open(release)
+    return matched(opened, original_of(opened, patients(), plan_of(release)), plan_of(release))
+
+
+# -------------------------------------------------------------------------------------------- code that does wrong
+
+
+def kept_too_often(monkeypatch: pytest.MonkeyPatch, mechanism: str, share: float) -> None:
+    """From now on a mechanism shows a share of the true values beside what it should show."""
+    honest = REGISTRY[mechanism]
+
+    def careless(plan: Any, codes: Any, slots: Any, draws: Any, first_row: int) -> Replaced:
+        found = honest.replace(plan, codes, slots, draws, first_row)
+        spared = draws.stream("sabotage").words(first_row, len(codes)) / 2.0**64 < share
+        return Replaced(np.where(spared, codes, found.values).astype(codes.dtype), found.cells)
+
+    monkeypatch.setitem(REGISTRY, mechanism, replace(honest, replace=careless))
+
+
+# --------------------------------------------------------------------------------------------- spoilt after it was done
+
+
+def in_order(release: Path, block: int | None = None) -> None:
+    """The rows stand as the table has them; or with a block, are shuffled within so many rows only."""
+    place = np.empty(RECORDS, dtype=np.int64)
+    place[truth(release).order] = np.arange(RECORDS)
+    if block is not None:
+        chance = np.random.default_rng(1)
+        parts = [
+            chance.permutation(np.arange(first, min(first + block, RECORDS))) for first in range(0, RECORDS, block)
+        ]
+        place = place[np.concatenate(parts)]
+    rewrite(release, Release.open(release).manifest.data, lambda table: table.take(place))
+
+
+def beside_in_order(release: Path, share: float = 1.0) -> None:
+    """In a share of the groups the table of values has them in the order of the records that hold them."""
+    found = truth(release)
+    groups, held = found.shown[found.order], found.held[found.order]
+    order = np.argsort(groups, kind="stable")
+    spoilt = np.random.default_rng(2).random(int(groups.max()) + 1) < share
+    values = pa.array([f"disease {each}" for each in held[order]])
+
+    def change(lines: pa.Table) -> pa.Table:
+        assert set(lines.column("count").to_pylist()) == {1}
+        whole = lines.sort_by("bucket").to_pydict()
+        own = [
+            new if spoilt[group] else old
+            for group, old, new in zip(whole["bucket"], whole[SENSITIVE], values.to_pylist(), strict=True)
+        ]
+        return pa.table({**whole, SENSITIVE: own}, schema=lines.schema)
+
+    rewrite(release, "st.parquet", change)
+
+
+def residue_alone(release: Path) -> None:
+    """One record that was left over stands in a bucket of its own, with its value."""
+    found = truth(release)
+    groups, held = found.shown[found.order], found.held[found.order]
+    fresh, bucket = int(groups.max()) + 1, int(groups[0])
+    value = f"disease {held[0]}"
+
+    def moved(table: pa.Table) -> pa.Table:
+        rows = table.to_pydict()
+        rows["bucket"][0] = fresh
+        return pa.table(rows, schema=table.schema)
+
+    def listed(table: pa.Table) -> pa.Table:
+        rows = table.to_pylist()
+        line = next(each for each in rows if each["bucket"] == bucket and each[SENSITIVE] == value)
+        rows.remove(line)
+        return pa.Table.from_pylist([*rows, {**line, "bucket": fresh}], schema=table.schema)
+
+    rewrite(release, "qit.parquet", moved)
+    rewrite(release, "st.parquet", listed)
+
+
+def records_of(release: Path) -> pa.Table:
+    """The records of a release."""
+    return pq.read_table(release / Release.open(release).manifest.data)
