@@ -202,7 +202,7 @@ def test_certain_bounds_hold_always(setting: Setting, wanted: Wanted) -> None:
 
 # ----------------------------------------------------------------------------------------------------- right on average
 
-AVERAGED = 200
+AVERAGED = 300
 FIXED = [Setting(1200, 15, 3, MIXED, "closed", STRONG), Setting(1200, 15, 3, RANDOM_TIES, "inverse", STRONG)]
 
 

@@ -21,7 +21,7 @@ from sfumato.estimate.intervals import DEFAULT_LEVEL, intervals, quantile, stand
 from sfumato.mechanisms.method import Moments
 
 EXACT_METHOD = "exact count"
-EXACT_ASSUMPTION = "none: only public columns are counted"
+EXACT_ASSUMPTION = "none: what is published tells it for certain"
 BELOW_ZERO = "below zero by chance"
 """Beside an estimate of a number that cannot be negative."""
 

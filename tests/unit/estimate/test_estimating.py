@@ -204,8 +204,11 @@ AGGREGATES = [
 def test_every_mechanism_estimates_every_aggregate(release: Release, aggregate: str) -> None:
     answer = release.sql(f"SELECT {aggregate} AS a FROM release WHERE disease IN ('flu', 'cold')")
     estimate = answer.only()
-    assert estimate.standard_error
     assert math.isfinite(estimate.value)
+    if aggregate == "COUNT(*)" and release.manifest.mechanism_name in ("buckets", "anatomy"):
+        assert estimate.standard_error == 0  # what all buckets hold together is published
+        return
+    assert estimate.standard_error
     method = next(iter(release.manifest.methods.values()))
     assert answer.method.startswith(method.words)
     assert answer.assumption == method.assumption
