@@ -362,4 +362,5 @@ MECHANISM = Mechanism(
     remarks=remarks,
     remark_codes=(*per_value.REMARKS, "values-never-kept"),
     likelihoods=likelihoods,
+    plans_anew=lambda options: options.get("objective") == Objective.AGGREGATE.value,
 )
