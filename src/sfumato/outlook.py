@@ -33,7 +33,7 @@ from sfumato.errors import (
     SpecError,
 )
 from sfumato.mechanisms import REGISTRY
-from sfumato.plan.choose import AUTO, NO_OPTIONS, choose
+from sfumato.plan.choose import AUTO, NO_OPTIONS, choose, with_shared
 from sfumato.plan.gains import Gain, gains
 from sfumato.plan.plan_file import Remembered, usual_guarantee
 from sfumato.plan.predict import Chosen, even_error
@@ -69,7 +69,7 @@ class Request:
     missing: tuple[str, ...] = ()
     """Texts that stand for a missing value, in every column."""
     options: Mapping[str, Any] = field(default_factory=lambda: NO_OPTIONS)
-    """The options of a mechanism, by its name."""
+    """The options of a mechanism, by its name; what several share holds for all that may be taken."""
     breach_limit: Fraction = BREACH_LIMIT
     """The largest share of records that a public column may breach under a marginal prior."""
     accept_marginal_prior: bool = False
@@ -90,6 +90,8 @@ class Request:
                 "one, make them a compound (--compound a,b); to protect each for itself, ask for decoys (--group-size)."
             )
         object.__setattr__(self, "spec", self.spec.for_rows(self.schema.person_rows.most))
+        options = with_shared(self.options, [REGISTRY[name] for name in self.family])
+        object.__setattr__(self, "options", options)
         self.schema.check_missing(self.missing)
         if not 0 <= self.breach_limit <= 1:
             raise SpecError(f"the breach limit is {self.breach_limit}, and must be a share between 0 and 1.")

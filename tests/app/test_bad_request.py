@@ -57,7 +57,7 @@ def test_half_a_bound_is_refused(desk: Path, table: Path, command: str, given: l
         (
             ["--mechanism", "magic"],
             "the mechanism 'magic' is unknown; there are auto, uniform, subset, levels, small-domain, fine-grain, "
-            "buckets, anatomy, decoys.",
+            "harmonic, buckets, anatomy, decoys.",
         ),
         (["--guarantee", "magic"], "the guarantee 'magic' is unknown; ask for any-prior or marginal-prior."),
         (["--unsafe-test-key", "xyz"], "a test key is written in hexadecimal digits."),

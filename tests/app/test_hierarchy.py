@@ -79,6 +79,52 @@ def test_release_at_a_level_is_verified_with_its_hierarchy(desk: Path, table: Pa
     assert "other groups at the level 'chapter'" in fail(desk, "verify", "release", "--original", table, *HIERARCHY)
 
 
+@pytest.mark.parametrize("options", [HIERARCHY, AT_CHAPTER], ids=["values", "groups"])
+def test_hierarchy_of_the_release_may_have_its_lines_in_any_order(
+    desk: Path, table: Path, options: tuple[str, ...]
+) -> None:
+    publish(table, *options)
+    header, *lines = CHAPTERS.splitlines(keepends=True)
+    (desk / "codes.csv").write_bytes(b"".join([header, *reversed(lines)]))
+    assert succeed("verify", "release", "--original", table, *HIERARCHY).code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ((b"HIV,blood", b"HIV,immune"), "other levels or groups of 'disease' than the release; name its own."),
+        ((b"cold,lungs", b"cold,blood"), "other levels or groups of 'disease' than the release; name its own."),
+        ((b"chapter", b"block"), "other levels or groups of 'disease' than the release; name its own."),
+        ((b"asthma", b"gout"), "the hierarchy has other values of 'disease' than the release; name its own."),
+        ((b"code", b"chapter"), "a hierarchy has at least two levels with different names"),
+    ],
+    ids=lambda given: given[1].decode() if isinstance(given, tuple) else "",
+)
+def test_release_of_values_is_not_verified_with_another_hierarchy(
+    desk: Path, table: Path, change: tuple[bytes, bytes], sentence: str
+) -> None:
+    publish(table, *HIERARCHY)
+    (desk / "codes.csv").write_bytes(CHAPTERS.replace(*change))
+    assert sentence in fail(desk, "verify", "release", "--original", table, *HIERARCHY)
+
+
+def test_hierarchy_that_the_release_has_none_of_is_refused(desk: Path, table: Path) -> None:
+    publish(table, *HIERARCHY)
+    asked = ("verify", "release", "--original", table, "--hierarchy")
+    assert "the hierarchy 'nowhere.csv' cannot be read" in fail(desk, *asked, "disease=nowhere.csv")
+    assert fail(desk, *asked, "sex=codes.csv") == (
+        "the release has no hierarchy of 'sex'; leave --hierarchy sex=FILE out."
+    )
+    assert "name the table too (--original)." in fail(desk, "verify", "release", *HIERARCHY)
+
+
+def test_numbers_of_a_hierarchy_are_compared_as_numbers(desk: Path) -> None:
+    table = write_csv(desk / "people.csv", people(1200, disease=[1, 2, 3, 10]))
+    (desk / "codes.csv").write_bytes(b"code,chapter\n1,a\n2,a\n3,b\n10,b\n")
+    publish(table, *HIERARCHY)
+    assert succeed("verify", "release", "--original", table, *HIERARCHY).code == 0
+
+
 def test_table_of_other_groups_does_not_pass(desk: Path, table: Path) -> None:
     publish(table, *AT_CHAPTER)
     (desk / "codes.csv").write_bytes(CHAPTERS.replace(b"cold,lungs", b"cold,blood"))

@@ -51,10 +51,12 @@ def verify(
     """Check a release; with the original table, also its public columns and the exact posterior of every value.
 
     Where rows of persons were left out, the plan file tells which; where groups were published in the place of values,
-    the hierarchy tells which is whose.
+    the hierarchy tells which is whose; one that is not that of the release is refused.
     """
     if plan_file is not None and original is None:
         raise SpecError("a plan file tells which rows of a table were published; name the table too (--original).")
+    if hierarchies and original is None:
+        raise SpecError("a hierarchy tells which values of a table were published; name the table too (--original).")
     opened = Release.open(release)  # an unpacked .zip lasts as long as this object
     folder = opened.folder
     found = verify_folder(folder)
@@ -104,21 +106,40 @@ Groups = Mapping[str, tuple[pa.Array, pa.Array]]
 
 
 def hierarchy_groups(written: Written, hierarchies: Mapping[str, Hierarchy | Path]) -> Groups:
-    """What is in the place of which values, by hierarchies whose groups are those of the release."""
+    """What is in the place of which values, by hierarchies that are those of the release, in any order of their lines.
+
+    Those of a release of values are compared as well, and change nothing.
+    """
+    levels, published = read_published_at(written.ours), written.ours.get("hierarchies", {})
+    if lacking := next((name for name in levels if name not in hierarchies), None):
+        raise SpecError(
+            f"the release has groups in the place of {lacking!r}; give the hierarchy that tells which is whose "
+            f"(--hierarchy {lacking}=FILE)."
+        )
     found = {}
-    for name, level in read_published_at(written.ours).items():
-        given = hierarchies.get(name)
-        if given is None:
-            raise SpecError(
-                f"the release has groups in the place of {name!r}; give the hierarchy that tells which is whose "
-                f"(--hierarchy {name}=FILE)."
-            )
-        hierarchy = given if isinstance(given, Hierarchy) else Hierarchy.read(given)
-        named = [group for group in hierarchy.groups(hierarchy.number(level)) if group is not None]
-        if named != written.naming.part(0).drop_null().to_pylist():
-            raise SpecError(f"the hierarchy has other groups at the level {level!r} than the release; name its own.")
-        found[name] = (typed_domain(name, hierarchy.domain), groups_of(hierarchy, level))
+    for name, given in hierarchies.items():
+        if name not in levels and name not in published:
+            raise SpecError(f"the release has no hierarchy of {name!r}; leave --hierarchy {name}=FILE out.")
+        hierarchy = (given if isinstance(given, Hierarchy) else Hierarchy.read(given)).missing_last
+        domain = typed_domain(
+            name, hierarchy.domain, is_text=name not in levels and written.naming.types == ("string",)
+        )
+        number = hierarchy.number(levels[name]) if name in levels else 0
+        typed = hierarchy.with_values([*domain.to_pylist(), None][: len(hierarchy.paths)])
+        if set(typed.groups(number)) - {None} != set(written.domain) - {None}:
+            said = f"groups at the level {levels[name]!r}" if name in levels else f"values of {name!r}"
+            raise SpecError(f"the hierarchy has other {said} than the release; name its own.")
+        above = typed.above(number)
+        if _as_told(None if above is None else above.to_json()) != _as_told(published.get(name)):
+            raise SpecError(f"the hierarchy has other levels or groups of {name!r} than the release; name its own.")
+        if name in levels:
+            found[name] = (domain, groups_of(hierarchy, levels[name]))
     return found
+
+
+def _as_told(hierarchy: Mapping[str, Any] | None) -> tuple[list[str], set[tuple[Any, ...]]]:
+    """The levels of a hierarchy in JSON, and the groups of each value; nothing of none."""
+    return ([], set()) if hierarchy is None else (hierarchy["levels"], set(map(tuple, hierarchy["paths"])))
 
 
 def verify_original(  # noqa: PLR0913, PLR0917 - a release, a table, and what is known of both

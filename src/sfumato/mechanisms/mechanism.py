@@ -173,6 +173,9 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     decided: Callable[[PlanT], Any] = _nothing
     """Exact numbers that decide the rows besides the key, the table and the design, for telling whether a plan is the
     same; JSON."""
+    plans_anew: Callable[[Mapping[str, Any]], bool] = lambda options: False
+    """Whether plans with these options, as JSON has them, may be others than in times when plan files did not tell the
+    plan."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A mechanism travels by its name, so that what holds one can be pickled."""

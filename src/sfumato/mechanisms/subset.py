@@ -28,7 +28,7 @@ from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms.coins.shrinking import shrunk
 from sfumato.mechanisms.coins.weights import total
-from sfumato.mechanisms.coins.words import any_prior, check_several, ratio, times
+from sfumato.mechanisms.coins.words import any_prior, check_several, chosen, ratio, times
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.method import Method, Moments, Piece, Weights
 from sfumato.mechanisms.selection import SubsetSelection
@@ -283,7 +283,7 @@ def promise(design: Design, /) -> str:
     return (
         f"{any_prior(design.bound)} What is published of a record is a set of {design.subset_size} of the "
         f"{len(design.domain)} values. It holds the true one with probability {float(design.hold_probability):.4g}, "
-        f"and any given other one with probability {float(design.other_probability):.4g}."
+        f"and any given other one with probability {float(design.other_probability):.4g}.{chosen(design.bound)}"
     )
 
 

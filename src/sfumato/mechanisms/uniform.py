@@ -26,7 +26,7 @@ from sfumato.mechanisms.coins.methods import CLOSED, DEFAULT, EM
 from sfumato.mechanisms.coins.operators import Cell, Operator, amplified_words, retention_of
 from sfumato.mechanisms.coins.shrinking import shrunk
 from sfumato.mechanisms.coins.weights import CoinWeights
-from sfumato.mechanisms.coins.words import any_prior, cell_json, cells_summary, check_several
+from sfumato.mechanisms.coins.words import any_prior, cell_json, cells_summary, check_several, chosen
 from sfumato.mechanisms.mechanism import Mechanism, NoOptions
 from sfumato.mechanisms.method import Method
 from sfumato.request.exact import exact
@@ -198,7 +198,7 @@ def promise(design: Design, /) -> str:
     kept = design.retention + design.swap_probability
     return (
         f"{any_prior(design.bound)} It is the true one with probability {float(kept):.4g}, and any given other one of "
-        f"the {len(design.domain)} values with probability {float(design.swap_probability):.4g}."
+        f"the {len(design.domain)} values with probability {float(design.swap_probability):.4g}.{chosen(design.bound)}"
     )
 
 

@@ -13,6 +13,7 @@ from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.plan.predict import Chosen, even_error
+from sfumato.request.flags import options_of
 from sfumato.request.guarantee import ASKED, Guarantee
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import SEVERAL_ROWS, PrivacySpec
@@ -58,6 +59,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     if stray := next((name for name in options if REGISTRY[name] not in family), None):
         raise SpecError(f"options of {stray!r} were given, which does not meet this kind of request; leave them out.")
     wanted = [each for each in family if (_gives(each, promised) if mechanism == AUTO else each.name == mechanism)]
+    options = with_shared(options, family)
     asked = [each for each in wanted if each.name in options and each.is_asked(options[each.name])]
     plans, refusal = _planned(asked or wanted, histogram, request, draws, options)
     if not plans:
@@ -76,6 +78,25 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     if reason and asked:
         reason = f"{best.mechanism.name} is taken, because its options ask for it."
     return replace(best, reason=reason, others=tuple(others))
+
+
+def with_shared(options: Mapping[str, Any], mechanisms: Sequence[AnyMechanism]) -> dict[str, Any]:
+    """The options that were given, and the same for every other of these mechanisms that has a flag of theirs.
+
+    What is asked of one is asked of all that may be taken in its place, as by a flag that several of them have.
+    """
+    given = {
+        flag.name: getattr(options[each.name], field)
+        for each in mechanisms
+        if each.name in options
+        for field, flag in options_of(each.options)
+    }
+    found = dict(options)
+    for each in mechanisms:
+        shared = {field: given[flag.name] for field, flag in options_of(each.options) if flag.name in given}
+        if shared and each.name not in options:
+            found[each.name] = each.options(**shared)
+    return found
 
 
 def _checked(mechanism: str, guarantee: str | None, options: Mapping[str, Any]) -> Guarantee | None:

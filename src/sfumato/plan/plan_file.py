@@ -135,9 +135,12 @@ class PlanFile:
     def check_plan(self, plan: str) -> None:
         """Refuse to go on with a plan that is not the one of the file.
 
-        Files that do not tell it are of times when the shares behind a tolerance were rounded in another way.
+        Files that do not tell it are of times when the shares behind a tolerance were rounded in another way, and some
+        mechanisms planned in another way.
         """
-        if plan != self.plan and (self.plan is not None or "tolerance" in self.remembered.request):
+        asked, options = self.remembered.request, self.remembered.options.get(self.mechanism, {})
+        is_unsure = "tolerance" in asked or REGISTRY[self.mechanism].plans_anew(options)
+        if plan != self.plan and (self.plan is not None or is_unsure):
             raise self._other_release()
 
     def _other_release(self) -> ReleaseFormatError:

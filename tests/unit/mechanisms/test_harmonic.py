@@ -195,6 +195,8 @@ def test_the_promise_names_the_bounds_and_says_what_a_tolerance_follows() -> Non
 def test_the_holder_is_told_who_is_not_protected_and_that_beliefs_may_fall() -> None:
     codes = [each.code for each in harmonic.remarks(_plan(_limits("3", "-")))]
     assert codes == ["values-unprotected", "beliefs-may-fall"]
+    falling = harmonic.remarks(_plan(_limits("3", "6")))[0].sentence
+    assert falling.endswith("(--mechanism fine-grain --direction both prevents it).")  # which this one refuses
     assert harmonic.remarks(_plan(_limits("3", "-")))[0].sentence.endswith(f"'value 1'. {harmonic.CLEAR}")
     assert harmonic.summary(_plan(_limits("3", "6"))) == (
         "retention 10/17; odds may rise 3 times for the strictest bound, 6 times for the loosest"

@@ -14,9 +14,11 @@ from selection import examples
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import REGISTRY, fine_grain, selection
+from sfumato.outlook import Request
 from sfumato.plan.choose import choose
 from sfumato.plan.predict import Chosen
 from sfumato.request.histogram import Histogram
+from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound, BreachBoundPerValue, Tolerance
 from strategies import breach_bounds
 
@@ -197,6 +199,12 @@ def test_beliefs_that_must_not_fall_leave_the_harmonic_operator_out() -> None:
     both = {name: REGISTRY[name].options(direction=fine_grain.Direction.BOTH) for name in ("fine-grain", "harmonic")}
     chosen = choose(Histogram.of(range(19), zipf(19)), Tolerance(10), DRAWS, options=both)
     assert "harmonic" not in {chosen.mechanism.name, *(each.mechanism.name for each in chosen.others)}
+    alone = {"fine-grain": both["fine-grain"]}
+    same = choose(Histogram.of(range(19), zipf(19)), Tolerance(10), DRAWS, options=alone)
+    assert (same.mechanism, same.digest, same.reason) == (chosen.mechanism, chosen.digest, chosen.reason)
+    requests = [Request("t.csv", Schema.of("disease"), Tolerance(10), options=each) for each in (alone, both)]
+    assert requests[0].options == requests[1].options == both
+    assert requests[0].remembered() == requests[1].remembered()  # and so a plan file of one is one of the other
 
 
 @pytest.mark.parametrize("name", ["uniform", "subset"])
@@ -211,6 +219,8 @@ def test_one_bound_for_all_values_is_no_looser_than_any_that_was_asked_for(name:
     assert designs[0].bound == bounds[2]
     assert designs[1].bound.amplification == 3
     assert "multiplies or divides the odds of that chance by at most 3," in REGISTRY[name].promise(designs[1])
+    said = ["the choice of it follows how frequent the values are" in REGISTRY[name].promise(each) for each in designs]
+    assert said == [False, True]  # whoever names each bound has chosen it without the table
     assert "gives the statement a chance of at most 1/4," in REGISTRY[name].promise(designs[0])
 
 

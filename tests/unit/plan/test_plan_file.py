@@ -728,6 +728,22 @@ def test_old_file_repeats_the_same_bytes(mechanism: str, desk: Path) -> None:
         assert published_again(mechanism, "two") == one
 
 
+@pytest.mark.parametrize("objective", [*fine_grain.Objective])
+def test_file_without_a_plan_is_refused_where_plans_are_others_by_now(objective: str, desk: Path) -> None:
+    """The retentions that count best are found in another way than when plan files did not tell the plan."""
+    bounds = BreachBoundPerValue(dict.fromkeys(sorted(set(small_table().column("disease").to_pylist())), BOUND))
+    options = fine_grain.Options(objective=fine_grain.Objective(objective))
+    request = replace(request_for("fine-grain"), spec=bounds, options={"fine-grain": options})
+    publish(request, "one", plan_file="plan")
+    (desk / "plan").write_text(json.dumps(json.loads((desk / "plan").read_text()) | {"plan": None}))
+    if objective == "aggregate":
+        with pytest.raises(ReleaseFormatError, match="would come out differently"):
+            publish(request, "two", plan_file="plan")
+    else:
+        publish(request, "two", plan_file="plan")
+        assert content(Path("two")) == content(Path("one"))
+
+
 @every_mechanism
 @pytest.mark.parametrize("change", [{"plan": "0" * 64}, {"draws": draws.VERSION + 1}, {"draws": 0}], ids=str)
 def test_release_that_would_come_out_differently_is_refused(mechanism: str, change: dict[str, Any], desk: Path) -> None:

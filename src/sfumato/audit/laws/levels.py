@@ -22,6 +22,7 @@ from sfumato.audit.result import Check
 from sfumato.audit.written import Written
 from sfumato.errors import ReleaseFormatError
 from sfumato.request.exact import exact
+from sfumato.request.hierarchy import Hierarchy
 from sfumato.shown.levels import LeveledSets
 from sfumato.shown.quoting import quoted
 
@@ -79,7 +80,14 @@ def shown(design: Mapping[str, Any]) -> LeveledSets:
 
 
 def check_domain(folder: Path, written: Written) -> Check:
-    """Every record has a level of the design, and its set as many whole groups of it as the design says."""
+    """Every record has a level of the design, and its set as many whole groups of it as the design says.
+
+    The levels must be those of the hierarchy that is published beside the design, by which questions are asked.
+    """
+    known = Hierarchy.from_json(written.ours["hierarchies"][written.names[0]])
+    places = {name: known.places(number) for number, name in enumerate(known.levels)}
+    if any(places.get(law.name) != tuple(law.groups.tolist()) for law in laws_of(written.design)):
+        return Check("domain", False, "the levels of the design, or their groups, are not those of the hierarchy.")
     sets = shown(written.design)
     for batch in written.batches(folder, written.shown_names):
         try:

@@ -82,7 +82,7 @@ def remarks(values: Sequence[Value], bounds: Bounds, *, may_fall: bool) -> list[
     if may_fall:
         falling = (
             "beliefs are kept from rising, not from falling: a value can be nearly ruled out for a person "
-            "(--direction both prevents it)."
+            "(--mechanism fine-grain --direction both prevents it)."
         )
         said.append(Notice("beliefs-may-fall", falling))
     return said

@@ -104,6 +104,18 @@ def any_prior(bound: BreachBound) -> str:
     )
 
 
+def chosen(bound: BreachBound) -> str:
+    """What the choice of a mechanism tells under a tolerance, of which a bound on odds alone is made."""
+    if not bound.is_of_odds:
+        return ""
+    return (
+        " These numbers follow no count of the table. If the publisher did not name the mechanism, the choice of it "
+        "follows how frequent the values are, in shares rounded down to two digits and never finer than ten records, "
+        "so that one record can change it where a share lies at an edge. Whoever knows the values of everybody else "
+        "may learn from the choice what that record holds."
+    )
+
+
 def cells_summary(cells: Sequence[Mapping[str, Any]]) -> str:
     """What a plan of cells decided, in one line."""
     if len(cells) == 1:

@@ -363,4 +363,5 @@ MECHANISM = Mechanism(
     remark_codes=(*per_value.REMARKS, "values-never-kept"),
     likelihoods=likelihoods,
     revealed=revealed,
+    plans_anew=lambda options: options.get("objective") == Objective.AGGREGATE.value,
 )

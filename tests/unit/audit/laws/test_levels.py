@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from command_line import run
-from releases import known_key
+from releases import edit_manifest, known_key
 from sfumato import BreachBound, Hierarchy, Release, Request, Schema, publish
 from sfumato.audit.laws import law_of
 from sfumato.audit.laws.levels import LAW, laws_of
@@ -118,6 +118,22 @@ def test_the_promise_is_that_of_every_pair_of_values_and_everything_shown(releas
         )
     assert worst == BreachBound("1/3", "2/3").amplification
     assert worst == max(law.sets.amplification for law in laws_of(design))
+
+
+@two_levels
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda hierarchy: hierarchy.update(levels=["code", "chapter", "part"]),
+        lambda hierarchy: hierarchy.update(levels=["value", "block", "part"]),
+        lambda hierarchy: hierarchy["paths"][0].__setitem__(1, hierarchy["paths"][3][1]),
+    ],
+    ids=["name of a level", "name of the values", "group"],
+)
+def test_hierarchy_that_is_not_the_design_s_is_noticed(folder: Path, change: Callable[[Any], Any]) -> None:
+    """Questions are asked by the hierarchy, and records are drawn by the design."""
+    edit_manifest(folder, lambda written: change(written["sfumato"]["hierarchies"]["code"]))
+    assert failed(folder) == ["domain"]
 
 
 @two_levels
