@@ -5,13 +5,12 @@ What takes long to load is taken from the package itself, which loads it on firs
 
 from __future__ import annotations
 
-import json
 import logging
 import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
@@ -45,32 +44,27 @@ from sfumato.cli.options import (
     TargetOptions,
     assignments,
 )
+from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
-from sfumato.plan.target import ErrorTarget, target
-from sfumato.printable import printable, printable_json
+from sfumato.plan.target import target
+from sfumato.printable import printable
 from sfumato.request.exact import exact
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import check_codes, check_notices
 from sfumato.request.schema import Role
 
 if TYPE_CHECKING:
-    from sfumato import Answer, BreachBound
+    from sfumato import Answer
 
 NAME = "sfumato"
-CHECK_FAILED = 1
 BAD_INPUT = 2
 STOPPED = 130
-FORMAT = 1
-"""Of all that is printed as JSON: a new number where a key changes its meaning or goes."""
 DEMO_ROWS = 50_000
 EXAMPLES = {
     "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
     "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
     "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
 }
-
-out = render.GuardedConsole(emoji=False)
-err = render.GuardedConsole(stderr=True, emoji=False)
 
 
 def _version(wanted: bool) -> None:
@@ -110,7 +104,7 @@ def demo(
             raise TargetError("--raw writes one table and --out a directory with a release; give one of the two.")
         write_stays(raw, rows)
         if as_json:
-            _print_json({"path": str(raw), "rows": rows})
+            print_json({"path": str(raw), "rows": rows})
         else:
             render.show_practice(out, str(raw), rows)
         return
@@ -119,7 +113,7 @@ def demo(
         with render.progress_engine(err, quiet=as_json) as engine:
             shown = demonstrate(Path(folder), rows, engine)
         if as_json:
-            _print_json(render.demonstration_json(shown))
+            print_json(render.demonstration_json(shown))
         else:
             render.show_demonstration(out, shown, kept=keep_in is not None)
 
@@ -151,7 +145,7 @@ def init(
     drafted = draft(guess, table, target, sensitive or (), encoding=encoding)
     save(drafted.text, target, force=force)
     if as_json:
-        _print_json({"path": str(target), **render.guess_json(guess), "open": list(drafted.open)})
+        print_json({"path": str(target), **render.guess_json(guess), "open": list(drafted.open)})
     else:
         render.show_draft(out, str(target), drafted.open)
 
@@ -180,14 +174,17 @@ def plan(
             found = sfumato.plan_table(request, engine)
         column = request.schema.sensitive
     chosen, notices, exposed, uniqueness = found.chosen, found.notices, found.exposures, found.uniqueness
-    aim = None if spec.bound is None else _aim(chosen.histogram, spec.bound, promise, aimed)
+    aim = None
+    if spec.bound is not None:
+        same = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
+        aim = target(chosen.histogram, spec.bound, aimed.error, aimed.at, **same)
     if any(notice.code in stops.codes for notice in notices):
         pass  # what fails prints nothing but why
     elif printed.as_json:
         said = [each.to_json() for each in notices]
         told = {"exposures": [each.to_json() for each in exposed], "uniqueness": uniqueness and uniqueness.to_json()}
         levels = {"publish_at": [each.to_json() for each in found.gains]} if found.gains else {}
-        _print_json({**chosen.to_json(), **levels, "target": aim and aim.to_json(), "notices": said, **told})
+        print_json({**chosen.to_json(), **levels, "target": aim and aim.to_json(), "notices": said, **told})
     else:
         render.show_plan(out, chosen, aim)
         render.show_gains(out, column, found.gains)
@@ -195,12 +192,6 @@ def plan(
     for notice in notices:  # last, where somebody who reads the end of the result finds them
         render.show_notice(err, notice)
     check_notices(notices, stops.codes)
-
-
-def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:
-    """Which posterior would give the error that was asked for, with the same mechanisms to choose from."""
-    how = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
-    return target(histogram, bound, aimed.error, aimed.at, **how)
 
 
 def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:
@@ -244,7 +235,7 @@ def publish(
             fail_on=noticed.codes,
         )
     if printed.as_json:
-        _print_json({"path": str(written.target), **render.publication_json(publication)})
+        print_json({"path": str(written.target), **render.publication_json(publication)})
     else:
         render.show_info(out, publication.release)
         render.show_exposures(out, publication.exposures, publication.uniqueness)
@@ -255,7 +246,7 @@ def info(release: ReleasePath, as_json: Json = False) -> None:
     """Show what a release is and what it promises."""
     opened = sfumato.Release.open(release)
     if as_json:
-        _print_json(render.info_json(opened))
+        print_json(render.info_json(opened))
     else:
         render.show_info(out, opened)
 
@@ -294,7 +285,7 @@ def query(release: ReleasePath, asked: QueryOptions, as_json: Json = False) -> N
     if isinstance(answer, SfumatoError):
         raise answer
     if as_json:
-        _print_json(render.answer_json(answer, asked.level))
+        print_json(render.answer_json(answer, asked.level))
     else:
         render.show_answer(out, answer, asked.level)
 
@@ -307,7 +298,7 @@ def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, *, as_j
             {"error": str(answer)} if isinstance(answer, SfumatoError) else render.answer_json(answer, level)
             for answer in answers
         ]
-        _print_json({"results": results})
+        print_json({"results": results})
     else:
         for number, answer in enumerate(answers, 1):
             out.print(f"question {number}", style="bold")
@@ -343,7 +334,7 @@ def verify(
     files = {name: Path(file) for name, file in assignments(hierarchy or (), HIERARCHY)}
     found = sfumato.verify(release, original, encoding=encoding, plan_file=plan_file, hierarchies=files)
     if as_json:
-        _print_json(render.verification_json(found))
+        print_json(render.verification_json(found))
     else:
         render.show_verification(out, found)
     if not found.passed:
@@ -366,11 +357,6 @@ def _new_directory(path: Path) -> Iterator[str]:
         raise
 
 
-def _print_json(written: Mapping[str, Any]) -> None:
-    told = {"format": FORMAT, **written}
-    typer.echo(printable_json(json.dumps(told, ensure_ascii=False, indent=2, allow_nan=False, default=str)))
-
-
 def _complain(sentence: str) -> None:
     line = printable(" ".join(sentence.splitlines()))
     stop = "" if line.endswith(".") else "."
@@ -384,7 +370,7 @@ def _fail(as_json: bool, kind: str, message: str, with_values: str | None = None
     """
     _complain(with_values if with_values is not None and sys.stderr.isatty() else message)
     if as_json:
-        _print_json({"error": {"kind": kind, "message": message, **more}})
+        print_json({"error": {"kind": kind, "message": message, **more}})
 
 
 def build() -> TyperGroup:

@@ -106,6 +106,12 @@ class EvenLaw:
         """A value in every group says nothing: its share is one over the group size."""
         return self.gains > SINGULAR
 
+    @property
+    def record_variances(self) -> tuple[Floats, Floats]:
+        """What a record adds to the variance of each value's count: one that holds it, and another one."""
+        own, gains = 1 / self.group_size, np.where(self.is_told, self.gains, np.nan)
+        return own * (1 - own) / gains**2, np.asarray(self.leaks * (1 - self.leaks) / gains**2)
+
     def tells(self, wanted: Floats) -> bool:
         """Whether no wanted value is in every group."""
         return not bool(wanted[..., ~self.is_told].any())
