@@ -45,6 +45,7 @@ from sfumato.cli.options import (
     assignments,
 )
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
+from sfumato.cli.pages import PageOptions, certificate
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
 from sfumato.plan.target import target
 from sfumato.printable import printable
@@ -63,6 +64,7 @@ DEMO_ROWS = 50_000
 EXAMPLES = {
     "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
     "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
+    "certificate": "Example: sfumato certificate release --out certificate.html",
     "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
 }
 
@@ -133,7 +135,8 @@ def init(
     """Write a request file to complete: what the columns may be for, and what you have to decide. It holds no value."""
     from sfumato.apply.guesses import first_rows, guess_table  # noqa: PLC0415 - takes long to load
     from sfumato.audit.attackers.telling import telling_columns  # noqa: PLC0415 - takes long to load
-    from sfumato.cli.draft import check_place, draft, save  # noqa: PLC0415 - takes long to load
+    from sfumato.cli.draft import check_place, draft  # noqa: PLC0415 - takes long to load
+    from sfumato.release.staging import place_file  # noqa: PLC0415 - takes long to load
 
     check_place(target, force=force)
     guess = guess_table(table, encoding=encoding)
@@ -143,7 +146,7 @@ def init(
         others = [each.name for each in guess.of(Role.PUBLIC) if each.name != about and each.name in rows.column_names]
         guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
     drafted = draft(guess, table, target, sensitive or (), encoding=encoding)
-    save(drafted.text, target, force=force)
+    place_file(drafted.text, target, "the request file", force=force)
     if as_json:
         print_json({"path": str(target), **render.guess_json(guess), "open": list(drafted.open)})
     else:
@@ -156,12 +159,14 @@ def plan(
     accepting: StopOptions,
     aimed: TargetOptions,
     stops: NoticeOptions,
+    filed: PageOptions,
     printed: PrintOptions,
 ) -> None:
     """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
     from sfumato.outlook import notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
 
     check_codes(stops.codes, notice_codes())
+    filed.check()
     spec = promise.spec.for_rows(described.rows_per_person)  # first, because without it there is nothing to plan
     if (described.table is None) == (described.counts is None):
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
@@ -192,6 +197,10 @@ def plan(
     for notice in notices:  # last, where somebody who reads the end of the result finds them
         render.show_notice(err, notice)
     check_notices(notices, stops.codes)
+    if filed.report is not None:
+        from sfumato.pages import plan_page, save  # noqa: PLC0415 - takes long to load
+
+        save(plan_page(found, spec, column, aim, filed.decider), filed.report, force=filed.replace)
 
 
 def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:
@@ -382,7 +391,7 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    for command in (demo, init, plan, publish, info, query, verify):
+    for command in (demo, init, plan, publish, info, query, verify, certificate):
         kind = RequestCommand if command in (plan, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))
