@@ -97,9 +97,13 @@ class Certificate:
     @property
     def columns(self) -> list[tuple[str, str, str]]:
         """Each column with its type and what became of it, those that are protected first."""
-        manifest, found = self.manifest, []
+        manifest = self.manifest
+        protected = f"protected by {manifest.mechanism_name}"
+        shown = {field.name for field in manifest.fields}
+        pairs = zip(manifest.sensitive, manifest.types, strict=True)
+        found = [(name, kind, protected) for name, kind in pairs if name not in shown]
         for field in manifest.fields:
-            role = "public, as given" if field.name in manifest.public else f"protected by {manifest.mechanism_name}"
+            role = "public, as given" if field.name in manifest.public else protected
             if field.name == manifest.cell_column:
                 role = "says which records were treated together"
             if field.name in manifest.bins:

@@ -34,10 +34,15 @@ ONE_SHEET = "10mm 14mm 13mm"
 """The margin of paper where all has to find its place on one sheet."""
 
 
-def said(text: str, most: int = LONGEST_TEXT) -> str:
-    """A text as markup, escaped; words too long to be words, and texts too long to be read, are cut."""
+def shortened(text: str, most: int = LONGEST_TEXT) -> str:
+    """A text in which words too long to be words are cut, and the whole if it is too long to be read."""
     words = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: word[0][: LONGEST_WORD - 1] + ELLIPSIS, plain(text))
-    return escaped(words if len(words) <= most else words[: most - 1] + ELLIPSIS)
+    return words if len(words) <= most else words[: most - 1] + ELLIPSIS
+
+
+def said(text: str, most: int = LONGEST_TEXT) -> str:
+    """A text as markup: cut and escaped."""
+    return escaped(shortened(text, most))
 
 
 def called(name: str) -> str:
@@ -66,9 +71,11 @@ def table(
 ) -> str:
     """A table whose first column names its rows; columns of numbers are flush right; the rest of many rows is counted.
 
-    It scrolls by itself where it is wider than the screen.
+    It scrolls by itself where it is wider than the screen. Nothing where there are no rows.
     """
     shown = list(rows)
+    if not shown:
+        return ""
     more = (len(shown) if total is None else total) - MOST_ROWS
     head = element(
         "tr", *(element("th", said(each), scope="col", class_=_side(at, numbers)) for at, each in enumerate(headings))
@@ -79,7 +86,7 @@ def table(
         lines.append(element("tr", rest, class_="more"))
     parts = [element("caption", said(caption)), element("thead", head), element("tbody", *lines)]
     body = element("table", *parts, class_="data")
-    return element("div", body, class_="scroll", role="region", aria_label=plain(caption), tabindex="0")
+    return element("div", body, class_="scroll", role="region", aria_label=shortened(caption), tabindex="0")
 
 
 def facts(caption: str, pairs: Iterable[tuple[str, str]]) -> str:
@@ -109,7 +116,7 @@ def drawn(draw: Callable[[float], Figure], widest: int = WIDE) -> str:
         *([element("div", wide.svg, class_="wide")] if widest > NARROW else []),
         element("div", narrow.svg, class_="narrow" if widest > NARROW else None),
         element("figcaption", said(wide.reading)),
-        element("details", element("summary", "The numbers"), body),
+        element("details", element("summary", "The numbers"), body) if body else "",
         class_="sfumato",
     )
     return element("div", figure, class_="figure")

@@ -115,7 +115,7 @@ def _answers(plans: Sequence[Chosen], target: ErrorTarget | None) -> str:
     return "".join(
         [
             drawn(partial(error_by_count, curves)),
-            table(caption, headings, rows, numbers=range(1, len(headings))) if rows else "",
+            table(caption, headings, rows, numbers=range(1, len(headings))),
             *(paragraph(f"Not told: {reason}.", "quiet") for reason in reasons),
             "" if target is None else paragraph(target.sentence),
         ]

@@ -39,7 +39,7 @@ table.data{{border-collapse:collapse;width:100%;font-variant-numeric:tabular-num
 .data th,.data td{{text-align:left;vertical-align:top;padding:.22em .9em .22em 0;border-bottom:1px solid var(--grid)}}
 .data thead th{{border-bottom-color:var(--quiet);font-size:13px}}.data tbody th{{font-weight:600}}
 .data .number{{text-align:right;white-space:nowrap}}.data th.number{{white-space:normal}}
-table.facts td{{overflow-wrap:anywhere}}.data.facts th{{width:30%;font-weight:400;color:var(--quiet)}}
+table.facts th{{overflow-wrap:break-word}}.data.facts th{{width:30%;font-weight:400;color:var(--quiet)}}
 .scroll .data{{overflow-wrap:break-word}}
 .data .more{{color:var(--quiet)}}
 .figure{{margin:.8em 0 1.2em;break-inside:avoid}}.figure figure.sfumato{{margin:0;overflow:visible}}
