@@ -1,5 +1,6 @@
 # Every target sets up what it needs in .venv; a machine with Python 3.11 or newer and a package index is enough. Nothing
 # is installed outside; a program of the system that a test needs and that is missing skips that test (in CI: fails it).
+# There is one: a browser, for the pages (Debian: apt-get install chromium).
 #   make demo PYTHON=python3.12          another interpreter (a change of interpreter makes .venv anew)
 #   make test ARGS="-k uniform"          further arguments for pytest or the benchmark
 

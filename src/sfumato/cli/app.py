@@ -201,6 +201,8 @@ def plan(
         from sfumato.pages import plan_page, save  # noqa: PLC0415 - takes long to load
 
         save(plan_page(found, spec, column, aim, filed.decider), filed.report, force=filed.replace)
+        if not printed.as_json:
+            out.print(f"written to {render.plain(str(filed.report))}, for you alone", soft_wrap=True, highlight=False)
 
 
 def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:

@@ -174,8 +174,8 @@ def _values(chosen: Chosen) -> str:
     parts = []
     if costs := costs_of(plan):
         parts.append(drawn(partial(cost_per_value, costs)))
-    if "buckets" in plan and "caps" in plan:
-        parts.append(drawn(partial(bucket_composition, Composition.of(plan["buckets"], plan["caps"]))))
+    if composition := Composition.found_in(plan):
+        parts.append(drawn(partial(bucket_composition, composition)))
     parts.append(table("Values, those of most records first", headings, map(line, order), numbers=(1, 2)))
     for small in chosen.mechanism.tables(chosen.plan):
         parts.append(table(small.title, small.headings, small.rows))

@@ -40,8 +40,8 @@ def test_errors_of_answers_are_foreseen(mechanism: str, tmp_path: Path) -> None:
     told = float(np.sqrt(np.nanmean(answers.standard_error**2)))
     count = ROWS / PARTS / VALUES
     expected = found.error(count, 1 / VALUES) * count
-    assert told == pytest.approx(expected, rel=0.2)
-    assert told != pytest.approx(found.error(count, 1 / VALUES / 2) * count * 1.5, rel=0.2)
+    assert told == pytest.approx(expected, rel=0.05)
+    assert told != pytest.approx(1.1 * expected, rel=0.05)
 
 
 @pytest.mark.slow

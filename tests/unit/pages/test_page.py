@@ -98,6 +98,8 @@ def test_pages_are_sound_and_small(written: Made) -> None:
         assert len(text.encode()) < 400_000
         assert ("PRIVATE" in text) == (name == "plan")
         assert "Whether this is enough is for the holder of the table to decide." in text
+    caps = "caps" in written.planned.chosen.to_json()
+    assert ("What buckets of each size hold" in WRITERS["plan"](written)) == caps
 
 
 @pytest.mark.parametrize(
