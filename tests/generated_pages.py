@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from releases import SENSITIVE, WAYS, accepting, people
+from sfumato.audit.original import verify
+from sfumato.cli import render
 from sfumato.estimate.release import Release
 from sfumato.outlook import Outlook, Request, plan_table
 from sfumato.pages import certificate, plan_page
@@ -39,11 +42,23 @@ def made(mechanism: str, folder: Path, table: Any = None) -> Made:
     return Made(request, plan_table(request), publish(request, folder / "release").release)
 
 
+def printed(made: Made) -> str:
+    """What commands print."""
+    console = render.GuardedConsole(file=io.StringIO(), width=200)
+    render.show_plan(console, made.planned.chosen)
+    render.show_exposures(console, made.planned.exposures, made.planned.uniqueness)
+    render.show_info(console, made.release)
+    render.show_verification(console, verify(made.release.path))
+    for notice in made.planned.notices:
+        render.show_notice(console, notice)
+    return console.file.getvalue()
+
+
 WRITERS: Mapping[str, Callable[[Made], str]] = {
     "certificate": lambda made: certificate(made.release.path, DAY).page().html(),
     "plan": lambda made: plan_page(made.planned, made.request.spec, SENSITIVE).html(),
     "README": lambda made: (made.release.path / README).read_text(encoding="utf-8"),
-    "notices": lambda made: " ".join(map(str, made.planned.notices)),
+    "printed": printed,
 }
 """From what was made to a text, HTML or not."""
 

@@ -83,7 +83,7 @@ def test_plan_that_stops_leaves_no_page(desk: Path, table: Path) -> None:
     stopped = run(*PLAN, "--report", "plan.html", "--fail-on", "domain-observed")
     complaint(stopped, 1)
     assert not (desk / "plan.html").exists()
-    assert "name its file with --report" in fail(desk, *PLAN, "--force")
+    assert "name its file with --report" in fail(desk, *PLAN, "--decider", "Ada")
     (desk / "plan.html").write_text("old", encoding="utf-8")
     assert "exists" in fail(desk, *PLAN, "--report", "plan.html")
 

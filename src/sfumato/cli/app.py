@@ -178,31 +178,22 @@ def plan(
         with render.progress_engine(err, quiet=printed.as_json) as engine:
             found = sfumato.plan_table(request, engine)
         column = request.schema.sensitive
-    chosen, notices, exposed, uniqueness = found.chosen, found.notices, found.exposures, found.uniqueness
-    aim = None
+    notices, aim = found.notices, None
     if spec.bound is not None:
         same = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
-        aim = target(chosen.histogram, spec.bound, aimed.error, aimed.at, **same)
+        aim = target(found.chosen.histogram, spec.bound, aimed.error, aimed.at, **same)
     if any(notice.code in stops.codes for notice in notices):
         pass  # what fails prints nothing but why
     elif printed.as_json:
-        said = [each.to_json() for each in notices]
-        told = {"exposures": [each.to_json() for each in exposed], "uniqueness": uniqueness and uniqueness.to_json()}
-        levels = {"publish_at": [each.to_json() for each in found.gains]} if found.gains else {}
-        print_json({**chosen.to_json(), **levels, "target": aim and aim.to_json(), "notices": said, **told})
+        print_json(render.plan_json(found, aim))
     else:
-        render.show_plan(out, chosen, aim)
+        render.show_plan(out, found.chosen, aim)
         render.show_gains(out, column, found.gains)
-        render.show_exposures(out, exposed, uniqueness)
+        render.show_exposures(out, found.exposures, found.uniqueness)
     for notice in notices:  # last, where somebody who reads the end of the result finds them
         render.show_notice(err, notice)
     check_notices(notices, stops.codes)
-    if filed.report is not None:
-        from sfumato.pages import plan_page, save  # noqa: PLC0415 - takes long to load
-
-        save(plan_page(found, spec, column, aim, filed.decider), filed.report, force=filed.replace)
-        if not printed.as_json:
-            out.print(f"written to {render.plain(str(filed.report))}, for you alone", soft_wrap=True, highlight=False)
+    filed.save(found, spec, column, aim, quiet=printed.as_json)
 
 
 def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
@@ -14,6 +14,11 @@ from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import OUTPUT, Json, ReleasePath
 from sfumato.cli.output import out, print_json
 from sfumato.errors import TargetError
+
+if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
+    from sfumato import Outlook
+    from sfumato.plan.target import ErrorTarget
+    from sfumato.request.spec import PrivacySpec
 
 HOLDER = "the holder of the table"
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing page.")]
@@ -30,7 +35,7 @@ class PageOptions(OptionGroup):
         Path | None,
         typer.Option("--report", metavar="FILE.html", help="Also write the plan as a page with figures. Private."),
     ] = None
-    replace: Force = False
+    force: Force = False
     decider: Decider = HOLDER
 
     def check(self) -> None:
@@ -38,9 +43,19 @@ class PageOptions(OptionGroup):
         from sfumato.pages.page import check_place  # noqa: PLC0415 - takes long to load
 
         if self.report is not None:
-            check_place(self.report, force=self.replace)
-        elif self.replace or self.decider != HOLDER:
-            raise TargetError("--force and --decider are for the page of a plan; name its file with --report.")
+            check_place(self.report, force=self.force)
+        elif self.decider != HOLDER:
+            raise TargetError("--decider is for the page of a plan; name its file with --report.")
+
+    def save(self, found: Outlook, spec: PrivacySpec, column: str, target: ErrorTarget | None, *, quiet: bool) -> None:
+        """Write the page of a plan, if one is wanted."""
+        from sfumato.pages import plan_page, save  # noqa: PLC0415 - takes long to load
+
+        if self.report is not None:
+            save(plan_page(found, spec, column, target, self.decider), self.report, force=self.force)
+            if not quiet:
+                said = f"written to {render.plain(str(self.report))}, for you alone"
+                out.print(said, soft_wrap=True, highlight=False)
 
 
 def certificate(

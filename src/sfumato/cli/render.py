@@ -22,7 +22,7 @@ from sfumato.request.schema import Bins
 from sfumato.request.values import display, labels, listed, to_json
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
-    from sfumato import Answer, Attack, Chosen, LocalEngine, Notice, Publication, Release, Verification
+    from sfumato import Answer, Attack, Chosen, LocalEngine, Notice, Outlook, Publication, Release, Verification
     from sfumato.apply.alike import Uniqueness
     from sfumato.apply.guesses import TableGuess
     from sfumato.cli.demo import Demonstration
@@ -173,6 +173,19 @@ def show_plan(console: Console, chosen: Chosen, target: ErrorTarget | None = Non
             shown.add_row(*map(plain, line))
         console.print(shown)
     show_text(console, plan["scope"])
+
+
+def plan_json(found: Outlook, target: ErrorTarget | None) -> dict[str, Any]:
+    """What would be published, at which error, and what its holder should know; for machines."""
+    levels = {"publish_at": [each.to_json() for each in found.gains]} if found.gains else {}
+    return {
+        **found.chosen.to_json(),
+        **levels,
+        "target": target and target.to_json(),
+        "notices": [each.to_json() for each in found.notices],
+        "exposures": [each.to_json() for each in found.exposures],
+        "uniqueness": found.uniqueness and found.uniqueness.to_json(),
+    }
 
 
 def show_gains(console: Console, column: str, gains: Sequence[Gain]) -> None:

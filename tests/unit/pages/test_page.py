@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from figure_examples import EXAMPLES
 from generated_pages import DAY, WRITERS, Made, made, verdicts
 from releases import WAYS, people, published
 from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError
@@ -88,6 +89,11 @@ def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def test_everything_that_is_written_leaves_the_verdict_to_people(written: Made) -> None:
     for name, write in WRITERS.items():
         assert not verdicts(write(written)), name
+
+
+def test_readings_of_figures_leave_it_to_people_too() -> None:
+    for name, example in EXAMPLES.items():
+        assert not verdicts(example(760).reading), name
 
 
 @pytest.mark.slow
