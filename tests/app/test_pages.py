@@ -17,11 +17,17 @@ from command_line import BOUND, complaint, fail, run, succeed, write_csv
 from generated_pages import WRITERS, made
 from needs import needs
 from releases import people as table_of_people
+from sfumato.cli import pages as commands
+from sfumato.pages.page import HOLDER
 
 PLAN = ("plan", "people.csv", "--sensitive", "disease", *BOUND)
 
 
 # --------------------------------------------------------------------------------------------------------- the commands
+
+
+def test_holder_is_called_the_same_where_help_waits_for_nothing() -> None:
+    assert commands.HOLDER == HOLDER
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from sfumato.release.staging import place_file
 from sfumato.report import Figure, FigureTable
 from sfumato.report.drawing import ELLIPSIS, element, escaped, plain
 
-WIDE, NARROW = 680, 320
+WIDE, NARROW = 520, 320
 """Figures are drawn for a screen and for paper, and once more for a telephone: letters keep their size."""
 MOST_ROWS = 50
 """More rows of a table are not read on a page."""
@@ -122,12 +122,12 @@ def drawn(draw: Callable[[float], Figure], widest: int = WIDE) -> str:
     return element("div", figure, class_="figure")
 
 
-def decision(is_met: bool, decider: str) -> str:
-    """Never a verdict: whether a request is met, and who decides whether that is enough."""
+def decision(is_met: bool, decider: str, why: Sequence[str] = ()) -> str:
+    """Never a verdict: whether a request is met, why not, and who decides whether that is enough."""
     met = "The request is met." if is_met else "The request is not met."
     blank = element("div", *(element("span", each) for each in BLANKS), class_="blank")
     sentence = f"{met} Whether this is enough is for {decider} to decide."
-    return element("div", paragraph(sentence), blank, class_="decision")
+    return element("div", paragraph(sentence), *map(paragraph, why), blank, class_="decision")
 
 
 BLANKS = ("decision", "name and role", "date", "review by")

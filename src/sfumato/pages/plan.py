@@ -44,7 +44,6 @@ def plan_page(
 ) -> Page:
     """What `plan` shows, with figures; the request is met unless publishing would stop."""
     chosen = found.chosen
-    refused = [each.sentence for each in found.notices if each.code == REFUSED]
     sections = [
         Section("The plan", _plan(found, spec, column, target, decider)),
         Section("How far off answers are", _answers([chosen, *chosen.others], target), starts_page=True),
@@ -55,21 +54,17 @@ def plan_page(
     shown = tuple(each for each in sections if each.body)
     mechanism = chosen.mechanism
     subtitle = f"Protecting {column!r} with {mechanism.name} ({mechanism.guarantee})"
-    if refused:
-        subtitle += ", which publishing would refuse as the table is"
     return Page("A plan to publish a table", subtitle, shown, is_private=True)
 
 
 def _plan(found: Outlook, spec: PrivacySpec, column: str, target: ErrorTarget | None, decider: str) -> str:
     chosen, mechanism = found.chosen, found.chosen.mechanism
-    is_met = all(each.code != REFUSED for each in found.notices)
+    refused = [each.sentence[:1].upper() + each.sentence[1:] for each in found.notices if each.code == REFUSED]
     known = [
         ("asked for", spec.sentence),
-        ("mechanism", mechanism.name),
         ("guarantee", f"{mechanism.guarantee}: {mechanism.guarantee.sentence}"),
         ("decided", mechanism.summary(chosen.plan)),
-        ("records", f"{chosen.histogram.total:,}"),
-        ("values", f"{chosen.histogram.domain_size:,}"),
+        ("records", f"{chosen.histogram.total:,}, of {chosen.histogram.domain_size:,} values"),
     ]
     if chosen.reason:
         known.append(("why this mechanism", chosen.reason))
@@ -77,7 +72,7 @@ def _plan(found: Outlook, spec: PrivacySpec, column: str, target: ErrorTarget | 
         paragraph(ABOUT, "quiet"),
         facts(f"What would be published of {column!r}", [pair for pair in known if pair[1]]),
         element("div", paragraph(mechanism.promise(chosen.design)), class_="promise"),
-        decision(is_met, decider),
+        decision(not refused, decider, refused),
     ]
     if spec.bound is not None:
         counted = zip(labels(chosen.histogram.values), chosen.histogram.counts, strict=True)

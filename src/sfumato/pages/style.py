@@ -39,7 +39,7 @@ table.data{{border-collapse:collapse;width:100%;font-variant-numeric:tabular-num
 .data th,.data td{{text-align:left;vertical-align:top;padding:.22em .9em .22em 0;border-bottom:1px solid var(--grid)}}
 .data thead th{{border-bottom-color:var(--quiet);font-size:13px}}.data tbody th{{font-weight:600}}
 .data .number{{text-align:right;white-space:nowrap}}.data th.number{{white-space:normal}}
-table.facts th{{overflow-wrap:break-word}}.data.facts th{{width:30%;font-weight:400;color:var(--quiet)}}
+table.facts th{{overflow-wrap:break-word}}.data.facts th{{width:24%;font-weight:400;color:var(--quiet)}}
 .scroll .data{{overflow-wrap:break-word}}
 .data .more{{color:var(--quiet)}}
 .figure{{margin:.8em 0 1.2em;break-inside:avoid}}.figure figure.sfumato{{margin:0;overflow:visible}}
@@ -68,8 +68,9 @@ h1{font-size:16pt}h2{font-size:11.5pt;margin:1em 0 .35em}h1,h2,h3{break-after:av
 p,ul{max-width:none}p,li{orphans:2;widows:2}
 section.apart{break-before:page}section.apart>h2{margin-top:0}
 .figure .wide{display:block}.figure .narrow,.figure details{display:none}
-.figure svg{width:140mm;height:auto}
+.figure svg{width:112mm;height:auto}
 .columns{grid-template-columns:1fr 1fr}
+.data th,.data td{padding-top:.12em;padding-bottom:.12em}
 .scroll{overflow:visible}.data thead{display:table-header-group}.data tr{break-inside:avoid}
 .data caption,.data thead th{font-size:8.2pt}
 .private main,.private>header,.private>footer{padding-left:9mm}

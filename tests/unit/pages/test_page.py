@@ -287,4 +287,4 @@ def test_plan_that_publishing_would_refuse_says_that_the_request_is_not_met(tmp_
     refused = replace(told.planned, notices=(Notice("would-be-refused", "publishing would stop: a column tells."),))
     page = plan_page(refused, told.request.spec, "disease").html()
     assert "The request is not met." in page
-    assert "publishing would stop: a column tells." in page
+    assert "Publishing would stop: a column tells." in page
