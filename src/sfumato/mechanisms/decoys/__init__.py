@@ -26,7 +26,7 @@ from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.mechanisms.coins.words import times
-from sfumato.mechanisms.decoys import bounds
+from sfumato.mechanisms.decoys import bounds, leaks
 from sfumato.mechanisms.decoys.groups import Groups
 from sfumato.mechanisms.decoys.leaks import FEW_VALUES, EvenLaw, created
 from sfumato.mechanisms.decoys.leaks import Creation as Creation
@@ -42,7 +42,7 @@ from sfumato.request.notice import Figure, Notice
 from sfumato.request.values import Value, display, labels, listed, parts, values_from_json, values_to_json
 from sfumato.shown import Naming, Replaced
 from sfumato.shown.quoting import equals, plain_name
-from sfumato.shown.tally import Holdings, Tally
+from sfumato.shown.tally import Tally
 from sfumato.shown.values import Values
 
 NAME = "decoys"
@@ -234,24 +234,11 @@ def by_hand(design: Design, naming: Naming, /) -> str:
     return _BY_HAND.format(column=column, shown=held, size=design.group_size, data=shown(design).FILES[0])
 
 
-def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats] | None:
-    """By the closed form for few of the records, if the values of the one column are equally frequent."""
-    if len(design.domains) > 1:
-        return None
-    number = len(design.domain)
-    return EvenLaw(np.full(number, 1 / number), design.group_size).record_variances
-
-
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of the closed form: contrast noise without what all records share, and the noise of the whole."""
     if len(plan.columns) > 1:
         return np.full(plan.histogram.domain_size, np.nan)
-    held, size = np.array(plan.histogram.counts, dtype=np.float64), plan.group_size
-    total = held.sum()
-    own, other = EvenLaw(held / total, size).record_variances
-    selected = np.clip(rows / total, 0.0, 1.0)
-    noise = own * counts + other * (rows - counts)
-    return np.asarray((1 - selected) * noise + selected**2 * held * (1 - 1 / size))
+    return leaks.closed_variances(np.array(plan.histogram.counts, dtype=np.float64), plan.group_size, rows, counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
@@ -426,7 +413,7 @@ MECHANISM = Mechanism(
     promise=promise,
     by_hand=by_hand,
     variances=variances,
-    record_variances=record_variances,
+    record_variances=lambda design, _: leaks.even_variances(design.sizes, design.group_size),
     set_variances=set_variances,
     explain=explain,
     by_value=(
