@@ -1,5 +1,6 @@
-# Every target sets up what it needs in .venv; a machine with Python 3.11 or newer and a package index is enough. Nothing
-# is installed outside; a program of the system that a test needs and that is missing skips that test (in CI: fails it).
+# Every target sets up what it needs in .venv; a machine with Python 3.11 or newer and a package index is enough. Outside
+# of it only a browser is installed, by `make test` of root, for the pages; a program of the system that a test needs and
+# that is missing skips that test (in CI: fails it).
 #   make demo PYTHON=python3.12          another interpreter (a change of interpreter makes .venv anew)
 #   make test ARGS="-k uniform"          further arguments for pytest or the benchmark
 
@@ -15,8 +16,12 @@ MADE := $(VENV)/.made-with-$(subst /,-,$(PYTHON))
 RUN := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 
+# Pages are looked at in Debian's Chromium. Where it cannot be installed, those tests say so and are left out.
+BROWSER := $(VENV)/.browser
+LACKS = $$(command -v chromium > /dev/null || echo chromium)
+
 # Tests are compiled once and kept, whatever the environment says: compiling them takes longer than many of them.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
+PYTEST = PYTHONDONTWRITEBYTECODE= CI_LACKS="$(LACKS)" $(BIN)/python -m pytest -n auto --dist worksteal
 
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
@@ -34,10 +39,10 @@ demo: $(RUN) ## publish a made-up table, query the release, show the result
 quick: $(DEV) ## one case of every test that is not long, in less than a minute: after each edit
 	$(PYTEST) --extent quick $(ARGS)
 
-test: $(DEV) ## all that guards a promise, in some minutes: before each commit
+test: $(DEV) $(BROWSER) ## all that guards a promise, in some minutes: before each commit
 	$(PYTEST) $(ARGS)
 
-full: $(DEV) ## the whole matrices, and many more examples: before a release
+full: $(DEV) $(BROWSER) ## the whole matrices, and many more examples: before a release
 	$(PYTEST) --extent full $(ARGS)
 
 check: $(DEV) ## lint, format, types, layers
@@ -76,3 +81,10 @@ $(RUN): $(MADE) pyproject.toml
 $(DEV): $(MADE) pyproject.toml
 	$(BIN)/python $(PIP_INSTALL) -e '.[dev]'
 	@touch $(RUN) $@
+
+# Only root may install a program of the system, and a machine without one runs all other tests.
+$(BROWSER): $(MADE)
+	@command -v chromium > /dev/null || [ "$$(id -u)" -ne 0 ] || \
+	{ apt-get -q update && apt-get -qy install --no-install-recommends chromium; } > $@.log 2>&1 || \
+	echo "chromium could not be installed: pages are not looked at in a browser"
+	@touch $@

@@ -28,7 +28,7 @@ def test_program_that_is_there_is_found_by_any_of_its_names() -> None:
 def run(folder: Path, **environment: str) -> list[str]:
     """The lines that a run of the tests above prints."""
     (folder / "test_programs.py").write_text(TESTS, encoding="utf-8")
-    others = {name: value for name, value in os.environ.items() if name != "CI" and not name.startswith("PYTEST_")}
+    others = {name: value for name, value in os.environ.items() if not name.startswith(("CI", "PYTEST_"))}
     environment = others | {"PYTHONPATH": str(Path(__file__).parent)} | environment
     command = [sys.executable, "-m", "pytest", "-q", "-c", os.devnull, "-p", "needs", "-p", "no:randomly", str(folder)]
     ran = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
@@ -47,3 +47,10 @@ def test_missing_programs_are_failures_in_ci(tmp_path: Path) -> None:
     *_, summary, last = run(tmp_path, CI="true")
     assert summary.startswith("3 failed, 1 passed")
     assert last == "skipped: nothing"
+
+
+@pytest.mark.slow
+def test_programs_that_ci_could_not_install_are_named_there(tmp_path: Path) -> None:
+    *_, summary, last = run(tmp_path, CI="true", CI_LACKS="nor-this-one")
+    assert summary.startswith("1 failed, 1 passed, 2 skipped")
+    assert last == "skipped: 2 for no no-such-browser or nor-this-one"

@@ -162,6 +162,21 @@ class Uniqueness:
     records: int
     """On how many records the columns were compared."""
 
+    @property
+    def sentence(self) -> str:
+        """How many records are alone with their public columns, in a sentence or two."""
+        after, about = self.after, "" if self.after.is_exact else "about "
+        said = (
+            f"{about}{after.alone:.1%} of the records are alone with their public columns, {after.below_5:.1%} among "
+            f"fewer than 5, {after.below_11:.1%} among fewer than 11."
+        )
+        if self.before is not None:
+            said += f" Before columns were put into bins, {self.before.alone:.1%} were alone."
+        if after.alone and self.without:
+            named = ", ".join(f"{name!r} ({share:.1%})" for name, share in self.without.items())
+            said += f" Fewest would be alone without: {named}."
+        return said[:1].upper() + said[1:]
+
     def to_json(self) -> dict[str, Any]:
         """For machines."""
         return {

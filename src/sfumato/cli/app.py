@@ -46,8 +46,9 @@ from sfumato.cli.options import (
     assignments,
 )
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
+from sfumato.cli.pages import PageOptions, certificate
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
-from sfumato.plan.target import ErrorTarget, target
+from sfumato.plan.target import target
 from sfumato.printable import printable
 from sfumato.request.exact import exact
 from sfumato.request.histogram import Histogram
@@ -55,7 +56,7 @@ from sfumato.request.notice import check_codes, check_notices
 from sfumato.request.schema import Role
 
 if TYPE_CHECKING:
-    from sfumato import Answer, BreachBound
+    from sfumato import Answer
 
 NAME = "sfumato"
 BAD_INPUT = 2
@@ -64,6 +65,7 @@ DEMO_ROWS = 50_000
 EXAMPLES = {
     "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
     "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
+    "certificate": "Example: sfumato certificate release --out certificate.html",
     "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
     "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
     "lint": "Example: sfumato lint published.parquet",
@@ -136,7 +138,8 @@ def init(
     """Write a request file to complete: what the columns may be for, and what you have to decide. It holds no value."""
     from sfumato.apply.guesses import first_rows, guess_table  # noqa: PLC0415 - takes long to load
     from sfumato.audit.attackers.telling import telling_columns  # noqa: PLC0415 - takes long to load
-    from sfumato.cli.draft import check_place, draft, save  # noqa: PLC0415 - takes long to load
+    from sfumato.cli.draft import check_place, draft  # noqa: PLC0415 - takes long to load
+    from sfumato.release.staging import place_file  # noqa: PLC0415 - takes long to load
 
     check_place(target, force=force)
     guess = guess_table(table, encoding=encoding)
@@ -146,7 +149,7 @@ def init(
         others = [each.name for each in guess.of(Role.PUBLIC) if each.name != about and each.name in rows.column_names]
         guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
     drafted = draft(guess, table, target, sensitive or (), encoding=encoding)
-    save(drafted.text, target, force=force)
+    place_file(drafted.text, target, "the request file", force=force)
     if as_json:
         print_json({"path": str(target), **render.guess_json(guess), "open": list(drafted.open)})
     else:
@@ -159,12 +162,14 @@ def plan(
     accepting: StopOptions,
     aimed: TargetOptions,
     stops: NoticeOptions,
+    filed: PageOptions,
     printed: PrintOptions,
 ) -> None:
     """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
     from sfumato.outlook import notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
 
     check_codes(stops.codes, notice_codes())
+    filed.check()
     spec = promise.spec.for_rows(described.rows_per_person)  # first, because without it there is nothing to plan
     if (described.table is None) == (described.counts is None):
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
@@ -176,28 +181,22 @@ def plan(
         with render.progress_engine(err, quiet=printed.as_json) as engine:
             found = sfumato.plan_table(request, engine)
         column = request.schema.sensitive
-    chosen, notices, exposed, uniqueness = found.chosen, found.notices, found.exposures, found.uniqueness
-    aim = None if spec.bound is None else _aim(chosen.histogram, spec.bound, promise, aimed)
+    notices, aim = found.notices, None
+    if spec.bound is not None:
+        same = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
+        aim = target(found.chosen.histogram, spec.bound, aimed.error, aimed.at, **same)
     if any(notice.code in stops.codes for notice in notices):
         pass  # what fails prints nothing but why
     elif printed.as_json:
-        said = [each.to_json() for each in notices]
-        told = {"exposures": [each.to_json() for each in exposed], "uniqueness": uniqueness and uniqueness.to_json()}
-        levels = {"publish_at": [each.to_json() for each in found.gains]} if found.gains else {}
-        print_json({**chosen.to_json(), **levels, "target": aim and aim.to_json(), "notices": said, **told})
+        print_json(render.plan_json(found, aim))
     else:
-        render.show_plan(out, chosen, aim)
+        render.show_plan(out, found.chosen, aim)
         render.show_gains(out, column, found.gains)
-        render.show_exposures(out, exposed, uniqueness)
+        render.show_exposures(out, found.exposures, found.uniqueness)
     for notice in notices:  # last, where somebody who reads the end of the result finds them
         render.show_notice(err, notice)
     check_notices(notices, stops.codes)
-
-
-def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:
-    """Which posterior would give the error that was asked for, with the same mechanisms to choose from."""
-    how = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
-    return target(histogram, bound, aimed.error, aimed.at, **how)
+    filed.save(found, spec, column, aim, quiet=printed.as_json)
 
 
 def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:
@@ -388,7 +387,7 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    for command in (demo, init, plan, publish, info, query, verify, measure, lint):
+    for command in (demo, init, plan, publish, info, query, verify, certificate, measure, lint):
         kind = RequestCommand if command in (plan, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))

@@ -17,10 +17,8 @@ from pathlib import Path
 
 from sfumato.apply.guesses import ColumnGuess, TableGuess
 from sfumato.cli.request_file import SUFFIX
-from sfumato.errors import SchemaError, TargetError, reason
+from sfumato.errors import SchemaError, TargetError
 from sfumato.printable import UNPRINTABLE, printable
-from sfumato.release.renames import rename_new
-from sfumato.release.staging import workshop
 from sfumato.request.schema import Role
 
 WIDTH = 118
@@ -144,17 +142,6 @@ def check_place(target: Path, *, force: bool) -> None:
         )
     if os.path.lexists(target) and not force:
         raise TargetError(f"{str(target)!r} exists; choose another name with --out, or replace it with --force.")
-
-
-def save(text: str, target: Path, *, force: bool) -> None:
-    """Write a request file, whole or not at all; what is there stays unless it is to be replaced."""
-    try:
-        with workshop(target) as folder:
-            written = folder / target.name
-            written.write_text(text, encoding="utf-8")
-            (os.replace if force else rename_new)(written, target)
-    except OSError as error:
-        raise TargetError(f"the request file {str(target)!r} cannot be written: {reason(error)}.") from error
 
 
 # -------------------------------------------------------------------------------------------------- how things are said

@@ -22,7 +22,7 @@ from sfumato.request.schema import Bins
 from sfumato.request.values import display, labels, listed, to_json
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
-    from sfumato import Answer, Attack, Chosen, LocalEngine, Notice, Publication, Release, Verification
+    from sfumato import Answer, Attack, Chosen, LocalEngine, Notice, Outlook, Publication, Release, Verification
     from sfumato.apply.alike import Uniqueness
     from sfumato.apply.guesses import TableGuess
     from sfumato.cli.demo import Demonstration
@@ -175,6 +175,19 @@ def show_plan(console: Console, chosen: Chosen, target: ErrorTarget | None = Non
     show_text(console, plan["scope"])
 
 
+def plan_json(found: Outlook, target: ErrorTarget | None) -> dict[str, Any]:
+    """What would be published, at which error, and what its holder should know; for machines."""
+    levels = {"publish_at": [each.to_json() for each in found.gains]} if found.gains else {}
+    return {
+        **found.chosen.to_json(),
+        **levels,
+        "target": target and target.to_json(),
+        "notices": [each.to_json() for each in found.notices],
+        "exposures": [each.to_json() for each in found.exposures],
+        "uniqueness": found.uniqueness and found.uniqueness.to_json(),
+    }
+
+
 def show_gains(console: Console, column: str, gains: Sequence[Gain]) -> None:
     """What publishing at each level of a hierarchy would gain."""
     if gains:
@@ -224,18 +237,12 @@ def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Un
     if uniqueness is None or not exposures:
         return
     console.print("\n[bold]what public columns tell[/bold] (private, not published)")
-    show_text(console, uniqueness_words(uniqueness))
+    show_text(console, uniqueness.sentence)
     for about in dict.fromkeys(each.about for each in exposures):
         console.print(_exposure_table([each for each in exposures if each.about == about]))
+    from sfumato.audit.attackers.attack import EXPOSURE_WORDS  # noqa: PLC0415 - takes long to load
+
     show_text(console, EXPOSURE_WORDS.format(max(each.records for each in exposures)))
-
-
-EXPOSURE_WORDS = (
-    "Each line is somebody who knows these columns of a person, and how they go with the values of everybody else; "
-    "each number is without the release -> with it, over {:,} records. Clearly beyond the request is a true value that "
-    "is believed more than was asked for by over a tenth of the odds. A bound limits what the release adds to a "
-    "belief within its prior; what columns tell by themselves, and beliefs above the prior, it does not limit."
-)
 
 
 def _exposure_table(exposures: Sequence[Attack]) -> Table:
@@ -254,21 +261,6 @@ def _exposure_table(exposures: Sequence[Attack]) -> Table:
         numbers = zip(*((one.right, one.mean, one.worst, one.well_above) for one in beliefs), strict=True)
         table.add_row(told, *(f"{' -> '.join(f'{100 * one:.1f}' for one in both)}%" for both in numbers))
     return table
-
-
-def uniqueness_words(found: Uniqueness) -> str:
-    """How many records are alone with their public columns, in a sentence or two."""
-    after, about = found.after, "" if found.after.is_exact else "about "
-    said = (
-        f"{about}{after.alone:.1%} of the records are alone with their public columns, {after.below_5:.1%} among fewer "
-        f"than 5, {after.below_11:.1%} among fewer than 11."
-    )
-    if found.before is not None:
-        said += f" Before columns were put into bins, {found.before.alone:.1%} were alone."
-    if after.alone and found.without:
-        named = ", ".join(f"{name!r} ({share:.1%})" for name, share in found.without.items())
-        said += f" Fewest would be alone without: {named}."
-    return said[:1].upper() + said[1:]
 
 
 def show_text(console: Console, text: str) -> None:

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +23,7 @@ from sfumato.estimate.answer import Answer
 from sfumato.estimate.ask import Asker
 from sfumato.estimate.attaching import attached
 from sfumato.estimate.batch import Progress, ask_many
-from sfumato.estimate.connection import OpenRelease
+from sfumato.estimate.connection import OpenRelease, Session
 from sfumato.estimate.count.many import count_many
 from sfumato.estimate.count.queries import CountQuery
 from sfumato.estimate.estimate import Estimate, Estimates
@@ -207,6 +208,10 @@ class Release:
         The sum over any selection of records by public columns is the estimate of `count(value, where=...)`.
         """
         return record_weights(self.manifest, self.folder, value, method)
+
+    def session(self) -> AbstractContextManager[Session]:
+        """A connection that can read this release, and nothing else."""
+        return self._opened.session()
 
     def _asker(self, **options: Any) -> Asker:
         return Asker(self._opened, **options)

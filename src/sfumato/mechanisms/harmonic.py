@@ -44,7 +44,7 @@ from sfumato.request.notice import Notice
 from sfumato.request.spec import BreachBoundPerValue
 from sfumato.request.values import Value, labels, values_from_json, values_to_json
 from sfumato.shown import Replaced
-from sfumato.shown.tally import Tally
+from sfumato.shown.tally import Holdings, Tally
 from sfumato.shown.values import Values
 
 NAME = "harmonic"
@@ -269,11 +269,17 @@ METHODS: Mapping[str, Method[Design]] = {
 }
 
 
+def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+    """By the coin, and by how often each value is redrawn."""
+    weighing = design.weighing
+    base, slope = flat_variance(np.array(weighing.retention), weighing.swaps, np.ones(len(design.domain)), 1)
+    return base + slope, base
+
+
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance of a count of each value."""
-    weighing = plan.published.weighing
-    base, slope = flat_variance(np.array(weighing.retention), weighing.swaps, rows, 1)
-    return base + slope * counts
+    own, other = record_variances(plan.published)
+    return own * counts + other * (rows - counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
@@ -349,6 +355,7 @@ MECHANISM = Mechanism(
     promise=promise,
     weights=weights,
     variances=variances,
+    record_variances=record_variances,
     set_variances=set_variances,
     explain=explain,
     by_value=(

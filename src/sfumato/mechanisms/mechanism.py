@@ -24,6 +24,7 @@ from sfumato.request.schema import Merged
 from sfumato.request.spec import PrivacySpec
 from sfumato.request.values import Value
 from sfumato.shown import Contents, Naming, Replaced, Shown
+from sfumato.shown.tally import Holdings
 
 SpecT = TypeVar("SpecT", bound=PrivacySpec)
 OptionsT = TypeVar("OptionsT")
@@ -148,6 +149,10 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
         len(sets), np.nan
     )
     """The variance of the default count of each set of values, among a share of the records of every value."""
+    record_variances: Callable[[DesignT, Holdings | None], tuple[Floats, Floats] | None] = _nothing
+    """What one record adds to the variance of the default count of each value, by what is published alone: if it holds
+    the value, and if it holds another, of which all are taken to be equally frequent. From the design, and from what
+    buckets hold if there are any; not finite for a value that cannot be counted, None where it depends on more."""
     explain: Callable[[PlanT], dict[str, Any]] = lambda plan: {}
     """What the plan decided, in JSON, for its holder: it may contain counts."""
     by_value: tuple[PerValue, ...] = ()

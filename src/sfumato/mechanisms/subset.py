@@ -41,7 +41,7 @@ from sfumato.request.spec import BreachBound, BreachBoundPerValue
 from sfumato.request.values import Value, values_from_json, values_to_json
 from sfumato.shown import Replaced
 from sfumato.shown.sets import Sets
-from sfumato.shown.tally import Tally
+from sfumato.shown.tally import Holdings, Tally
 
 NAME = "subset"
 
@@ -226,11 +226,17 @@ METHODS: Mapping[str, Method[Design]] = {
 }
 
 
+def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+    """By how often a set holds the value of its record, and another one; the same for every value."""
+    hold, other = float(design.hold_probability), float(design.other_probability)
+    alike = np.ones(len(design.domain)) / (hold - other) ** 2
+    return hold * (1 - hold) * alike, other * (1 - other) * alike
+
+
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance [c a(1-a) + (R-c) b(1-b)] / (a-b)² of a count, the same for every value."""
-    made = design(plan)
-    hold, other = float(made.hold_probability), float(made.other_probability)
-    return np.asarray((counts * hold * (1 - hold) + (rows - counts) * other * (1 - other)) / (hold - other) ** 2)
+    own, other = record_variances(design(plan))
+    return own * counts + other * (rows - counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
@@ -303,6 +309,7 @@ MECHANISM = Mechanism(
     promise=promise,
     weights=weights,
     variances=variances,
+    record_variances=record_variances,
     set_variances=set_variances,
     explain=explain,
     summary=summary,

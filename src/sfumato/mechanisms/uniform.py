@@ -35,6 +35,7 @@ from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound, BreachBoundPerValue
 from sfumato.request.values import Value, values_from_json, values_to_json
 from sfumato.shown import Replaced
+from sfumato.shown.tally import Holdings
 from sfumato.shown.values import Values
 
 NAME = "uniform"
@@ -161,12 +162,17 @@ def weights(design: Design, /) -> Mapping[str, Any]:
     }
 
 
+def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+    """By the coin, the same for every value."""
+    retention, swap = (np.array(float(number)) for number in (design.retention, design.swap_probability))
+    base, slope = flat_variance(retention, swap, np.ones(len(design.domain)), 1)
+    return base + slope, base
+
+
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance of a count, the same for every value."""
-    made = design(plan)
-    retention, swap = (np.array(float(number)) for number in (made.retention, made.swap_probability))
-    base, slope = flat_variance(retention, swap, rows, 1)
-    return base + slope * counts
+    own, other = record_variances(design(plan))
+    return own * counts + other * (rows - counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
@@ -218,6 +224,7 @@ MECHANISM = Mechanism(
     promise=promise,
     weights=weights,
     variances=variances,
+    record_variances=record_variances,
     set_variances=set_variances,
     explain=explain,
     summary=summary,

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sfumato.errors import ReleaseFormatError, TargetError
+from sfumato.errors import ReleaseFormatError, TargetError, reason
 from sfumato.release.manifest import KNOWN_FILES, MANIFEST, PART, load_json
 from sfumato.release.renames import exchange, rename_new
 
@@ -174,6 +174,20 @@ def _replace(mine: Path, target: Path, aside: Path) -> None:
             f"something else appeared as {str(target)!r} while it was replaced; the old release is {str(aside)!r} now, "
             "and comes back with the next run here if its name is free."
         ) from error
+
+
+def place_file(text: str, target: Path, what: str, *, force: bool, mode: int = 0o666) -> None:
+    """Write a small file, whole or not at all; what is there stays unless it is to be replaced."""
+    try:
+        with workshop(target) as folder:
+            written = folder / "file"
+            descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+            with open(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            _sync(written)
+            (os.replace if force else rename_new)(written, target)
+    except OSError as error:
+        raise TargetError(f"{what} {str(target)!r} cannot be written: {reason(error)}.") from error
 
 
 def is_at(target: Path, built: os.stat_result) -> bool:

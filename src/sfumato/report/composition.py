@@ -15,6 +15,7 @@ from sfumato.report.wording import name, percent, quantity, some
 
 SQUARE, STEP = 24.0, 28.0
 MOST_SIZES = 12
+SAID_OF_BUCKETS = {"size", "count", "values"}
 SLOPE = 0.7
 """How much of its length a slanted name is high."""
 
@@ -49,6 +50,14 @@ class Composition:
         """From the entries `buckets` and `caps` of a plan (`Chosen.to_json`)."""
         sizes = [BucketSize(each["size"], each["count"], each["values"]) for each in held]
         return cls(tuple(sizes), {value: Fraction(cap) for value, cap in caps.items()})
+
+    @classmethod
+    def found_in(cls, explained: Mapping[str, Any]) -> Composition | None:
+        """From what a plan tells (`Chosen.to_json`), if it is one of buckets with caps: by what it says."""
+        for held in explained.values() if "caps" in explained else ():
+            if isinstance(held, list) and held and isinstance(held[0], Mapping) and {*held[0]} == SAID_OF_BUCKETS:
+                return cls.of(held, explained["caps"])
+        return None
 
     def cap(self, value: str) -> float:
         """The most that a value may take; all where nothing is said."""

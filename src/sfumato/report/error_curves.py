@@ -65,11 +65,11 @@ class ErrorCurve:
 
 
 def error_by_count(
-    curves: Sequence[ErrorCurve], width: float = WIDTH, *, at: float = 1000, target: float = 0.1
+    curves: Sequence[ErrorCurve], width: float = WIDTH, *, at: float = 1000, target: float = 0.1, of: str = "with"
 ) -> Figure:
     """A line for each plan, the chosen one first; dashed where less is promised than was asked for.
 
-    The reading is of the first line, at the size nearest to `at`.
+    The reading is of the first line, at the size nearest to `at`; `of` is what it says before the name of the line.
     """
     width = drawn_width(width)
     shown = [curve for curve in curves if curve.known]
@@ -108,7 +108,7 @@ def error_by_count(
         head,
         parts,
         size=(width, area.height),
-        reading=_reading(shown, at, reached, target),
+        reading=_reading(shown, at, reached, target, of),
         columns=columns,
         rows=rows,
     )
@@ -119,15 +119,16 @@ def off_by(error: float) -> str:
     return "exact" if error == 0 else percent(error)
 
 
-def _reading(shown: Sequence[ErrorCurve], at: float, reached: float | None, target: float) -> str:
+def _reading(shown: Sequence[ErrorCurve], at: float, reached: float | None, target: float, of: str) -> str:
     if not shown:
         return "How far off counts are is not known."
     first = shown[0]
     count, error = min(first.known, key=lambda each: abs(math.log(each[0]) - math.log(at)))
     if error == 0:
-        return f"A count of {quantity(count)} records is exact with {name(first.name)}."
+        return f"A count of {quantity(count)} records is exact {of} {name(first.name)}."
     weaker = ", which promises less than was asked for" if first.is_weaker else ""
-    said = f"A count of {quantity(count)} records is typically off by {percent(error)} with {name(first.name)}{weaker}"
+    off = f"is typically off by {percent(error)} {of} {name(first.name)}{weaker}"
+    said = f"A count of {quantity(count)} records {off}"
     if reached is None:
         return f"{said} (standard error); at no size shown by {percent(target)} or less."
     if reached == first.known[0][0]:

@@ -8,13 +8,15 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sfumato.report.drawing import SHAPES, element, mark, path, text, width_of
+from sfumato.report.drawing import SHAPES, SMALL, element, mark, path, text, width_of
 from sfumato.report.figure import EDGE, Head
 from sfumato.report.scales import Scale
 from sfumato.report.style import DASHES, SERIES
 
 GAP = 15.0
 """Between two lines of text."""
+BOLD = 1.1 * SMALL
+"""Bold letters are as wide as larger ones."""
 MOST_LINES = 10
 """More lines in one picture are told apart by nobody."""
 
@@ -85,7 +87,7 @@ class Area:
     @classmethod
     def below(cls, head: Head, width: float, *, names: Iterable[str] = (), ticks: Iterable[str] = ()) -> Area:
         """Below a heading, with room for ticks at the left and names at the right: at most a third of the width."""
-        widest = max(map(width_of, names), default=0.0)
+        widest = max((width_of(each, BOLD) for each in names), default=0.0)
         right = width - EDGE - (min(widest + 14, width / 3) if widest else 20)
         tall = min(max(0.55 * width, 220), 360)
         left = EDGE + min(max(map(width_of, ticks), default=0.0) + 10, width / 4)

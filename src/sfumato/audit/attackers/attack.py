@@ -16,6 +16,14 @@ NORMAL_95 = 1.959963984540054
 ROUNDING = 1e-9
 """A belief above a limit by no more than this is a matter of floating-point numbers."""
 
+EXPOSURE_WORDS = (
+    "Each line is somebody who knows these columns of a person, and how they go with the values of everybody else; "
+    "each number is without the release -> with it, over {:,} records. Clearly beyond the request is a true value that "
+    "is believed more than was asked for by over a tenth of the odds. A bound limits what the release adds to a "
+    "belief within its prior; what columns tell by themselves, and beliefs above the prior, it does not limit."
+)
+"""How tables of attacks are read, given how many records were looked at."""
+
 
 @dataclass(frozen=True, slots=True)
 class Belief:

@@ -42,6 +42,7 @@ from sfumato.request.notice import Notice
 from sfumato.request.values import Value, display, labels, values_from_json, values_to_json
 from sfumato.shown import Contents, Replaced
 from sfumato.shown.buckets import Buckets
+from sfumato.shown.tally import Holdings
 
 NAME = "buckets"
 
@@ -202,6 +203,16 @@ def shown(design: Design, /) -> Buckets:
     return Buckets()
 
 
+def record_variances(design: Design, holdings: Holdings | None, /) -> tuple[Floats, Floats] | None:
+    """By how values meet in the buckets, where a condition selects few of the records."""
+    if holdings is None:
+        return None
+    meeting = holdings.once(estimation.Meeting)
+    own = np.full(holdings.domain_size, np.inf)
+    own[meeting.present] = estimation.growth(meeting.kept, meeting.directions)
+    return own, np.zeros(holdings.domain_size)
+
+
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of the inverse estimate, if a share rows/total of every value is selected."""
     return plan.errors.variances(rows)
@@ -351,6 +362,7 @@ def dealing_mechanism(
         promise=promise,
         contents=contents,
         variances=variances,
+        record_variances=record_variances,
         set_variances=set_variances,
         explain=explain,
         by_value=(PerValue("caps", "at most of a bucket", percent),),

@@ -160,6 +160,17 @@ def _certain(holdings: Holdings, pieces: Sequence[Piece]) -> tuple[float, float]
     return least, most
 
 
+def growth(kept: Floats, directions: Floats) -> Floats:
+    """By what the inverse multiplies the variance of a sample of each value; infinite where buckets tell nothing.
+
+    In numbers it is o (W^-1)_xx - 1; given what buckets keep of each direction, on the scale of the roots of counts.
+    """
+    is_kept = kept > SINGULAR
+    grown = directions[:, is_kept] ** 2 @ (1 / kept[is_kept]) - 1
+    is_lost = (np.abs(directions[:, ~is_kept]) > SINGULAR).any(axis=1)
+    return np.where(is_lost, np.inf, np.maximum(grown, 0.0))
+
+
 class Meeting:
     """How often values meet in buckets, and the inverse of that."""
 

@@ -20,7 +20,7 @@ import numpy as np
 from sfumato.arrays import Floats, Places
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.dealing import Dealing
-from sfumato.mechanisms.buckets.estimation import SINGULAR
+from sfumato.mechanisms.buckets.estimation import SINGULAR, growth
 from sfumato.mechanisms.buckets.smoothing import Smoothing
 
 SELECTIVITIES = (0.001, 0.01)
@@ -63,16 +63,9 @@ class CountErrors:
 
     @cached_property
     def growth(self) -> Floats:
-        """By what the inverse multiplies the variance of a sample of each value; infinite where buckets tell nothing.
-
-        In numbers it is o (W^-1)_xx - 1.
-        """
-        kept, directions = self._told
-        is_kept = kept > SINGULAR
-        grown = directions[:, is_kept] ** 2 @ (1 / kept[is_kept]) - 1
-        is_lost = (np.abs(directions[:, ~is_kept]) > SINGULAR).any(axis=1)
+        """By what the inverse multiplies the variance of a sample of each value; infinite for values nobody has."""
         found = np.full(len(self.counts), np.inf)
-        found[self.present] = np.where(is_lost, np.inf, np.maximum(grown, 0.0))
+        found[self.present] = growth(*self._told)
         return found
 
     def variances(self, rows: Floats) -> Floats:

@@ -26,7 +26,7 @@ from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
 from sfumato.mechanisms.coins.words import times
-from sfumato.mechanisms.decoys import bounds
+from sfumato.mechanisms.decoys import bounds, leaks
 from sfumato.mechanisms.decoys.groups import Groups
 from sfumato.mechanisms.decoys.leaks import FEW_VALUES, EvenLaw, created, group_law
 from sfumato.mechanisms.decoys.leaks import Creation as Creation
@@ -238,13 +238,7 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of the closed form: contrast noise without what all records share, and the noise of the whole."""
     if len(plan.columns) > 1:
         return np.full(plan.histogram.domain_size, np.nan)
-    held, size = np.array(plan.histogram.counts, dtype=np.float64), plan.group_size
-    total = held.sum()
-    law = EvenLaw(held / total, size)
-    selected = np.clip(rows / total, 0.0, 1.0)
-    own, other = (1 / size) * (1 - 1 / size), law.leaks * (1 - law.leaks)
-    noise = (counts * own + (rows - counts) * other) / np.where(law.is_told, law.gains, np.nan) ** 2
-    return np.asarray((1 - selected) * noise + selected**2 * held * (1 - 1 / size))
+    return leaks.closed_variances(np.array(plan.histogram.counts, dtype=np.float64), plan.group_size, rows, counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
@@ -430,6 +424,7 @@ MECHANISM = Mechanism(
     promise=promise,
     by_hand=by_hand,
     variances=variances,
+    record_variances=lambda design, _: leaks.even_variances(design.sizes, design.group_size),
     set_variances=set_variances,
     explain=explain,
     by_value=(

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
@@ -105,6 +106,12 @@ class EvenLaw:
     def is_told(self) -> Mask:
         """A value in every group says nothing: its share is one over the group size."""
         return self.gains > SINGULAR
+
+    @property
+    def record_variances(self) -> tuple[Floats, Floats]:
+        """What a record adds to the variance of each value's count: one that holds it, and another one."""
+        own, gains = 1 / self.group_size, np.where(self.is_told, self.gains, np.nan)
+        return own * (1 - own) / gains**2, np.asarray(self.leaks * (1 - self.leaks) / gains**2)
 
     def tells(self, wanted: Floats) -> bool:
         """Whether no wanted value is in every group."""
@@ -312,3 +319,21 @@ def capped_counts(counts: Places, group_size: int) -> Places:
         found[free] += more
         found[free[:rest]] += 1
     return found
+
+
+def closed_variances(held: Floats, group_size: int, rows: Floats, counts: Floats) -> Floats:
+    """The variance of the closed form of each value, which `held` records hold, if `counts` of `rows` rows hold it."""
+    total = held.sum()
+    own, other = EvenLaw(held / total, group_size).record_variances
+    selected = np.clip(rows / total, 0.0, 1.0)
+    noise = own * counts + other * (rows - counts)
+    return np.asarray((1 - selected) * noise + selected**2 * held * (1 - 1 / group_size))
+
+
+def even_variances(sizes: Sequence[int], group_size: int) -> tuple[Floats, Floats] | None:
+    """What a record adds to the variance of the closed form among few of the records, if values are equally frequent.
+
+    Given how many values each column has; None where there are several columns.
+    """
+    (size, *others) = sizes
+    return None if others else EvenLaw(np.full(size, 1 / size), group_size).record_variances

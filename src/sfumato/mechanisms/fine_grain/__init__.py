@@ -47,6 +47,7 @@ from sfumato.request.notice import Notice
 from sfumato.request.spec import BreachBoundPerValue
 from sfumato.request.values import Value, counted, display, labels, listed, values_from_json, values_to_json
 from sfumato.shown import Replaced
+from sfumato.shown.tally import Holdings
 from sfumato.shown.values import Values
 
 NAME = "fine-grain"
@@ -259,6 +260,12 @@ def weights(design: Design, /) -> Mapping[str, Any] | None:
     }
 
 
+def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+    """By the coins of all values, if the values are equally frequent."""
+    size = len(design.domain)
+    return inverse_variances(design.operator, np.full(size, 1 / size))
+
+
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of a count of each value, if the other rows are composed as the table is."""
     own, other = inverse_variances(plan.published.operator, plan.shares)
@@ -351,6 +358,7 @@ MECHANISM = Mechanism(
     check_countable=check_countable,
     weights=weights,
     variances=variances,
+    record_variances=record_variances,
     set_variances=set_variances,
     explain=explain,
     by_value=(

@@ -43,7 +43,7 @@ from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
 from sfumato.shown import Replaced
 from sfumato.shown.levels import LeveledSets
-from sfumato.shown.tally import Tally
+from sfumato.shown.tally import Holdings, Tally
 
 NAME = "levels"
 
@@ -215,6 +215,15 @@ METHODS: Mapping[str, Method[Design]] = {
 }
 
 
+def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+    """By the sets of all levels, if the values are equally frequent."""
+    size, own, other = len(design.domain), np.zeros(len(design.domain)), np.zeros(len(design.domain))
+    for first, alike in kinds(design.tiers, 0):
+        spread = design.weighing.spread((design.tiers[0].places == first).astype(np.float64))
+        own[alike], other[alike] = spread[first], (spread.sum() - spread[first]) / (size - 1)
+    return own, other
+
+
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of the count of each value, if the other records of the rows are composed as those of the table."""
     tiers, held = plan.design.tiers, np.array(plan.histogram.counts, dtype=np.float64)
@@ -376,6 +385,7 @@ MECHANISM = Mechanism(
     is_asked=_is_asked,
     weights=weights,
     variances=variances,
+    record_variances=record_variances,
     set_variances=set_variances,
     explain=explain,
     tables=tables,

@@ -1,0 +1,179 @@
+"""Pages that people file: how they are asked for, and what a browser makes of them."""
+
+from __future__ import annotations
+
+import re
+import stat
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from command_line import BOUND, complaint, fail, run, succeed, write_csv
+from generated_pages import WRITERS, made
+from needs import needs
+from releases import people as table_of_people
+from sfumato.cli import pages as commands
+from sfumato.pages.page import HOLDER
+
+PLAN = ("plan", "people.csv", "--sensitive", "disease", *BOUND)
+
+
+# --------------------------------------------------------------------------------------------------------- the commands
+
+
+def test_holder_is_called_the_same_where_help_waits_for_nothing() -> None:
+    assert commands.HOLDER == HOLDER
+
+
+@pytest.mark.slow
+def test_certificate_is_a_page_and_json(release: Path) -> None:
+    outcome = succeed("certificate", release, "--out", "page.html")
+    assert "written to page.html" in outcome.words
+    assert "<h1>Certificate of a protected release</h1>" in Path("page.html").read_text(encoding="utf-8")
+    told = succeed("certificate", release, "--json").json
+    assert told["format"] == 1
+    assert {"promise", "design", "digest", "columns", "checks", "not_covered", "relative_errors"} <= set(told)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", told["date"])
+    assert "path" not in told
+    both = succeed("certificate", release, "--out", "page.html", "--force", "--json").json
+    assert both == {"format": 1, "path": "page.html", **{key: value for key, value in told.items() if key != "format"}}
+
+
+@pytest.mark.slow
+def test_certificate_of_a_packed_release_is_that_of_its_folder(release: Path) -> None:
+    with zipfile.ZipFile("release.zip", "w") as archive:
+        for file in release.iterdir():
+            archive.write(file, file.name)
+    assert succeed("certificate", "release.zip", "--json").json == succeed("certificate", release, "--json").json
+
+
+def test_certificate_refuses_what_it_cannot_do(desk: Path, release: Path) -> None:
+    assert "name the file of the page with --out" in fail(desk, "certificate", release)
+    assert "would lie in a release" in fail(desk, "certificate", release, "--out", release / "page.html")
+    assert "ends in .html" in fail(desk, "certificate", release, "--out", "page.pdf")
+    (desk / "page.html").write_text("old", encoding="utf-8")
+    assert "exists" in fail(desk, "certificate", release, "--out", "page.html")
+    (release / "README.md").write_text("changed", encoding="utf-8")
+    said = fail(desk, "certificate", release, "--out", "other.html")
+    assert said.startswith("the release does not pass the check of files, so there is no certificate of it")
+
+
+@pytest.mark.slow
+def test_plan_is_filed_as_a_private_page(table: Path) -> None:
+    shown = succeed(*PLAN).out
+    filed = succeed(*PLAN, "--report", "plan.html", "--decider", "Ada <Lovelace>")
+    told, *_ = shown.split("what public columns tell")  # which is looked at with another key each time
+    assert filed.out.startswith(told)
+    assert filed.out.endswith("written to plan.html, for you alone\n")
+    assert len(filed.out.splitlines()) == len(shown.splitlines()) + 1
+    page = Path("plan.html")
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert "Whether this is enough is for Ada &lt;Lovelace&gt; to decide." in page.read_text(encoding="utf-8")
+    succeed(*PLAN, "--json", "--report", "plan.html", "--force")
+    assert "Ada" not in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_plan_from_counts_has_a_page_too(desk: Path) -> None:
+    write_csv(desk / "counts.csv", {"value": ["flu", "HIV", "cold"], "count": [6000, 300, 3700]})
+    succeed("plan", "--counts", "counts.csv", *BOUND, "--report", "plan.html")
+    assert "What public columns tell" not in Path("plan.html").read_text(encoding="utf-8")
+
+
+def test_plan_that_stops_leaves_no_page(desk: Path, table: Path) -> None:
+    stopped = run(*PLAN, "--report", "plan.html", "--fail-on", "domain-observed")
+    complaint(stopped, 1)
+    assert not (desk / "plan.html").exists()
+    assert "name its file with --report" in fail(desk, *PLAN, "--decider", "Ada")
+    (desk / "plan.html").write_text("old", encoding="utf-8")
+    assert "exists" in fail(desk, *PLAN, "--report", "plan.html")
+
+
+# --------------------------------------------------------------------------------------------------------- in a browser
+
+
+@dataclass
+class Seen:
+    """What a browser made of a page."""
+
+    wide: int
+    """How far the page can be scrolled to the right, and the window."""
+    window: int
+    background: list[int]
+    sheets: int
+    complaints: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    """What a reader of the screen is told of pictures and tables."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """Chromium without a window."""
+    program = needs("chromium", "chromium-browser", "google-chrome")
+    with sync_playwright() as driver:
+        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def look(browser: Browser) -> Callable[..., Seen]:
+    """Open a page of a width, by day or by night, and print it."""
+
+    def looked(page: Path, width: int, scheme: Any = "light") -> Seen:
+        with browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme) as context:
+            tab = context.new_page()
+            complaints: list[str] = []
+            asked: list[str] = []
+            tab.on("console", lambda said: complaints.append(said.text))
+            tab.on("pageerror", lambda error: complaints.append(str(error)))
+            tab.on("request", lambda request: asked.append(request.url))
+            tab.goto(page.as_uri())
+            wide, window = tab.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+            background = tab.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+            named = "[...document.querySelectorAll('svg,[role=region]')].map(each => each.getAttribute('aria-label'))"
+            labels = tab.evaluate(named)
+            sheets = len(re.findall(rb"/Type\s*/Page\b", tab.pdf(prefer_css_page_size=True)))
+        return Seen(wide, window, background, sheets, complaints, asked, labels)
+
+    return looked
+
+
+@pytest.mark.slow
+def test_pages_open_alone_at_every_width_by_night_and_on_paper(tmp_path: Path, look: Callable[..., Seen]) -> None:
+    """A certificate is one sheet; a plan begins a sheet with each of its four large sections."""
+    found = made("subset", tmp_path, table_of_people(600))
+    for name, sheets in (("certificate", 1), ("plan", 4)):
+        page = tmp_path / f"{name}.html"
+        page.write_text(WRITERS[name](found), encoding="utf-8")
+        narrow, night = look(page, 360), look(page, 1000, "dark")
+        assert narrow.wide == narrow.window == 360
+        assert night.wide == night.window == 1000
+        assert min(narrow.background) > 200
+        assert max(night.background) < 60
+        assert narrow.sheets == night.sheets == sheets
+        assert all(narrow.labels)
+        for seen in (narrow, night):
+            assert seen.complaints == []
+            assert seen.asked == [page.as_uri()]
+
+
+@pytest.mark.slow
+def test_looking_would_notice(tmp_path: Path, look: Callable[..., Seen]) -> None:
+    page = tmp_path / "bad.html"
+    bad = "<div style='width:900px'>wide</div><img src='nowhere.png'><script>nowhere()</script>"
+    page.write_text(
+        f"<!doctype html><body style='background:#fff'>{bad}<p style='break-before:page'>more", encoding="utf-8"
+    )
+    seen = look(page, 360, "dark")
+    assert seen.wide > seen.window
+    assert min(seen.background) == 255
+    assert seen.sheets == 2
+    assert len(seen.asked) == 2
+    assert seen.complaints

@@ -1,0 +1,95 @@
+"""Everything that is written for people, made for a small table: a new page joins by one line in WRITERS."""
+
+from __future__ import annotations
+
+import html
+import io
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from releases import SENSITIVE, WAYS, accepting, people
+from sfumato.audit.original import verify
+from sfumato.cli import render
+from sfumato.estimate.release import Release
+from sfumato.outlook import Outlook, Request, plan_table
+from sfumato.pages import certificate, plan_page
+from sfumato.publication import publish
+from sfumato.release.manifest import README
+from sfumato.request.schema import Schema
+
+DAY = date(2026, 3, 1)
+
+
+@dataclass(frozen=True)
+class Made:
+    """A table, what was planned for it, and the release, which was drawn with a secret key."""
+
+    request: Request
+    planned: Outlook
+    release: Release
+
+
+def made(mechanism: str, folder: Path, table: Any = None) -> Made:
+    """Plan and publish a table by a mechanism."""
+    table = people() if table is None else table
+    schema = WAYS[mechanism].schema(Schema.of(SENSITIVE), table)
+    asked = WAYS[mechanism].request(mechanism)
+    request = Request(table, schema, **asked, accept_exposure=True, **accepting(table, schema))
+    return Made(request, plan_table(request), publish(request, folder / "release").release)
+
+
+def printed(made: Made) -> str:
+    """What commands print."""
+    console = render.GuardedConsole(file=io.StringIO(), width=200)
+    render.show_plan(console, made.planned.chosen)
+    render.show_exposures(console, made.planned.exposures, made.planned.uniqueness)
+    render.show_info(console, made.release)
+    render.show_verification(console, verify(made.release.path))
+    for notice in made.planned.notices:
+        render.show_notice(console, notice)
+    return console.file.getvalue()
+
+
+WRITERS: Mapping[str, Callable[[Made], str]] = {
+    "certificate": lambda made: certificate(made.release.path, DAY).page().html(),
+    "plan": lambda made: plan_page(made.planned, made.request.spec, SENSITIVE).html(),
+    "README": lambda made: (made.release.path / README).read_text(encoding="utf-8"),
+    "printed": printed,
+}
+"""From what was made to a text, HTML or not."""
+
+VERDICTS = (
+    r"anonymous",
+    r"anonymi[sz]ed data",
+    r"de-identified",
+    r"(GDPR|HIPAA) does not apply",
+    r"re-?identification risk is",
+    r"nobody can learn",
+    r"no risk",
+    r"safe",
+    r"passed the attacks",
+    r"k-anonymous",
+    r"for the population",
+)
+"""What is never said: whether a release is good enough is for a person to decide."""
+QUALIFIED = ("local", "of this column", "one record per person", "epsilon = ln(amplification)")
+"""What a sentence must say beside 'differentially private'."""
+
+
+def read_out(text: str) -> str:
+    """The words of a page: without its style, its elements, and names of options."""
+    bare = re.sub(r"<style>.*?</style>|<[^>]*>", " ", text, flags=re.DOTALL)
+    return " ".join(re.sub(r"--[a-z-]+", " ", html.unescape(bare)).split())
+
+
+def verdicts(text: str) -> list[str]:
+    """The sentences of a page that must not be there."""
+    words = read_out(text)
+    found = [each[0] for rule in VERDICTS for each in re.finditer(rf"(?<![\w-]){rule}(?![\w-])", words, re.IGNORECASE)]
+    for each in re.findall(r"[^.]*\bdifferential(?:ly private| privacy)\b[^.]*", words, re.IGNORECASE):
+        found += [] if all(said in each for said in QUALIFIED) else [each]
+    return found
