@@ -47,7 +47,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
-from sfumato.plan.target import ErrorTarget, target
+from sfumato.plan.target import AT, ERROR, ErrorTarget, target
 from sfumato.printable import printable
 from sfumato.request.exact import exact
 from sfumato.request.histogram import Histogram
@@ -186,9 +186,11 @@ def plan(
         levels = {"publish_at": [each.to_json() for each in found.gains]} if found.gains else {}
         print_json({**chosen.to_json(), **levels, "target": aim and aim.to_json(), "notices": said, **told})
     else:
-        render.show_plan(out, chosen, aim)
+        render.show_plan(out, chosen, aim, aimed.at)
         render.show_gains(out, column, found.gains)
         render.show_exposures(out, exposed, uniqueness)
+    if aim is None and (aimed.error or aimed.at):
+        render.show_notice(err, "which posterior gives an error is told for --prior with --posterior only.")
     for notice in notices:  # last, where somebody who reads the end of the result finds them
         render.show_notice(err, notice)
     check_notices(notices, stops.codes)
@@ -197,7 +199,7 @@ def plan(
 def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:
     """Which posterior would give the error that was asked for, with the same mechanisms to choose from."""
     how = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
-    return target(histogram, bound, aimed.error, aimed.at, **how)
+    return target(histogram, bound, ERROR if aimed.error is None else aimed.error, aimed.at or AT, **how)
 
 
 def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:
