@@ -340,6 +340,12 @@ def test_method_that_is_unknown_fails_every_question(folder: Path, tmp_path: Pat
 # ---------------------------------------------------------------------------------------------------------------- files
 
 
+def test_column_of_questions_may_have_capital_letters(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "questions.csv").write_text("note;SQL\nall, of them;SELECT COUNT(*) AS n FROM release\n")
+    (found,) = answered(folder, tmp_path / "questions.csv")
+    assert found["columns"][0] == "n"
+
+
 @SUFFIXES
 def test_no_questions_have_no_answers(folder: Path, tmp_path: Path, suffix: str) -> None:
     assert answered(folder, written(tmp_path / f"none{suffix}", [])) == []
@@ -371,7 +377,6 @@ def _refused(folder: Path, path: Path) -> str:
     ("name", "content"),
     [
         ("no-column.csv", b"question\nSELECT 1\n"),
-        ("capitals.csv", b"SQL\nSELECT 1\n"),
         ("short-line.csv", b"id,sql\n1\n"),
         ("text.jsonl", b"SELECT COUNT(*) FROM release\n"),
         ("no-key.jsonl", b'{"question": "SELECT 1"}\n'),

@@ -56,6 +56,21 @@ def test_levels_are_published_shown_and_asked_about(table: Path) -> None:
     assert succeed("verify", "release", "--original", table).code == 0
 
 
+def test_names_that_need_quotes_are_shown_as_sql_takes_them(desk: Path, table: Path) -> None:
+    (desk / "codes.csv").write_bytes(
+        CHAPTERS.replace(b"chapter,part", b"main group,all").replace(b",body", b",everyone")
+    )
+    (desk / "codes.csv").write_bytes(
+        (desk / "codes.csv").read_bytes().replace(b"none said,none said", b"gone,everyone")
+    )
+    publish(table, *HIERARCHY, bound=OPEN_BOUND)
+    words = succeed("info", "release").words
+    assert "disease.all has one group: 'everyone' (query: GROUP BY disease.all)" in words
+    asked = 'disease."main group"'
+    assert f"{asked} has 3 groups: 'lungs', 'blood', 'gone' (query: GROUP BY {asked})" in words
+    assert answered(f"SELECT {asked}, COUNT(*) FROM release GROUP BY {asked}")["blood"] == pytest.approx(200, abs=0.1)
+
+
 def test_column_is_published_at_a_level(table: Path) -> None:
     release = publish(table, *AT_CHAPTER, bound=OPEN_BOUND)
     assert release.manifest.domain == ("lungs", "blood", "none said")

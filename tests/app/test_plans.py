@@ -487,5 +487,21 @@ def test_inverse_question_is_answered_beside_the_plan(desk: Path) -> None:
     enough, below = (plan.error_curve([300])[0].evenly or 0 for plan in plans)
     assert enough <= 0.2 < below
     file = counts_file(desk, {"x1": 400, "x2": 300})
-    assert "takes a posterior of" in succeed("plan", "--counts", file, *asked).words
-    assert planned(desk, counts[1:], "--diversity", "2")["target"] is None
+    words = succeed("plan", "--counts", file, *asked).words
+    assert "takes a posterior of" in words
+    assert "any value (300)" in words
+    assert "any value (100): a condition that finds 100 people with the value" in words
+    assert (
+        "an error of at most 0.01% at a count of 300"
+        in succeed("plan", "--counts", file, "--error", "0.01%", *asked[2:]).words
+    )
+
+
+@pytest.mark.parametrize("asked", [[], ["--error", "10%"], ["--at", "300"]], ids=str)
+def test_inverse_question_about_another_promise_gets_one_line(desk: Path, asked: list[str]) -> None:
+    outcome = succeed(
+        "plan", "--counts", counts_file(desk, {"x1": 400, "x2": 400}), "--diversity", "2", "--json", *asked
+    )
+    said = "notice: which posterior gives an error is told for --prior with --posterior only."
+    assert (said in " ".join(outcome.err.split())) == bool(asked)
+    assert outcome.json["target"] is None

@@ -82,15 +82,15 @@ def grouped(column: pa.Array, domain: pa.Array, groups: pa.Array, name: str) -> 
     places = pc.index_in(values, domain)
     is_held = pa.array(np.bincount(codes, minlength=len(values) + 1)[:-1] > 0)
     if len(outside := values.filter(pc.and_(pc.is_null(places), is_held))):
-        raise outside_domain(name, outside)
+        raise outside_domain(name, outside, "hierarchy")
     missing = len(domain)
     found = np.append(places.fill_null(missing).to_numpy(zero_copy_only=False), missing)
     return groups.take(pa.array(found.take(codes)))
 
 
-def outside_domain(name: str, outside: pa.Array) -> SchemaError:
-    """What is said of values that the declared domain of a column does not have."""
-    found, remedy = f"column {name!r} holds", "correct the table or add them to the domain."
+def outside_domain(name: str, outside: pa.Array, declared_by: str) -> SchemaError:
+    """What is said of values that the declared domain of a column does not have, or its hierarchy."""
+    found, remedy = f"column {name!r} holds", f"correct the table or add them to the {declared_by}."
     return SchemaError(
         f"{found} {counted(outside)} outside its declared domain; {remedy}",
         with_values=f"{found} values outside its declared domain: {listed(outside.to_pylist())}; {remedy}",

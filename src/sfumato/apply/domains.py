@@ -16,7 +16,7 @@ from sfumato.apply.profile import FEW_RECORDS, MOST_VALUES, ColumnProfile, Profi
 from sfumato.errors import SchemaError
 from sfumato.request.schema import Merged, NullPolicy, Schema
 from sfumato.request.small_files import LONGEST_VALUE
-from sfumato.request.values import Value, display, field_type
+from sfumato.request.values import display, field_type
 from sfumato.shown.columns import CodedColumn, RawColumn, Sensitive, TableColumn
 
 MANY_VALUES = 1000
@@ -140,7 +140,7 @@ def _published(column: ColumnProfile, rows: int, schema: Schema) -> TableColumn:
         has_missing = schema.nulls is NullPolicy.VALUE if is_sensitive else column.missing > 0
         return CodedColumn(column.name, pa.array(schema.bins[column.name].labels), has_missing)
     if column.name in schema.domains:
-        return _declared(column, schema.published_domain(column.name))
+        return _declared(column, schema)
     return CodedColumn(column.name, column.values, column.missing > 0)
 
 
@@ -214,14 +214,20 @@ def _check_length(column: ColumnProfile) -> None:
         )
 
 
-def _declared(column: ColumnProfile, declared: Sequence[Value]) -> CodedColumn:
+def _declared(column: ColumnProfile, schema: Schema) -> CodedColumn:
+    declared, is_hierarchy = schema.published_domain(column.name), column.name in schema.hierarchies
     domain = typed_domain(column.name, declared, is_text=pa.types.is_string(column.type))
     outside = column.values.filter(pc.invert(pc.is_in(column.values, domain)))
     if len(outside):
-        raise outside_domain(column.name, outside)
+        raise outside_domain(column.name, outside, "hierarchy" if is_hierarchy else "domain")
     if column.missing and None not in declared:
+        line = (
+            "a line with a group and no value (,GROUP) to the hierarchy"
+            if is_hierarchy
+            else ("an empty line to the domain file")
+        )
         raise SchemaError(
-            f"{column.missing} records have no {column.name!r}, and its declared domain has no missing value; add an "
-            "empty line to the domain file, or leave them out (--nulls drop)."
+            f"{column.missing} records have no {column.name!r}, and its declared domain has no missing value; add "
+            f"{line}, or leave them out (--nulls drop)."
         )
     return CodedColumn(column.name, domain, None in declared)

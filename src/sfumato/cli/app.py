@@ -48,7 +48,7 @@ from sfumato.cli.options import (
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.cli.pages import PageOptions, certificate
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
-from sfumato.plan.target import target
+from sfumato.plan.target import AT, ERROR, ErrorTarget, target
 from sfumato.printable import printable
 from sfumato.request.exact import exact
 from sfumato.request.histogram import Histogram
@@ -56,7 +56,7 @@ from sfumato.request.notice import check_codes, check_notices
 from sfumato.request.schema import Role
 
 if TYPE_CHECKING:
-    from sfumato import Answer
+    from sfumato import Answer, BreachBound
 
 NAME = "sfumato"
 BAD_INPUT = 2
@@ -181,22 +181,28 @@ def plan(
         with render.progress_engine(err, quiet=printed.as_json) as engine:
             found = sfumato.plan_table(request, engine)
         column = request.schema.sensitive
-    notices, aim = found.notices, None
-    if spec.bound is not None:
-        same = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
-        aim = target(found.chosen.histogram, spec.bound, aimed.error, aimed.at, **same)
+    notices = found.notices
+    aim = None if spec.bound is None else _aim(found.chosen.histogram, spec.bound, promise, aimed)
     if any(notice.code in stops.codes for notice in notices):
         pass  # what fails prints nothing but why
     elif printed.as_json:
         print_json(render.plan_json(found, aim))
     else:
-        render.show_plan(out, found.chosen, aim)
+        render.show_plan(out, found.chosen, aim, aimed.at)
         render.show_gains(out, column, found.gains)
         render.show_exposures(out, found.exposures, found.uniqueness)
+    if aim is None and (aimed.error or aimed.at):
+        render.show_notice(err, "which posterior gives an error is told for --prior with --posterior only.")
     for notice in notices:  # last, where somebody who reads the end of the result finds them
         render.show_notice(err, notice)
     check_notices(notices, stops.codes)
     filed.save(found, spec, column, aim, quiet=printed.as_json)
+
+
+def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:
+    """Which posterior would give the error that was asked for, with the same mechanisms to choose from."""
+    how = {"mechanism": promise.mechanism, "guarantee": promise.guarantee, "options": promise.options}
+    return target(histogram, bound, ERROR if aimed.error is None else aimed.error, aimed.at or AT, **how)
 
 
 def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:

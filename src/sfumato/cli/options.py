@@ -195,9 +195,15 @@ class TargetOptions(OptionGroup):
     PANEL: ClassVar = PROMISE
 
     error: Annotated[
-        str, typer.Option("--error", metavar="R", help="Also tell which posterior gives this error: 10%, 1/20.")
-    ] = ERROR
-    at: Annotated[int, typer.Option("--at", metavar="N", help="The count that shall have that error.", min=1)] = AT
+        str | None,
+        typer.Option(
+            "--error", metavar="R", help="Also tell which posterior gives this error: 1/20.", show_default=ERROR
+        ),
+    ] = None
+    at: Annotated[
+        int | None,
+        typer.Option("--at", metavar="N", help="The count that shall have that error.", min=1, show_default=f"{AT:,}"),
+    ] = None
 
 
 def assignments(options: Sequence[str], form: str, *, at_last: bool = False) -> list[tuple[str, str]]:

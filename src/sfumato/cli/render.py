@@ -17,9 +17,11 @@ from rich.text import Text
 
 import sfumato
 from sfumato.estimate.intervals import DEFAULT_LEVEL
+from sfumato.plan.predict import CURVE
 from sfumato.printable import printable, printable_lines
 from sfumato.request.schema import Bins
-from sfumato.request.values import display, labels, listed, to_json
+from sfumato.request.values import counted, display, labels, listed, off_by, to_json
+from sfumato.shown.quoting import plain_level
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from sfumato import Answer, Attack, Chosen, LocalEngine, Notice, Outlook, Publication, Release, Verification
@@ -97,27 +99,40 @@ def _digits(value: float | None, error: float | None) -> int:
     """How many digits a number and its interval need behind the point: two of a standard error below 1."""
     if value is not None and error and error < ROUNDING * max(abs(value), 1.0):
         return 0  # the error is that of floating-point numbers
-    if error:
-        return max(1 - math.floor(math.log10(error)), 0) if error < 1 else 0
+    if error or (error is None and value):  # what has no known error has two digits of its own at most
+        known = error or abs(value or 0.0)
+        return max(1 - math.floor(math.log10(known)), 0) if known < 1 else 0
     return 0 if value is None or value == round(value) else EXACT_DIGITS
 
 
 def show_answer(console: Console, answer: Answer, level: float) -> None:
     """A table of estimates with their intervals."""
     columns, rows = answer.table(level)
+    filled = {name: answer.columns_of(name) for name in answer.numbers}
+    are_numbers = {column for each in filled.values() for column in each}
+    shared = {}  # notes that all rows have, which are said once
+    for name in filled:
+        notes = {row.get(answer.note_of(name)) for row in rows}
+        if len(notes) == 1 and (note := notes.pop()) is not None:
+            shared[name] = note
+            columns.remove(answer.note_of(name))
     table = Table()
     for name in columns:
-        table.add_column(plain(name), justify="right" if name.startswith(answer.numbers) else "left", overflow="fold")
+        table.add_column(plain(name), justify="right" if name in are_numbers else "left", overflow="fold")
     for row in rows:
         digits = {}
-        for filled in map(answer.columns_of, answer.numbers):
-            value, error = (row[name] for name in filled[:2])
-            digits.update(dict.fromkeys(filled, _digits(value, error)))
+        for each in filled.values():
+            value, error = (row[name] for name in each[:2])
+            digits.update(dict.fromkeys(each, _digits(value, error)))
         table.add_row(*(plain(number(row[name], digits.get(name, 0))) for name in columns))
     console.print(table)
+    for name, note in shared.items():
+        console.print(f"{plain(name)}: {plain(note)}", highlight=False)
     if answer.note:
         show_notice(console, answer.note)
-    console.print(f"[dim]{answer.method}; intervals at {level:.0%}, for the numbers of the original table[/dim]")
+    has_interval = any(row[each[2]] is not None or row[each[3]] is not None for row in rows for each in filled.values())
+    said = f"intervals at {level:.0%}, for the numbers" if has_interval or not rows else "no interval is known; numbers"
+    console.print(f"[dim]{answer.method}; {said} of the original table[/dim]")
     if answer.counted == "rows":
         console.print("[dim]counts are of rows, of which a person may have several[/dim]")
     if answer.adjustment:
@@ -144,12 +159,12 @@ def show_notice(console: Console, notice: Notice | str) -> None:
     console.print(f"[yellow]notice:[/yellow] {plain(str(notice))}", soft_wrap=not console.is_terminal, highlight=False)
 
 
-def show_plan(console: Console, chosen: Chosen, target: ErrorTarget | None = None) -> None:
-    """What would be published, at which error."""
+def show_plan(console: Console, chosen: Chosen, target: ErrorTarget | None = None, at: int | None = None) -> None:
+    """What would be published, at which error, also of counts of a size that was asked about."""
     histogram, plan = chosen.histogram, chosen.to_json()
     console.print(f"mechanism [bold]{plan['mechanism']}[/bold], guarantee {plan['guarantee']}")
     console.print(chosen.mechanism.summary(chosen.plan), highlight=False)
-    _show_questions(console, [chosen, *chosen.others])
+    _show_questions(console, [chosen, *chosen.others], sorted({*CURVE, *([] if at is None else [at])}))
     if target is not None:
         show_text(console, target.sentence)
     extra = [each for each in chosen.mechanism.by_value if each.entry in plan]
@@ -196,7 +211,7 @@ def show_gains(console: Console, column: str, gains: Sequence[Gain]) -> None:
         show_text(console, gain.words(column))
 
 
-def _show_questions(console: Console, plans: Sequence[Chosen]) -> None:
+def _show_questions(console: Console, plans: Sequence[Chosen], sizes: Sequence[float]) -> None:
     """How far off answers are under the plans that meet a request, the chosen one first; and where that is not told."""
     console.print("how far off answers typically are (standard error, in % of the true number):")
     table = Table("how many have")
@@ -209,18 +224,18 @@ def _show_questions(console: Console, plans: Sequence[Chosen]) -> None:
         if any(error is not None for error in errors):
             table.add_row(plain(asked[0].held), *map(_off_by, errors))
     table.add_section()
-    for found in zip(*(plan.error_curve() for plan in plans), strict=True):
+    for found in zip(*(plan.error_curve(sizes) for plan in plans), strict=True):
         if any(each.evenly is not None for each in found):
             table.add_row(f"any value ({found[0].count:,})", *(_off_by(each.evenly) for each in found))
     if table.row_count:
         console.print(table)
-    chosen = [each for each in plans[0].error_curve() if each.by_records is not None]
+    chosen = [each for each in plans[0].error_curve(sizes) if each.by_records is not None]
     if chosen:
         said = ", ".join(f"{_off_by(each.by_records)} at {each.count:,}" for each in chosen)
         show_text(
             console,
-            "any value: one picked evenly of those that so many people have, each as frequent among all as it is. "
-            f"Picked as records have it: {said}.",
+            f"any value ({chosen[0].count:,}): a condition that finds {chosen[0].count:,} people with the value; the "
+            f"mean over all values that so many people have. The mean over these people instead: {said}.",
         )
     for reason in reasons:
         console.print(f"not told: {plain(reason)}.", highlight=False)
@@ -229,7 +244,7 @@ def _show_questions(console: Console, plans: Sequence[Chosen]) -> None:
 def _off_by(error: float | None) -> str:
     if error is None:
         return "not told"
-    return "exact" if not error else f"{error:.1%}" if error < 1 else f"{error:,.0%}"
+    return off_by(error) if error else "exact"
 
 
 def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Uniqueness | None) -> None:
@@ -341,10 +356,11 @@ def show_info(console: Console, release: Release) -> None:
         said = f", in {_ranges(bins)}" if bins else f", at the level {level}" if level else ""
         table.add_row(plain(field.name), field.type, plain(role + said))
     console.print(table)
-    for name, groups in manifest.groups.items():
-        known = tuple(dict.fromkeys(groups))
-        said = f"{name} has {len(known):,} groups: {listed(known, MOST_CELLS)} (query: GROUP BY {name})"
-        console.print(plain(said), highlight=False)
+    for column, hierarchy in manifest.hierarchies.items():
+        for place, level in enumerate(hierarchy.levels[1:], 1):
+            known, asked = hierarchy.groups(place), plain_level(column, level)
+            said = f"{asked} has {counted(known, 'group')}: {listed(known, MOST_CELLS)} (query: GROUP BY {asked})"
+            console.print(plain(said), highlight=False)
     show_text(console, release.promise)
     if len(release.methods) > 1:
         console.print(f"estimators: {', '.join(release.methods)} (query --method)", highlight=False)

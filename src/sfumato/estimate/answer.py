@@ -63,6 +63,10 @@ class Answer:
         """The columns that hold numbers, for one of them: itself, its error and interval, and its adjusted one."""
         return [*number_columns(number), *([self.adjusted[number]] if number in self.adjusted else [])]
 
+    def note_of(self, number: str) -> str:
+        """The column that says what to beware of in one of the numbers."""
+        return note_column(number)
+
     def _row(self, number: int, columns: list[str], filled: Mapping[str, list[tuple[Any, ...]]]) -> dict[str, Any]:
         cells: dict[str, Any] = dict(self.rows[number])
         for name, lines in filled.items():
@@ -100,8 +104,8 @@ def _filled(estimate: Estimate, level: float) -> tuple[Any, ...]:
     if estimate.standard_error is None:
         return (estimate.value, None, None, None, estimate.note)
     ends = [end if math.isfinite(end) else None for end in estimate.interval(level)]
-    note = estimate.note if None not in ends else estimate.note or NO_INTERVAL
-    return (estimate.value, estimate.standard_error, *ends, note)
+    notes = filter(None, (estimate.note, NO_INTERVAL if None in ends else None))
+    return (estimate.value, estimate.standard_error, *ends, "; ".join(notes) or None)
 
 
 def _needed(name: str) -> Any:

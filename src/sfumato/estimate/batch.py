@@ -34,7 +34,7 @@ def read_batch(path: Path) -> list[str]:
     try:
         if path.suffix == ".csv":
             header, *rows = lines(path, QueryError, unlike) or [[]]
-            place = header.index("sql") if rows else 0
+            place = [name.strip().lower() for name in header].index("sql") if rows else 0
             return [row[place] for row in rows if row]
         if path.suffix == ".jsonl":
             read = [json.loads(line) for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]

@@ -27,9 +27,12 @@ BELOW_ZERO = "below zero by chance"
 
 
 def _told(moments: Moments, notes: Sequence[str | None]) -> list[str | None]:
-    """The notes, and beside numbers that have none that they are negative and cannot be, where it is so."""
+    """The notes, and beside numbers that are negative and cannot be that they are."""
     is_below = (moments.value < 0) & (moments.least >= 0)
-    return [note or (BELOW_ZERO if below else None) for note, below in zip(notes, is_below.tolist(), strict=True)]
+    return [
+        "; ".join(filter(None, (note, BELOW_ZERO))) if below and BELOW_ZERO not in (note or "") else note
+        for note, below in zip(notes, is_below.tolist(), strict=True)
+    ]
 
 
 class Interval(NamedTuple):
@@ -142,7 +145,9 @@ class Estimate:
     @property
     def lasting_note(self) -> str | None:
         """What to beware of also in numbers that are made from this one."""
-        return None if self.moments.is_own_note or self.note == BELOW_ZERO else self.note
+        if self.moments.is_own_note or self.note is None:
+            return None
+        return self.note.removesuffix(BELOW_ZERO).removesuffix("; ") or None
 
     def scaled(self, factor: float, shift: float) -> Estimate:
         """A known factor times this estimate, plus a known number."""

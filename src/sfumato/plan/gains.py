@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import InfeasibleError, SpecError
+from sfumato.plan.choose import AUTO, NO_OPTIONS
 from sfumato.plan.predict import Chosen
 from sfumato.request.hierarchy import Hierarchy
-from sfumato.request.histogram import Histogram
+from sfumato.request.values import counted
 
 SHARE = 0.1
 """It is asked among this part of the people: counts of everybody are exact where records are dealt into buckets."""
@@ -42,7 +43,7 @@ class Gain:
             size = f"{by:.1f} times {'smaller' if self.factor > 1 else 'larger'}" if by >= SAME else "as large as now"
             said = f"the error of a group's count is {size}"
         option = f"--publish-at {shlex.quote(f'{column}={self.level}')}"
-        return f"by {self.level}, in {self.groups:,} groups ({option}): {said}"
+        return f"by {self.level}, in {counted(range(self.groups), 'group')} ({option}): {said}"
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -50,22 +51,35 @@ class Gain:
         return {**named, "error_factor": self.factor, "reason": self.reason}
 
 
-def gains(chosen: Chosen, planned: Callable[[Histogram], Chosen]) -> tuple[Gain, ...]:
-    """What each level above the values would gain; `planned` chooses a plan for the counts of its groups."""
+def gains(chosen: Chosen, planned: Callable[..., Chosen]) -> tuple[Gain, ...]:
+    """What each level above the values would gain; `planned` chooses a plan for the counts of its groups.
+
+    What was asked of mechanisms for the values may not fit the groups: `planned` can be told another mechanism, and
+    other options.
+    """
     hierarchy = chosen.histogram.hierarchy
     if hierarchy is None:
         return ()
     return tuple(_gain(chosen, hierarchy, number, planned) for number in range(1, len(hierarchy.levels)))
 
 
-def _gain(chosen: Chosen, hierarchy: Hierarchy, number: int, planned: Callable[[Histogram], Chosen]) -> Gain:
+def _gain(chosen: Chosen, hierarchy: Hierarchy, number: int, planned: Callable[..., Chosen]) -> Gain:
     """Add up the values of each group, and compare with a release of the groups alone."""
     grouped = chosen.histogram.grouped(number)
     level, size = hierarchy.levels[number], grouped.domain_size
-    try:
-        other = planned(grouped)
-    except (InfeasibleError, SpecError) as error:
-        return Gain(level, size, reason=str(error).removesuffix("."))
+    other, reason = None, ""
+    for instead in ({}, {"options": NO_OPTIONS}, {"options": NO_OPTIONS, "mechanism": AUTO}):
+        try:
+            other = planned(grouped, **instead)
+            break
+        except (InfeasibleError, SpecError) as error:
+            reason = str(error).removesuffix(".")
+    if other is None:
+        return Gain(level, size, reason=reason)
+    if "mechanism" in instead:
+        return Gain(
+            level, size, other.mechanism.name, reason=f"{chosen.mechanism.name} cannot publish this level alone"
+        )
     places = np.array(hierarchy.places(number))
     sets = [np.flatnonzero(places == group) for group in range(size)]
     added = chosen.mechanism.set_variances(chosen.plan, SHARE, sets)

@@ -14,7 +14,7 @@ from sfumato.plan.choose import AUTO, NO_OPTIONS, choose
 from sfumato.request.exact import Exact, exact, root_below
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
-from sfumato.request.values import Value
+from sfumato.request.values import Value, off_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class ErrorTarget:
         if self.bound is None:
             return self.reason[:1].upper() + self.reason[1:]
         return (
-            f"A standard error of at most {100 * float(self.error):.3g}% at counts of {self.at:,}, of a value chosen "
+            f"A standard error of at most {_written(self.error)} at counts of {self.at:,}, of a value chosen "
             f"evenly, takes a posterior of {float(self.bound.posterior):.2g} (with the prior {self.bound.prior})."
         )
 
@@ -40,6 +40,11 @@ class ErrorTarget:
         """For machines."""
         posterior = None if self.bound is None else str(self.bound.posterior)
         return {"error": str(self.error), "at": self.at, "posterior": posterior, "reason": self.reason or None}
+
+
+def _written(error: Fraction) -> str:
+    """An error as it was asked for."""
+    return f"{100 * float(error):.3g}%" if error < 1 else off_by(float(error))
 
 
 AT, ERROR = 1_000, "10%"
@@ -64,7 +69,9 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
     """
     limit, known = exact(error, "the error"), exact(prior, "the prior")
     if limit <= 0:
-        raise SpecError(f"the error is {limit}, and must be above 0: it is the standard error by the count, as in 10%.")
+        raise SpecError(
+            f"the error is {limit}, and must be above 0: it is the standard error divided by the count, as in 10%."
+        )
     if at < 1:
         raise SpecError(f"the count is {at}, and must be at least 1: it is the count whose error is asked for.")
     if not 0 < known < 1:
@@ -88,7 +95,7 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
     if number == len(posteriors):
         raise InfeasibleError(
             f"no posterior up to {float(posteriors[-1]) if posteriors else float(known):.4g} has an error of at most "
-            f"{float(limit):.3g} at a count of {at:,}; allow a larger error, or ask about a larger count."
+            f"{_written(limit)} at a count of {at:,}; allow a larger error, or ask about a larger count."
         )
     return BreachBound(known, posteriors[number], rows)
 

@@ -7,7 +7,7 @@ import shlex
 from sfumato.release.manifest import WEIGHTS, Manifest
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.values import Value, parts
-from sfumato.shown.quoting import equals, plain_name
+from sfumato.shown.quoting import equals, plain_level, plain_name
 
 _TEST = """
 > **UNFIT TO PUBLISH.** This release was drawn with a known test key: whoever knows the key can undo the protection.
@@ -87,7 +87,7 @@ def release_readme(manifest: Manifest, rows: int) -> str:
 
 def _levels(name: str, hierarchy: Hierarchy) -> str:
     """The levels of a column, and a question about the first."""
-    asked = [f"{plain_name(name)}.{plain_name(level)}" for level in hierarchy.levels[1:]]
+    asked = [plain_level(name, level) for level in hierarchy.levels[1:]]
     counted = [f"`{each}` ({len(hierarchy.groups(number))})" for number, each in enumerate(asked, 1)]
     query = _quoted_for_shell(f"SELECT {asked[0]}, COUNT(*) FROM release GROUP BY {asked[0]}")
     return _LEVELS.format(name=name, levels=", ".join(counted), query=query)

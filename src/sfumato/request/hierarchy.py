@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,10 +35,13 @@ class Hierarchy:
             raise SchemaError(f"{display(wrong[0])!r} has not a group at every level of the hierarchy; give it one.")
         if any(not isinstance(group, str | None) for path in self.paths for group in path[1:]):
             raise SchemaError("a group of the hierarchy is no text; write its name as one.")
-        if any(group == "" or (group is None and path[0] is not None) for path in self.paths for group in path[1:]):
-            raise SchemaError("a value of the hierarchy has an empty group; give it one at every level.")
-        if len({path[0] for path in self.paths}) != len(self.paths):
-            raise SchemaError("the hierarchy names a value twice; name each value once.")
+        for path in self.paths:
+            if "" in path[1:] or (None in path[1:] and path[0] is not None):
+                raise SchemaError(
+                    f"{display(path[0])!r} of the hierarchy has an empty group; give it one at every level."
+                )
+        if twice := [value for value, times in Counter(self.domain).items() if times > 1]:
+            raise SchemaError(f"the hierarchy names {display(twice[0])!r} twice; name each value once.")
         for level in range(1, len(self.levels) - 1):
             above: dict[Value, Value] = {}
             for path in self.paths:
@@ -54,13 +58,49 @@ class Hierarchy:
 
     @classmethod
     def read(cls, path: Path) -> Hierarchy:
-        """Read a CSV whose header names the levels, with a line for each value; an empty value is the missing one."""
+        """Read a CSV whose header names the levels, with a line for each value.
+
+        A group without a value is that of the missing value. A line without either says nothing, nor do spaces around
+        a name, nor a line that comes again.
+        """
+        named = f"the hierarchy {str(path)!r}"
         unlike = (
-            f"the hierarchy {str(path)!r} must be a CSV with a header that names the levels, such as code,chapter, and "
-            "a line for each value."
+            f"{named} must be a CSV with a header that names the levels, such as code,chapter, and a line for each "
+            "value."
         )
-        header, *rest = lines(path, SchemaError, unlike, "the hierarchy") or [[]]
-        return cls.of([name.strip() for name in header], [[field or None for field in row] for row in rest if row])
+        header, *rest = [
+            [field.strip() for field in row] for row in lines(path, SchemaError, unlike, "the hierarchy")
+        ] or [[]]
+        if not any(header):
+            raise SchemaError(f"{named} has no first line that names the levels, such as code,chapter; write one.")
+        if "" in header:
+            raise SchemaError(
+                f"column {header.index('') + 1} of {named} has no name; name its level in the first line."
+            )
+        found: dict[str, tuple[int, list[str]]] = {}
+        spelt: dict[tuple[int, str], str] = {}
+        for number, row in enumerate(rest, 2):
+            if not any(row):
+                continue
+            where, value = f"line {number} of {named}", display(row[0] or None)
+            if len(row) != len(header):
+                raise SchemaError(
+                    f"{where} has {len(row)} fields where the first line has {len(header)}: {value!r} must have a "
+                    "group at every level, in quotes if it holds a comma."
+                )
+            if row[0] and "" in row:
+                raise SchemaError(f"{where} has an empty group for {value!r}; give it one at every level.")
+            first, before = found.setdefault(row[0], (number, row))
+            if before != row:
+                raise SchemaError(f"{where} names {value!r} again, in other groups than line {first}; name it once.")
+            for level, group in enumerate(row[1:], 1):
+                other = spelt.setdefault((level, " ".join(group.casefold().split())), group)
+                if other != group:
+                    raise SchemaError(
+                        f"{where} has the group {group!r} beside {other!r}, which differ in capital letters or spaces "
+                        "alone; write both in one way."
+                    )
+        return cls.of(header, [[field or None for field in row] for _, row in found.values()])
 
     @classmethod
     def from_json(cls, written: Any) -> Hierarchy:

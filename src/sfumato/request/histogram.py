@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from sfumato.errors import SchemaError
 from sfumato.request.hierarchy import Hierarchy
-from sfumato.request.small_files import LONGEST_VALUE, lines
+from sfumato.request.small_files import LONGEST_VALUE, records
 from sfumato.request.values import Value, counted
 
 
@@ -57,8 +57,7 @@ class Histogram:
         """Read a CSV with the columns value and count; an empty value is the missing one."""
         unlike = f"{str(path)!r} must have the columns value and count, with whole numbers as counts."
         try:
-            header, *rest = lines(path, SchemaError, unlike) or [[]]
-            rows = [dict(zip(header, fields, strict=False)) for fields in rest if fields]
+            rows = records(path, SchemaError, unlike)
             values, counts = [row["value"] or None for row in rows], [int(row["count"]) for row in rows]
         except (KeyError, ValueError) as error:
             if isinstance(error.__cause__, OSError):  # there is no file of any form

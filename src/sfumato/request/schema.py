@@ -369,13 +369,12 @@ def read_domain(path: Path) -> tuple[str | None, ...]:
 
     A first line that says `value` is a header.
     """
-    rows = lines(
-        path, SchemaError, f"the domain file {str(path)!r} cannot be read; check its quotes.", "the domain file"
-    )
+    unlike = f"the domain file {str(path)!r} cannot be read; check its quotes."
+    rows = lines(path, SchemaError, unlike, "the domain file", is_list=True)
     if wide := next((number for number, row in enumerate(rows, 1) if len(row) > 1), None):
         raise SchemaError(
             f"line {wide} of the domain file {str(path)!r} has several fields; write one value a line, in quotes if it "
             "holds a comma."
         )
     values = tuple(row[0] if row and row[0] else None for row in rows)
-    return values[1:] if values[:1] == ("value",) else values
+    return values[1:] if values and (values[0] or "").lower() == "value" else values

@@ -149,6 +149,11 @@ def listed(values: Sequence[Value], most: int = 5) -> str:
     return f"{named} and {len(values) - most} more" if len(values) > most else named
 
 
-def counted(values: Sequence[object]) -> str:
+def counted(values: Sequence[object], what: str = "value") -> str:
     """How many values there are, where they must not be named."""
-    return "one value" if len(values) == 1 else f"{len(values)} values"
+    return f"one {what}" if len(values) == 1 else f"{len(values):,} {what}s"
+
+
+def off_by(error: float) -> str:
+    """A relative error for people: a digit behind the point below 100%, thousands grouped above."""
+    return f"{error:.1%}" if abs(error) < 1 else f"{error:,.0%}"

@@ -20,6 +20,11 @@ def plain_name(name: str) -> str:
     return name if _PLAIN.fullmatch(name) else quoted(name)
 
 
+def plain_level(column: str, level: str) -> str:
+    """A level of a column as people write it in SQL."""
+    return f"{plain_name(column)}.{plain_name(level)}"
+
+
 TABLE = "release"
 """What an analyst calls the release in SQL."""
 

@@ -114,7 +114,12 @@ def test_estimate_below_zero_says_that_it_is_so_by_chance() -> None:
     below, above = Moments.of(-3.0, 4.0, 0.0, 10), Moments.of(3.0, 4.0, 0.0, 10)
     assert [estimate_of(each).note for each in (below, above)] == ["below zero by chance", None]
     assert Estimates(Moments.joined([below, above]), "method", "assumption").notes == ["below zero by chance", None]
-    assert Estimate.of(below, "method", "assumption", "biased").note == "biased"
+    both = Estimate.of(below, "method", "assumption", "biased")
+    assert (both.note, both.lasting_note) == ("biased; below zero by chance", "biased")
+    assert both.scaled(2.0, 0.0).note == both.note
+    assert both.scaled(-1.0, 0.0).note == "biased"
+    many = Estimates(Moments.joined([below, above]), "method", "assumption", "biased")
+    assert [each.note for each in many] == many.notes == ["biased; below zero by chance", "biased"]
     assert estimate_of(Moments.of(-3.0, 4.0, 0.0, 10, -10)).note is None
     assert estimate_of(below).scaled(2.0, 0.0).note == "below zero by chance"
     assert estimate_of(below).scaled(-1.0, 0.0).note is None

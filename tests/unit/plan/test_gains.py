@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sfumato.draws import Draws
-from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms import REGISTRY, levels
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.plan.choose import choose
 from sfumato.plan.gains import Gain, gains
@@ -61,6 +61,15 @@ def test_level_that_cannot_be_published_says_why() -> None:
         assert f"(--publish-at 'my code=all'): not possible, because {each.reason}" in each.words("my code")
 
 
+def test_options_for_the_values_do_not_stand_against_groups() -> None:
+    options = {"levels": levels.Options(levels="code=4/5,chapter=1/5")}
+    chapter, _ = gained(BreachBound("1/4", "1/2"), options=options)
+    assert (chapter.mechanism, chapter.reason) == ("uniform", None)
+    named, _ = gained(BreachBound("1/4", "1/2"), "levels", options=options)
+    assert named.factor is None
+    assert named.words("code").endswith("): not told, because levels cannot publish this level alone")
+
+
 def test_mechanism_that_foretells_no_error_says_so() -> None:
     silent = replace(REGISTRY["uniform"], name="silent", set_variances=Mechanism.set_variances)
     plan = replace(choose(HISTOGRAM, BreachBound("1/4", "1/2"), Draws.secret(), "uniform"), mechanism=silent)
@@ -80,3 +89,7 @@ def test_counts_without_a_hierarchy_gain_nothing() -> None:
 def test_gain_in_words(factor: float, words: str) -> None:
     said = Gain("chapter", 19, "subset", factor).words("diagnosis")
     assert said == f"by chapter, in 19 groups (--publish-at diagnosis=chapter): the error of a group's count is {words}"
+
+
+def test_one_group_is_one() -> None:
+    assert Gain("all", 1, reason="so").words("code").startswith("by all, in one group (--publish-at code=all): ")

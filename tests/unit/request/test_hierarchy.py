@@ -35,8 +35,25 @@ def test_written_and_read_back_it_is_the_same() -> None:
 
 def test_file_names_its_levels(tmp_path: Path) -> None:
     file = tmp_path / "codes.csv"
-    file.write_text("code,chapter\nJ10,lungs\nF32,mind\n,\n", encoding="utf-8")
-    assert Hierarchy.read(file) == Hierarchy.of(("code", "chapter"), [("J10", "lungs"), ("F32", "mind"), (None, None)])
+    file.write_text("code,chapter\nJ10,lungs\nF32,mind\n,unknown\n", encoding="utf-8")
+    found = Hierarchy.of(("code", "chapter"), [("J10", "lungs"), ("F32", "mind"), (None, "unknown")])
+    assert Hierarchy.read(file) == found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "code , chapter\n J10, lungs \nF32,mind\n",
+        "code;chapter\nJ10;lungs\nF32;mind\n",
+        "code,chapter\nJ10,lungs\n,\n\nF32,mind\n , \n",
+        "code,chapter\nJ10,lungs\nF32,mind\nJ10,lungs\n",
+    ],
+    ids=["spaces", "semicolons", "empty lines", "a line again"],
+)
+def test_what_says_nothing_does_not_matter_in_a_file(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "codes.csv"
+    file.write_text(text, encoding="utf-8")
+    assert Hierarchy.read(file) == Hierarchy.of(("code", "chapter"), [("J10", "lungs"), ("F32", "mind")])
 
 
 @pytest.mark.parametrize(
@@ -44,11 +61,16 @@ def test_file_names_its_levels(tmp_path: Path) -> None:
     [
         ("code\nJ10\n", "at least two levels"),
         ("code,Code\nJ10,lungs\n", "at least two levels"),
-        ("code,chapter\nJ10\n", "'J10' has not a group at every level"),
-        ("code,chapter\nJ10,\n", "empty group"),
-        ("code,chapter\nJ10,lungs\nJ10,mind\n", "twice"),
+        ("code,chapter\nJ10\n", r"^line 2 of the hierarchy .*: 'J10' must have a group at every level"),
+        ("code,chapter\n\nJ10,\n", r"^line 3 of .* has an empty group for 'J10'"),
+        ("code,chapter\nJ10,lungs\nJ10,mind\n", r"^line 3 of .* names 'J10' again, in other groups than line 2"),
+        ("code,chapter\n,lungs\n,mind\n", r"^line 3 of .* names '\(missing\)' again"),
+        ("code,chapter\nJ10,lungs\nJ45,Lungs\n", r"^line 3 of .* the group 'Lungs' beside 'lungs'"),
+        ("code,chapter\nJ10,the lungs\nJ45,the  lungs\n", "the group 'the  lungs' beside 'the lungs'"),
+        ("code,chapter,\nJ10,lungs,\n", "column 3 of the hierarchy .* has no name"),
         ("code,chapter,part\nJ10,lungs,body\nJ45,lungs,mind\n", "chapter 'lungs' lies in two groups of part"),
-        ("", "at least two levels"),
+        ("", "has no first line that names the levels"),
+        ("\nJ10,lungs\n", "has no first line that names the levels"),
     ],
 )
 def test_wrong_file_is_refused(text: str, said: str, tmp_path: Path) -> None:
@@ -56,6 +78,15 @@ def test_wrong_file_is_refused(text: str, said: str, tmp_path: Path) -> None:
     file.write_text(text, encoding="utf-8")
     with pytest.raises(SchemaError, match=said):
         Hierarchy.read(file)
+
+
+@pytest.mark.parametrize(
+    ("paths", "said"),
+    [([("J10", "")], "'J10' of the hierarchy has an empty group"), ([("J10", "a"), ("J10", "a")], "names 'J10' twice")],
+)
+def test_wrong_value_is_named(paths: list[tuple[str, str]], said: str) -> None:
+    with pytest.raises(SchemaError, match=said):
+        Hierarchy.of(("code", "chapter"), paths)
 
 
 def test_unknown_level_is_refused_with_those_there_are() -> None:

@@ -39,7 +39,7 @@ from sfumato.request.group_spec import ShareCap
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
-from sfumato.request.values import Value, display, labels, values_from_json, values_to_json
+from sfumato.request.values import Value, display, labels, off_by, values_from_json, values_to_json
 from sfumato.shown import Contents, Replaced
 from sfumato.shown.buckets import Buckets
 from sfumato.shown.tally import Holdings
@@ -292,9 +292,9 @@ def remarks(plan: Plan, /) -> list[Notice]:
     for default, shrunk in zip(expected.inverse_errors, expected.shrunk_errors, strict=True):
         if shrunk.by_records < WORTH_SAYING * default.by_records:
             closer = (
-                f"counts of {default.count:,.0f} records are expected to be off by {shrunk.by_records:.1%} with "
-                f"--method shrunk, and by {default.by_records:.1%} with the default, if the share of the records that "
-                "a condition selects differs from value to value by half; shrunk is biased and has no interval."
+                f"counts of {default.count:,.0f} records are expected to be off by {off_by(shrunk.by_records)} with "
+                f"--method shrunk, and by {off_by(default.by_records)} with the default, if the share of the records "
+                "that a condition selects differs from value to value by half; shrunk is biased and has no interval."
             )
             numbers = {"default": default.by_records, "shrunk": shrunk.by_records}
             said.append(Notice("shrunk-is-closer", closer, numbers=numbers))

@@ -15,6 +15,7 @@ from sfumato.mechanisms.buckets.prediction import CountErrors, Expected
 from sfumato.mechanisms.buckets.setting import Setting
 from sfumato.mechanisms.buckets.sizes import Choice
 from sfumato.mechanisms.mechanism import PlanTable
+from sfumato.request.values import off_by
 
 SHOWN = 5
 """So many are shown to people, and as many sizes of each."""
@@ -82,7 +83,7 @@ def tables_of(ways: Sequence[Way]) -> list[PlanTable]:
             f"--sizes {way.sizes} --min-bucket {way.least}{dealing}",
             _written([size for size, _ in way.setting]),
             f"{way.setting.loss:,}",
-            *(f"{each.by_records:.1%}" for each in way.errors),
+            *(off_by(each.by_records) for each in way.errors),
         )
         for way, dealing in (*((way, "") for way in shown), (otherwise, f" --dealing {otherwise.deal}"))
     ]

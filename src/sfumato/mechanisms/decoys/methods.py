@@ -90,7 +90,7 @@ def nearer(counts: Floats, errors: Floats) -> list[Notice]:
     bias = usual**2 / (usual**2 + CHANGE**2)
     sentence = (
         f"for {int(better.sum())} of {len(counts)} values, counted among a tenth of the people, query --method shrunk "
-        f"predicts a smaller error than the default: in the middle of them {smaller:.0%} instead of {usual:.0%}, if "
+        f"predicts a smaller error than the default: in the middle of them {smaller:,.0%} instead of {usual:,.0%}, if "
         f"the tenth has values about {CHANGE:.0%} more or less often than everybody. It is biased: of that difference "
         f"it leaves out about {bias:.0%}."
     )

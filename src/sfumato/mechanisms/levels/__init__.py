@@ -250,8 +250,6 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats
 
 def explain(plan: Plan, /) -> dict[str, Any]:
     """The levels with their sets, and their errors at other shares, in those of subset selection at the same bound."""
-    known, own = variances_of(plan.design.tiers, plan.selections), 1 - plan.design.levels[0].share
-    plain = _errors(_with_shares(plan.design, Fraction(0), known))
     return {
         "levels": [
             {
@@ -266,18 +264,20 @@ def explain(plan: Plan, /) -> dict[str, Any]:
             for level in plan.design.levels
         ],
         "errors": [
-            {
-                "above": ratio(above),
-                "relative_to_subset": {
-                    level.name: error / beside
-                    for level, error, beside in zip(
-                        plan.design.levels, _errors(_with_shares(plan.design, above, known)), plain, strict=True
-                    )
-                },
-            }
-            for above in sorted({*COMPARED, own})
+            {"above": ratio(above), "relative_to_subset": errors} for above, errors in _relative_errors(plan).items()
         ],
     }
+
+
+def _relative_errors(plan: Plan) -> dict[Fraction, dict[str, float]]:
+    """For shares above the values, also that of the plan: of each level the error, divided by subset selection's."""
+    design, known = plan.design, variances_of(plan.design.tiers, plan.selections)
+    plain = _errors(_with_shares(design, Fraction(0), known))
+    found = {}
+    for above in sorted({*COMPARED, 1 - design.levels[0].share}):
+        errors = zip(design.levels, _errors(_with_shares(design, above, known)), plain, strict=True)
+        found[above] = {level.name: error / beside for level, error, beside in errors}
+    return found
 
 
 def _with_shares(design: Design, above: Fraction, known: Variances) -> LevelWeights:
@@ -307,21 +307,19 @@ def _errors(weighing: LevelWeights) -> list[float]:
 
 def tables(plan: Plan, /) -> list[PlanTable]:
     """The error of each level against the shares."""
-    told, names = explain(plan), [level.name for level in plan.design.levels]
-    own = ratio(1 - plan.design.levels[0].share)
-    return [
-        PlanTable(
-            f"error of a count by the share of the records above {names[0]!r}, by that of subset selection:",
-            ("share above", *names),
-            [
-                (
-                    f"{float(Fraction(line['above'])):.0%}{' (this plan)' if line['above'] == own else ''}",
-                    *(f"{line['relative_to_subset'][name]:.2f}" for name in names),
-                )
-                for line in told["errors"]
-            ],
+    finest, *_ = levels = plan.design.levels
+    rows = [
+        (
+            f"{float(above):.0%}{' (this plan)' if above == 1 - finest.share else ''}",
+            *(f"{error:.2f}" for error in errors.values()),
         )
+        for above, errors in _relative_errors(plan).items()
     ]
+    title = (
+        "error of a count, divided by that of subset selection, by the share of the records shown above the level "
+        f"{finest.name!r}:"
+    )
+    return [PlanTable(title, ("share above", *(level.name for level in levels)), rows)]
 
 
 def summary(plan: Plan, /) -> str:

@@ -167,6 +167,7 @@ def test_without_records_above_it_is_subset_selection() -> None:
 def test_a_plan_shows_its_errors_against_the_shares() -> None:
     (table,) = levels.tables(plan_of(chapters(EVEN), "code=0.85,chapter=0.15"))
     assert table.headings == ("share above", "code", "chapter")
+    assert table.title.startswith("error of a count, divided by that of subset selection, by the share of the records ")
     assert [row[0] for row in table.rows] == ["0%", "10%", "15% (this plan)", "20%", "30%", "50%"]
     errors = np.array([[float(each) for each in row[1:]] for row in table.rows])
     assert (np.diff(errors[:, 0]) > 0).all()
