@@ -852,6 +852,12 @@ def _read(case: Case, shown: Shown) -> Any:
     """One thing that a record can show, as the reader of a release reads it."""
     if isinstance(shown, frozenset):
         return [place in shown for place in range(case.size)]
+    if isinstance(shown, tuple) and isinstance(shown[1], frozenset):
+        read: list[bool] = []  # for each level its groups, and whether it is the record's
+        for number, (_, places, first) in enumerate(case.mechanism.shown(case.design).layout):
+            own = [number == shown[0] and int(place) in shown[1] for place in first]
+            read += [own[group] for group in places[first]] + [number == shown[0]]
+        return read
     if isinstance(shown, tuple):
         operator = case.design.operator
         return int(np.flatnonzero((operator.cells == shown[0]) & (operator.places == shown[1]))[0])
@@ -860,8 +866,8 @@ def _read(case: Case, shown: Shown) -> Any:
 
 def _cell(case: Case, shown: Shown) -> int:
     """The cell of a record that shows something; all of them are in one, where there are none."""
-    if isinstance(shown, tuple):
-        return shown[0]
+    if isinstance(shown, tuple):  # a level is none: which one a record shows has nothing to do with its value
+        return 0 if isinstance(shown[1], frozenset) else shown[0]
     return cast("int", shown) if case.is_dealt else 0
 
 
