@@ -46,7 +46,8 @@ def released(
     mechanism: str, folder: Path, *, name: str = "release", spec: PrivacySpec | None = None, key: str | None = None
 ) -> Path:
     """Publish the patients with a secret key, or a known one; the plan file stands beside the release."""
-    table, schema = patients(), Schema.of(SENSITIVE, keep=["born"])
+    table = patients()
+    schema = WAYS[mechanism].schema(Schema.of(SENSITIVE, keep=["born"]), table)
     asked: dict[str, Any] = {**WAYS[mechanism].request(mechanism), "accept_exposure": True}
     if spec is not None:
         asked["spec"] = spec

@@ -118,7 +118,7 @@ FORM = "'counts.csv' must have the columns value and count, with whole numbers a
     ("written", "words"),
     [
         (b"flu,3\ncold,4\n", FORM),
-        (b"value;count\nflu;3\n", FORM),
+        (b"value|count\nflu|3\n", FORM),
         (b"value,count\nflu,many\n", FORM),
         (b"value,count\nflu,1.5\n", FORM),
         (b"value,count\nflu\n", FORM),

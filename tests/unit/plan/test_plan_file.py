@@ -37,7 +37,7 @@ from sfumato.mechanisms import (
 from sfumato.mechanisms.buckets import Deal, Sizes
 from sfumato.plan import plan_file
 from sfumato.plan.plan_file import FORMAT, PlanFile, Remembered, claimed
-from sfumato.request.flags import options_json
+from sfumato.request.flags import options_json, options_of
 from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap, ShareCap
 from sfumato.request.schema import Bins
 from sfumato.request.spec import BreachBoundPerValue, PrivacySpec, Tolerance
@@ -395,8 +395,16 @@ def test_every_option_is_remembered_with_the_value_that_is_used(mechanism: str, 
     assert changed[mechanism].keys() == defaults(mechanism).keys()
     assert not changed[mechanism].items() & defaults(mechanism).items()
     others = [name for name, each in REGISTRY.items() if isinstance(spec, each.asked) and name != mechanism]
+    # An option that several mechanisms share, by the name of its flag, holds for all of them.
+    flags = {flag.name: getattr(options, name) for name, flag in options_of(REGISTRY[mechanism].options)}
+    shared = {
+        other: {
+            name: flags[flag.name].value for name, flag in options_of(REGISTRY[other].options) if flag.name in flags
+        }
+        for other in others
+    }
     assert {name: changed[name] for name in changed if name != mechanism} == (
-        {} if named else {name: defaults(name) for name in others}
+        {} if named else {name: {**defaults(name), **shared[name]} for name in others}
     )
 
 

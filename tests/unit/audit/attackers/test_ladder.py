@@ -39,6 +39,7 @@ from sfumato.plan.choose import choose
 from sfumato.plan.predict import Chosen
 from sfumato.report.corruption import Corruption
 from sfumato.report.ladder import GuessedRight
+from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.histogram import Histogram
 from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound
@@ -66,7 +67,9 @@ def table() -> Sample:
 def chosen_by(mechanism: str) -> Chosen:
     way = WAYS[mechanism]
     draws = Draws.unsafe_test_key("5c" * 32)
-    return choose(Histogram.of(VALUES, COUNTS), way.spec, draws, mechanism, options={mechanism: way.options})
+    groups = Hierarchy.of(("own", "kind"), [(value, "ab" if value in "ab" else "others") for value in VALUES])
+    histogram = Histogram.of(VALUES, COUNTS, hierarchy=groups if way.has_groups else None)
+    return choose(histogram, way.spec, draws, mechanism, options={mechanism: way.options})
 
 
 def scene_of(mechanism: str, seed: int = 1, sample: Sample | None = None) -> Scene:

@@ -38,7 +38,7 @@ def people(**columns: Any) -> pa.Table:
 
 def make(table: pa.Table, folder: Path, mechanism: str, schema: Schema | None = None, **asked: Any) -> Path:
     asked = {**WAYS[mechanism].request(mechanism), "accept_exposure": True, **asked}
-    schema = schema or Schema.of(SENSITIVE, keep=["street"])
+    schema = WAYS[mechanism].schema(schema or Schema.of(SENSITIVE, keep=["street"]), table)
     out = folder / "release"
     request = Request(table, schema, **asked, **accepting(table, schema))
     publish(request, out, plan_file=folder / "plan", on_notice=lambda notice: None)
