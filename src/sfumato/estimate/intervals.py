@@ -8,7 +8,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import QueryError
-from sfumato.estimate.inversion import FEW, inverted
+from sfumato.estimate.inversion import FEW, MOST_HITS, inverted
 from sfumato.mechanisms.method import Moments
 
 DEFAULT_LEVEL = 0.95
@@ -57,18 +57,18 @@ def intervals(moments: Moments, level: float) -> tuple[Floats, Floats]:
     """The intervals within the ranges that counts can have; not a number where no error is known.
 
     They hold the counts that a test at this level would not reject: by the exact law where few hits are expected from
-    other values, by the score elsewhere. Which of the two it is depends on the design and the number of rows alone. One
-    standard error around the estimate is joined, so that an estimate far outside its range is not taken for a certain
-    one.
+    other values, by the score elsewhere. Which of the two it is depends on the design and the number of rows alone, but
+    for so many hits that both agree, of which the exact law would fill the memory. One standard error around the
+    estimate is joined, so that an estimate far outside its range is not taken for a certain one.
     """
     low, high = score_ends(moments, level)
     wanted, other = moments.hit_chances
     rows = moments.most - moments.least
-    (few,) = np.nonzero((rows * other < FEW) & (rows > 0) & (wanted > other))
+    hits = np.clip(np.rint((moments.centre - moments.least) * (wanted - other) + rows * other), 0, rows)
+    (few,) = np.nonzero((rows * other < FEW) & (rows > 0) & (wanted > other) & (hits < MOST_HITS))
     if len(few):
-        rows, value, chances = rows[few], (moments.centre - moments.least)[few], moments.hit_chances[:, few]
-        hits = np.clip(np.rint(value * (chances[0] - chances[1]) + rows * chances[1]), 0, rows)
-        ends = inverted(chances, rows.astype(np.int64), hits.astype(np.int64), level)
+        whole = rows[few].astype(np.int64), hits[few].astype(np.int64)
+        ends = inverted(moments.hit_chances[:, few], *whole, level)
         low[few], high[few] = (end + moments.least[few] for end in ends)
     least, most = within_one_error(moments, level)
     low, high = (np.clip(end, moments.least, moments.most) for end in (low, high))

@@ -19,6 +19,8 @@ from sfumato.arrays import Counts, Floats
 
 FEW = 10.0
 """Expected hits from other values below which the exact law is inverted: known beforehand, so no outcome decides it."""
+MOST_HITS = 512
+"""From so many on the score is as good, and the law of every count would fill the memory: it has their square."""
 SMALL_ROWS = 100
 LARGE_CHANCE = 0.25
 """Up to so many rows, or above such a chance, every law and every count is gone through; else some stand for all."""

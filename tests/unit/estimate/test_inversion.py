@@ -12,7 +12,7 @@ from scipy.stats import binom
 
 from sfumato.arrays import Floats, Mask
 from sfumato.estimate.intervals import intervals, score_ends
-from sfumato.estimate.inversion import FEW, LARGE_CHANCE, SMALL_ROWS, inverted
+from sfumato.estimate.inversion import FEW, LARGE_CHANCE, MOST_HITS, SMALL_ROWS, inverted
 from sfumato.mechanisms.method import Moments
 
 LEVELS = (0.3, 0.5, 0.68, 0.8, 0.9, 0.95, 0.99, 0.999, 0.999999)
@@ -249,3 +249,31 @@ def test_an_estimate_below_zero_is_never_almost_certain(value: float) -> None:
     (low,), (high,) = intervals(moments, 0.95)
     assert low == max(0, score_ends(moments, 0.95)[0][0])
     assert high == pytest.approx(max(39.0, value + 39 * 1.959964), rel=1e-6)
+
+
+def told(wanted: float, other: float, rows: int, hits: Floats) -> Moments:
+    """Counts that so many hits among the rows tell of."""
+    gain, number = wanted - other, len(hits)
+    base, slope = rows * other * (1 - other) / gain**2, (wanted * (1 - wanted) - other * (1 - other)) / gain**2
+    moments = Moments(
+        (hits - rows * other) / gain,
+        np.full(number, base),
+        np.full(number, slope),
+        np.full(number, float(rows)),
+        0 * hits,
+    )
+    return replace(moments, chances=np.repeat([[wanted], [other]], number, axis=1))
+
+
+@pytest.mark.parametrize(("wanted", "other"), [(0.9, 1e-6), (0.5, 1e-5), (0.26, 2e-5), (0.2, 2e-5)])
+def test_many_hits_of_very_many_rows_are_told_by_the_score_which_is_then_as_good(wanted: float, other: float) -> None:
+    """The law of 100,000 hits and as many counts has ten thousand million numbers; at the switch both rules agree."""
+    rows, hits = 400_000, np.arange(MOST_HITS - 8, MOST_HITS + 8, dtype=np.float64)
+    assert rows * other < FEW
+    low, high = intervals(told(wanted, other, rows, hits), 0.95)
+    for ends in (low, high):
+        steps = np.diff(ends) * (wanted - other)
+        assert (steps >= 0).all()
+        assert steps.max() <= 3
+    many = intervals(told(wanted, other, rows, np.array([60_000.0])), 0.95)
+    assert many[0] < 60_000 / wanted < many[1]
