@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from sfumato.estimate.count.queries import CountQuery, Range
     from sfumato.estimate.estimate import Estimate, Estimates, Interval
     from sfumato.estimate.release import Release
+    from sfumato.mechanisms.curve import ErrorAt
     from sfumato.outlook import Outlook, Request, plan_table
     from sfumato.plan.choose import choose
-    from sfumato.plan.curve import ErrorAt
     from sfumato.plan.predict import Chosen
     from sfumato.plan.target import bound_for_error
     from sfumato.publication import Publication, publish
@@ -118,7 +118,7 @@ _HOMES = {
     "CountQuery": "sfumato.estimate.count.queries",
     "DecoyGroups": "sfumato.request.group_spec",
     "Diversity": "sfumato.request.group_spec",
-    "ErrorAt": "sfumato.plan.curve",
+    "ErrorAt": "sfumato.mechanisms.curve",
     "Estimate": "sfumato.estimate.estimate",
     "Estimates": "sfumato.estimate.estimate",
     "Finding": "sfumato.audit.lint.finding",

@@ -309,7 +309,7 @@ CASES: Mapping[str, Sequence[Case]] = {
         "levels": [
             ("two pairs", BreachBound("1/3", "1/2"), levels.Options(), (4, 0, 2, 1), ("AABB",)),
             ("uneven groups", BreachBound("1/3", "2/3"), SHARED, (3, 1, 0, 2, 5), ("BAACA",)),
-            ("two levels of groups", BreachBound("1/3", "2/3"), THREE, (3, 1, 0, 2, 5), ("AABCC", "XXXYY")),
+            ("two levels of groups", BreachBound("1/3", "2/3"), THREE, (3, 1, 0, 2, 5), ("AABCC", "PPPQQ")),
         ],
         "small-domain": [
             ("three cells of three values", BreachBound("1/2", "3/4"), CELLS, (4, 3, 3, 2)),

@@ -27,7 +27,7 @@ from statistical.support import (
 pytestmark = pytest.mark.statistical
 
 RECORDS = 100_000
-GROUPS = ("AABBCDEFG", "XXXXYYYYY")
+GROUPS = ("AABBCDEFG", "PPPPQQQQQ")
 SIZE = len(GROUPS[0])
 SHARES = "value=1/2,chapter=1/3,part=1/6"
 

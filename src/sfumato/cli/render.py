@@ -222,16 +222,16 @@ def _show_questions(console: Console, plans: Sequence[Chosen], sizes: Sequence[f
         reasons |= {each.reason: None for each in asked if each.reason}
         errors = [each.relative_error for each in asked]
         if any(error is not None for error in errors):
-            table.add_row(plain(asked[0].held), *map(_off_by, errors))
+            table.add_row(plain(asked[0].held), *map(off_by, errors))
     table.add_section()
     for found in zip(*(plan.error_curve(sizes) for plan in plans), strict=True):
         if any(each.evenly is not None for each in found):
-            table.add_row(f"any value ({found[0].count:,})", *(_off_by(each.evenly) for each in found))
+            table.add_row(f"any value ({found[0].count:,})", *(off_by(each.evenly) for each in found))
     if table.row_count:
         console.print(table)
     chosen = [each for each in plans[0].error_curve(sizes) if each.by_records is not None]
     if chosen:
-        said = ", ".join(f"{_off_by(each.by_records)} at {each.count:,}" for each in chosen)
+        said = ", ".join(f"{off_by(each.by_records)} at {each.count:,}" for each in chosen)
         show_text(
             console,
             f"any value ({chosen[0].count:,}): a condition that finds {chosen[0].count:,} people with the value; the "
@@ -239,12 +239,6 @@ def _show_questions(console: Console, plans: Sequence[Chosen], sizes: Sequence[f
         )
     for reason in reasons:
         console.print(f"not told: {plain(reason)}.", highlight=False)
-
-
-def _off_by(error: float | None) -> str:
-    if error is None:
-        return "not told"
-    return off_by(error) if error else "exact"
 
 
 def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Uniqueness | None) -> None:

@@ -28,16 +28,14 @@ from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms.coins import bounds as per_value
-from sfumato.mechanisms.coins.bounds import Bounds, amplifications
+from sfumato.mechanisms.coins.bounds import Bounds, Direction, amplifications
 from sfumato.mechanisms.coins.inverse import flat_variance
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
-from sfumato.mechanisms.coins.weights import Weighing, total
+from sfumato.mechanisms.coins.weights import Weighing, of_records, of_sets, weighed
 from sfumato.mechanisms.coins.words import check_several, figure, ratio, times
-from sfumato.mechanisms.fine_grain.ladder import Direction
 from sfumato.mechanisms.mechanism import Mechanism, PerValue
-from sfumato.mechanisms.method import Method, Moments, Piece, Weights
+from sfumato.mechanisms.method import Method, Moments, Weights
 from sfumato.request.exact import exact
-from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
@@ -55,13 +53,7 @@ MOST_KEPT = 1 << 40
 """So many outcomes keep a value where the exact chances need more; the others are rounded up, towards privacy."""
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """Which way beliefs are bounded."""
-
-    direction: Direction = option(
-        Direction.UPWARD, "--direction", "Keep beliefs from rising (upward), or from falling too (both)."
-    )
+Options = per_value.Directed
 
 
 @dataclass(frozen=True)
@@ -249,21 +241,12 @@ def _by_closed_form(design: Design, tally: Tally, wanted: Sequence[Places]) -> l
     return found
 
 
-def _by_weights(design: Design, pieces: Sequence[Piece]) -> Moments:
-    return total(design.weighing, pieces)
-
-
-def _weights(design: Design, theta: Floats) -> Weights:
-    return design.weighing.weights(theta)
-
-
 METHODS: Mapping[str, Method[Design]] = {
-    DEFAULT: Method(
+    DEFAULT: weighed(
+        lambda design: design.weighing,
         "unbiased count, exact or score interval",
         NO_ASSUMPTION,
         _by_closed_form,
-        total=_by_weights,
-        weights=_weights,
         needs_hits_only=lambda design: True,
     )
 }
@@ -278,14 +261,12 @@ def record_variances(design: Design, holdings: Holdings | None = None, /) -> tup
 
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance of a count of each value."""
-    own, other = record_variances(plan.published)
-    return own * counts + other * (rows - counts)
+    return of_records(record_variances(plan.published), rows, counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
     """The exact variance of the count of each set of values."""
-    held = share * np.array(plan.histogram.counts, dtype=np.float64)
-    return plan.published.weighing.set_variances(held, sets, len(held))
+    return of_sets(plan.published.weighing, plan.histogram.counts, share, sets)
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining

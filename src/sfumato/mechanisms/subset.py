@@ -27,10 +27,10 @@ from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms.coins.shrinking import shrunk
-from sfumato.mechanisms.coins.weights import total
+from sfumato.mechanisms.coins.weights import of_records, of_sets, weighed
 from sfumato.mechanisms.coins.words import any_prior, check_several, chosen, ratio, times
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.method import Method, Moments, Piece, Weights
+from sfumato.mechanisms.method import Method, Moments
 from sfumato.mechanisms.selection import SubsetSelection
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
@@ -209,16 +209,11 @@ def _hit_chances(design: Design, wanted: int, lines: int) -> Floats | None:
     return None
 
 
-def _by_weights(design: Design, pieces: Sequence[Piece]) -> Moments:
-    return total(design.selection.weighing, pieces)
-
-
-def _weights(design: Design, theta: Floats) -> Weights:
-    return design.selection.weighing.weights(theta)
-
-
-CLOSED: Method[Design] = Method(
-    "unbiased count, exact or score interval", NO_ASSUMPTION, _by_closed_form, total=_by_weights, weights=_weights
+CLOSED: Method[Design] = weighed(
+    lambda design: design.selection.weighing,
+    "unbiased count, exact or score interval",
+    NO_ASSUMPTION,
+    _by_closed_form,
 )
 METHODS: Mapping[str, Method[Design]] = {
     DEFAULT: CLOSED,
@@ -235,14 +230,12 @@ def record_variances(design: Design, holdings: Holdings | None = None, /) -> tup
 
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance [c a(1-a) + (R-c) b(1-b)] / (a-b)² of a count, the same for every value."""
-    own, other = record_variances(design(plan))
-    return own * counts + other * (rows - counts)
+    return of_records(record_variances(design(plan)), rows, counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
     """The exact variance of the count of each set of values."""
-    held = share * np.array(plan.histogram.counts, dtype=np.float64)
-    return plan.selection.weighing.set_variances(held, sets, len(held))
+    return of_sets(plan.selection.weighing, plan.histogram.counts, share, sets)
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining

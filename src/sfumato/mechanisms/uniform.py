@@ -25,7 +25,7 @@ from sfumato.mechanisms.coins.inverse import flat_variance, revealed
 from sfumato.mechanisms.coins.methods import CLOSED, DEFAULT, EM
 from sfumato.mechanisms.coins.operators import Cell, Operator, amplified_words, retention_of
 from sfumato.mechanisms.coins.shrinking import shrunk
-from sfumato.mechanisms.coins.weights import CoinWeights
+from sfumato.mechanisms.coins.weights import CoinWeights, of_records, of_sets
 from sfumato.mechanisms.coins.words import any_prior, cell_json, cells_summary, check_several, chosen
 from sfumato.mechanisms.mechanism import Mechanism, NoOptions
 from sfumato.mechanisms.method import Method
@@ -171,14 +171,12 @@ def record_variances(design: Design, holdings: Holdings | None = None, /) -> tup
 
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance of a count, the same for every value."""
-    own, other = record_variances(design(plan))
-    return own * counts + other * (rows - counts)
+    return of_records(record_variances(design(plan)), rows, counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
     """The exact variance of the count of each set of values."""
-    held = share * np.array(plan.histogram.counts, dtype=np.float64)
-    return CoinWeights(design(plan).operator).set_variances(held, sets, len(held))
+    return of_sets(CoinWeights(design(plan).operator), plan.histogram.counts, share, sets)
 
 
 def explain(plan: Plan, /) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from sfumato.report.drawing import element
 from sfumato.report.wording import percent
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.spec import PrivacySpec
-from sfumato.request.values import labels
+from sfumato.request.values import labels, off_by
 
 COUNTS = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 ABOUT = (
@@ -100,7 +100,7 @@ def _answers(plans: Sequence[Chosen], target: ErrorTarget | None) -> str:
     ]
     asked = zip(*(plan.questions for plan in plans), strict=True)
     rows = [
-        (each[0].held, *(_off_by(one.relative_error) for one in each))
+        (each[0].held, *(off_by(one.relative_error) for one in each))
         for each in asked
         if any(one.relative_error is not None for one in each)
     ]
@@ -115,10 +115,6 @@ def _answers(plans: Sequence[Chosen], target: ErrorTarget | None) -> str:
             "" if target is None else paragraph(target.sentence),
         ]
     )
-
-
-def _off_by(error: float | None) -> str:
-    return "exact" if error == 0 else percent(error)
 
 
 def _exposed(found: Outlook, spec: PrivacySpec) -> str:

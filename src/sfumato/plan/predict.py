@@ -12,8 +12,8 @@ import numpy as np
 
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
+from sfumato.mechanisms.curve import ErrorAt, error_at
 from sfumato.mechanisms.mechanism import AnyMechanism
-from sfumato.plan.curve import ErrorAt, error_at
 from sfumato.plan.questions import Prediction, questions
 from sfumato.request.digest import json_digest
 from sfumato.request.histogram import Histogram
@@ -68,7 +68,8 @@ class Chosen:
         return tuple(self._at(count) for count in counts)
 
     def _at(self, count: float) -> ErrorAt:
-        return error_at(self.histogram, partial(self.mechanism.variances, self.plan), count)
+        held = np.array(self.histogram.counts, dtype=np.float64)
+        return error_at(held, partial(self.mechanism.variances, self.plan), count)
 
     def to_json(self) -> dict[str, Any]:
         """The plan for its holder: it contains the counts."""

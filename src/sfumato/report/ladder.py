@@ -10,7 +10,7 @@ from sfumato.report.drawing import element, mark
 from sfumato.report.figure import WIDTH, Column, Figure, Head, drawn_width, finished
 from sfumato.report.plot import series, shape
 from sfumato.report.rows import MOST_ROWS, Rows, most_telling
-from sfumato.report.scales import shares
+from sfumato.report.scales import Scale, shares
 from sfumato.report.wording import is_known, name, percent, percent_exactly
 
 
@@ -102,24 +102,9 @@ def attackers_ladder(guesses: Sequence[GuessedRight], width: float = WIDTH) -> F
     numbers = [share for each in drawn for share in (each.without, each.with_release, each.control)]
     x = shares(numbers, rows.area.left, rows.area.right)
     parts = [rows.frame(x, percent, "people guessed right")]
-    for number, (each, at) in enumerate(zip(drawn, rows.middles, strict=True)):
-        which = releases.index(each.release)
-        words = f"{name(each.knows)}, {name(each.release)}: {each.words}"
+    for number, each in enumerate(drawn):
         parts.append(rows.said(number, each.words))
-        if each.control is not None and is_known(each.control):
-            control = f"control: {percent(each.control)}"
-            parts.append(element("circle", cx=x(each.control), cy=at, r=4, class_="hollow s6", title=control))
-        if each.with_release is not None and is_known(each.with_release):
-            end = x(each.with_release)
-            parts.append(rows.across(number, x(each.without), end, f"broad {series(which)}"))
-            if each.interval is not None:
-                low, high = (x(end) for end in each.interval)
-                whisker = f"M{low:.1f} {at - 4:.1f}v8M{low:.1f} {at:.1f}H{high:.1f}M{high:.1f} {at - 4:.1f}v8"
-                parts.append(element("path", d=whisker, class_=f"thin {series(which)}"))
-            parts.append(mark("bar", x(each.without), at, "fill s6"))
-            parts.append(mark(shape(which), end, at, f"dot {series(which)}", title=words))
-        else:
-            parts.append(mark("bar", x(each.without), at, "fill s6", title=words))
+        parts += _dumbbell(rows, number, x, each, releases.index(each.release))
     columns = (
         Column("knows", name),
         Column("release", name),
@@ -139,6 +124,25 @@ def attackers_ladder(guesses: Sequence[GuessedRight], width: float = WIDTH) -> F
         columns=columns,
         rows=table,
     )
+
+
+def _dumbbell(rows: Rows, number: int, x: Scale, each: GuessedRight, which: int) -> list[str]:
+    """A control as a hollow dot, then from right guesses without the release to those with it, and their interval."""
+    at, parts = rows.middles[number], []
+    words = f"{name(each.knows)}, {name(each.release)}: {each.words}"
+    if each.control is not None and is_known(each.control):
+        control = f"control: {percent(each.control)}"
+        parts.append(element("circle", cx=x(each.control), cy=at, r=4, class_="hollow s6", title=control))
+    if each.with_release is None or not is_known(each.with_release):
+        return [*parts, mark("bar", x(each.without), at, "fill s6", title=words)]
+    end = x(each.with_release)
+    parts.append(rows.across(number, x(each.without), end, f"broad {series(which)}"))
+    if each.interval is not None:
+        low, high = (x(end) for end in each.interval)
+        whisker = f"M{low:.1f} {at - 4:.1f}v8M{low:.1f} {at:.1f}H{high:.1f}M{high:.1f} {at - 4:.1f}v8"
+        parts.append(element("path", d=whisker, class_=f"thin {series(which)}"))
+    parts.append(mark("bar", x(each.without), at, "fill s6"))
+    return [*parts, mark(shape(which), end, at, f"dot {series(which)}", title=words)]
 
 
 def _if_tried(share: float | None) -> str:

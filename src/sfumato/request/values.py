@@ -154,6 +154,8 @@ def counted(values: Sequence[object], what: str = "value") -> str:
     return f"one {what}" if len(values) == 1 else f"{len(values):,} {what}s"
 
 
-def off_by(error: float) -> str:
+def off_by(error: float | None) -> str:
     """A relative error for people: a digit behind the point below 100%, thousands grouped above."""
+    if not error:
+        return "not told" if error is None else "exact"
     return f"{error:.1%}" if abs(error) < 1 else f"{error:,.0%}"

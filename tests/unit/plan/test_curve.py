@@ -12,21 +12,21 @@ from hypothesis import strategies as st
 
 from selection import examples
 from sfumato.errors import InfeasibleError, SpecError
+from sfumato.mechanisms.curve import ErrorAt, error_at
 from sfumato.plan.choose import choose
-from sfumato.plan.curve import ErrorAt, error_at
 from sfumato.plan.target import bound_for_error, target
 from sfumato.request.group_spec import Diversity
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
 
 COUNTS = {"flu": 8000, "asthma": 1500, "gout": 400, "lupus": 100}
+HELD = np.array([*COUNTS.values()], dtype=np.float64)
 BOUND = BreachBound("1/10", "1/3")
 
 
 def test_means_are_over_values_and_over_records() -> None:
     """Among 10,000 people, 400 of asthma lie in 2,667 rows and 400 of flu in 500: errors sqrt(rows)/400."""
-    histogram = Histogram.of([*COUNTS], [*COUNTS.values()])
-    found = error_at(histogram, lambda rows, counts: rows, 400)
+    found = error_at(HELD, lambda rows, counts: rows, 400)
     errors = [math.sqrt(400 * 10_000 / held) / 400 for held in (8000, 1500, 400)]
     assert found.values == 3
     assert found.evenly == pytest.approx(sum(errors) / 3)
@@ -35,13 +35,11 @@ def test_means_are_over_values_and_over_records() -> None:
 
 @pytest.mark.parametrize("count", [8001, 0.5, 0])
 def test_count_that_nothing_reaches_has_no_error(count: float) -> None:
-    histogram = Histogram.of([*COUNTS], [*COUNTS.values()])
-    assert error_at(histogram, lambda rows, counts: rows, count) == ErrorAt(count, None, None, 0)
+    assert error_at(HELD, lambda rows, counts: rows, count) == ErrorAt(count, None, None, 0)
 
 
 def test_error_that_is_not_known_is_none() -> None:
-    histogram = Histogram.of([*COUNTS], [*COUNTS.values()])
-    found = error_at(histogram, lambda rows, counts: rows * math.nan, 100)
+    found = error_at(HELD, lambda rows, counts: rows * math.nan, 100)
     assert (found.evenly, found.by_records, found.values) == (None, None, 4)
 
 

@@ -290,13 +290,14 @@ def remarks(plan: Plan, /) -> list[Notice]:
         said.append(Notice("best-not-proved", near, numbers={"loss": int(plan.choice.loss), "gap": float(gap)}))
     expected = foreseen(plan.histogram.counts, plan.choice, plan.deal)
     for default, shrunk in zip(expected.inverse_errors, expected.shrunk_errors, strict=True):
-        if shrunk.by_records < WORTH_SAYING * default.by_records:
+        usual, less = default.by_records, shrunk.by_records
+        if usual is not None and less is not None and less < WORTH_SAYING * usual:
             closer = (
-                f"counts of {default.count:,.0f} records are expected to be off by {off_by(shrunk.by_records)} with "
-                f"--method shrunk, and by {off_by(default.by_records)} with the default, if the share of the records "
-                "that a condition selects differs from value to value by half; shrunk is biased and has no interval."
+                f"counts of {default.count:,.0f} records are typically off by {off_by(less)} with --method shrunk, and "
+                f"by {off_by(usual)} with the default, if the share of the records that a condition selects differs "
+                "from value to value by half; shrunk is biased and has no interval."
             )
-            numbers = {"default": default.by_records, "shrunk": shrunk.by_records}
+            numbers = {"default": usual, "shrunk": less}
             said.append(Notice("shrunk-is-closer", closer, numbers=numbers))
             break
     return said

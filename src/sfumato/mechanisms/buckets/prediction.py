@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +21,7 @@ from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.dealing import Dealing
 from sfumato.mechanisms.buckets.estimation import SINGULAR, growth
 from sfumato.mechanisms.buckets.smoothing import Smoothing
+from sfumato.mechanisms.curve import ErrorAt, error_at
 
 SELECTIVITIES = (0.001, 0.01)
 """The parts of all records that the counts find by which buckets are compared."""
@@ -32,15 +32,6 @@ SCATTER = 0.5
 LEAST_BUCKETS = 1 << 14
 BUCKETS_PER_VALUE = 12
 """So many buckets are looked at, if there are as many; the others are much like them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expected:
-    """The mean relative error of counts that find so many records, over the records and over the values."""
-
-    count: float
-    by_records: float
-    by_values: float
 
 
 class CountErrors:
@@ -108,26 +99,22 @@ class CountErrors:
     def _smoothing(self) -> Smoothing:
         return Smoothing(self.weights, self.held)
 
-    def _errors(self, variances: Callable[[Floats], Floats]) -> tuple[Expected, ...]:
+    def _errors(self, variances: Callable[[Floats], Floats]) -> tuple[ErrorAt, ...]:
         """The errors at each selectivity; of single records where no value is so frequent."""
         counts = {max(part * self.total, 1.0): None for part in SELECTIVITIES}
         found = [count for count in counts if count <= self.counts.max()]
         return tuple(self._expected(count, variances) for count in found or [1.0])
 
-    def _expected(self, count: float, variances: Callable[[Floats], Floats]) -> Expected:
-        is_found = self.counts >= count
-        rows = count * self.total / np.where(is_found, self.counts, self.total)
-        errors = np.sqrt(2 / math.pi * variances(rows)[is_found]) / count
-        held = self.counts[is_found]
-        return Expected(count, float(held @ errors / held.sum()), float(errors.mean()))
+    def _expected(self, count: float, variances: Callable[[Floats], Floats]) -> ErrorAt:
+        return error_at(self.counts, lambda rows, counts: variances(rows), count)
 
     @cached_property
-    def inverse_errors(self) -> tuple[Expected, ...]:
+    def inverse_errors(self) -> tuple[ErrorAt, ...]:
         """The errors of the default."""
         return self._errors(self.variances)
 
     @cached_property
-    def shrunk_errors(self) -> tuple[Expected, ...]:
+    def shrunk_errors(self) -> tuple[ErrorAt, ...]:
         """The errors of `shrunk`."""
         return self._errors(self.shrunk_variances)
 
@@ -144,7 +131,9 @@ class CountErrors:
             return self._grown(rows, limited)
 
         errors = (self._expected(1.0, variances), *self._errors(variances))
-        return float(np.mean([math.sqrt(each.count) * (each.by_records + each.by_values) / 2 for each in errors]))
+        means = [(each.by_records, each.evenly) for each in errors]
+        both = [math.inf if one is None or other is None else (one + other) / 2 for one, other in means]
+        return float(np.mean([math.sqrt(each.count) * mean for each, mean in zip(errors, both, strict=True)]))
 
 
 def _meeting(dealing: Dealing) -> Floats:

@@ -11,9 +11,10 @@ import numpy as np
 
 from sfumato.draws import Draws
 from sfumato.mechanisms.buckets.dealing import Deal, deal_out
-from sfumato.mechanisms.buckets.prediction import CountErrors, Expected
+from sfumato.mechanisms.buckets.prediction import CountErrors
 from sfumato.mechanisms.buckets.setting import Setting
 from sfumato.mechanisms.buckets.sizes import Choice
+from sfumato.mechanisms.curve import ErrorAt
 from sfumato.mechanisms.mechanism import PlanTable
 from sfumato.request.values import off_by
 
@@ -29,21 +30,18 @@ class Way:
     least: int
     deal: Deal
     setting: Setting
-    errors: tuple[Expected, ...]
+    errors: tuple[ErrorAt, ...]
     score: float
 
     def to_json(self) -> dict[str, Any]:
-        """For the holder: the errors of counts by the records that they find, over the records and over the values."""
+        """For the holder."""
         return {
             "sizes": self.sizes,
             "min_bucket": self.least,
             "dealing": self.deal,
             "buckets": [list(pair) for pair in self.setting],
             "loss": self.setting.loss,
-            "relative_errors": [
-                {"count": each.count, "by_records": each.by_records, "by_values": each.by_values}
-                for each in self.errors
-            ],
+            "error_curve": [each.to_json() for each in self.errors],
         }
 
 
@@ -87,7 +85,7 @@ def tables_of(ways: Sequence[Way]) -> list[PlanTable]:
         )
         for way, dealing in (*((way, "") for way in shown), (otherwise, f" --dealing {otherwise.deal}"))
     ]
-    errors = [f"error of a count of {each.count:,.0f}" for each in otherwise.errors]
+    errors = [f"standard error of a count of {each.count:,.0f}" for each in otherwise.errors]
     return [
         PlanTable(
             "sizes that were compared, of which the first are taken:", ("asked by", "sizes", "loss", *errors), rows

@@ -3,16 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import ReleaseFormatError, SpecError
 from sfumato.mechanisms.coins.words import times
 from sfumato.request.exact import exact
+from sfumato.request.flags import option
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
 from sfumato.request.spec import BreachBound, BreachBoundPerValue
 from sfumato.request.values import Value, display, listed
+
+
+class Direction(StrEnum):
+    """Which beliefs are bounded: those that rise, as in the paper, or also those that fall."""
+
+    UPWARD = "upward"
+    BOTH = "both"
+
+
+@dataclass(frozen=True, slots=True)
+class Directed:
+    """Which way beliefs are bounded."""
+
+    direction: Direction = option(
+        Direction.UPWARD, "--direction", "Keep beliefs from rising (upward), or from falling too (both)."
+    )
+
 
 Bounds = tuple[BreachBound | None, ...]
 """The bound of each value of a domain; None where it has none."""

@@ -12,8 +12,8 @@ import numpy as np
 from sfumato.arrays import Floats, Places
 from sfumato.mechanisms.coins.inverse import closed, entry_counts, iterated, least_squares, shares_from
 from sfumato.mechanisms.coins.operators import Operator
-from sfumato.mechanisms.coins.weights import CoinWeights, total
-from sfumato.mechanisms.method import Method, Moments, Piece, Weights
+from sfumato.mechanisms.coins.weights import CoinWeights, weighed
+from sfumato.mechanisms.method import Method, Moments
 from sfumato.shown.tally import Tally
 
 DEFAULT = "closed"
@@ -47,18 +47,6 @@ def _by_closed_form(design: CellDesign, tally: Tally, wanted: Sequence[Places]) 
     return closed(design.operator, tally, wanted)
 
 
-def _by_weights(design: CellDesign, pieces: Sequence[Piece]) -> Moments:
-    return total(CoinWeights(design.operator), pieces)
-
-
-def _weights(design: CellDesign, theta: Floats) -> Weights:
-    return CoinWeights(design.operator).weights(theta)
-
-
-def _is_flat(design: CellDesign) -> bool:
-    return design.operator.is_flat
-
-
 def _by_iteration(design: CellDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
     held = iterated(design.operator, tally.counts, _shares(design, tally), EM_STEPS, EM_TOLERANCE)
     return [without_error(held[:, places].sum(axis=1), tally) for places in wanted]
@@ -85,13 +73,12 @@ def _shares(design: CellDesign, tally: Tally) -> Floats:
     return shares_from(design.operator, entry_counts(design.operator, tally.whole or tally))
 
 
-CLOSED: Method[Any] = Method(
+CLOSED: Method[Any] = weighed(
+    lambda design: CoinWeights(design.operator),
     "unbiased count, exact or score interval",
     NO_ASSUMPTION,
     _by_closed_form,
-    total=_by_weights,
-    weights=_weights,
-    needs_hits_only=_is_flat,
+    needs_hits_only=lambda design: design.operator.is_flat,
 )
 EM: Method[Any] = Method("iterative Bayes (EM), biased", NO_ASSUMPTION, _by_iteration, note=BIASED)
 CELLS_EM: Method[Any] = Method(

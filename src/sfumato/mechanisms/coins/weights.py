@@ -12,15 +12,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
 from sfumato.arrays import Floats, Places
 from sfumato.mechanisms.coins.inverse import unmixed
 from sfumato.mechanisms.coins.operators import Operator
-from sfumato.mechanisms.method import Moments, Piece, Weights
+from sfumato.mechanisms.method import Method, Moments, Piece, Weights
+from sfumato.shown.tally import Tally
+
+DesignT = TypeVar("DesignT")
 
 
 class Weighing(ABC):
@@ -147,6 +151,35 @@ def total(weighing: Weighing, pieces: Sequence[Piece]) -> Moments:
         floor += weighing.range(spread)[0].of(piece.second)
     least, most = certain(weighing, pieces)
     return Moments.of(value, max(variance, floor, 0.0), 0.0, most, least)
+
+
+def weighed(
+    weighing: Callable[[DesignT], Weighing],
+    words: str,
+    assumption: str,
+    count: Callable[[DesignT, Tally, Sequence[Places]], list[Moments]],
+    needs_hits_only: Callable[[DesignT], bool] | None = None,
+) -> Method[DesignT]:
+    """The unbiased way to estimate of a design whose records have weights: sums and weights are the same for all."""
+    return Method(
+        words,
+        assumption,
+        count,
+        total=lambda design, pieces: total(weighing(design), pieces),
+        weights=lambda design, theta: weighing(design).weights(theta),
+        needs_hits_only=needs_hits_only,
+    )
+
+
+def of_sets(weighing: Weighing, counts: Sequence[int], share: float, sets: Sequence[Places]) -> Floats:
+    """The exact variance of the count of each set of values, if a share of the records of each value is counted."""
+    return weighing.set_variances(share * np.array(counts, dtype=np.float64), sets, len(counts))
+
+
+def of_records(records: tuple[Floats, Floats], rows: Floats, counts: Floats) -> Floats:
+    """The variance of the count of each value, from those of a record that has it and of one that does not."""
+    own, other = records
+    return own * counts + other * (rows - counts)
 
 
 def certain(weighing: Weighing, pieces: Sequence[Piece]) -> tuple[float, float]:

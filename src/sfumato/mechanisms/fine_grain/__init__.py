@@ -30,13 +30,13 @@ from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms.coins import bounds as per_value
 from sfumato.mechanisms.coins.bounds import NAMED_VALUES, Bounds, amplifications
+from sfumato.mechanisms.coins.bounds import Direction as Direction
 from sfumato.mechanisms.coins.inverse import inverse_rows, inverse_variances, revealed
 from sfumato.mechanisms.coins.methods import ONE_CELL
 from sfumato.mechanisms.coins.operators import Cell, Coins, Operator
-from sfumato.mechanisms.coins.weights import CoinWeights
+from sfumato.mechanisms.coins.weights import CoinWeights, of_sets
 from sfumato.mechanisms.coins.words import check_several, figure, ratio, times
 from sfumato.mechanisms.fine_grain import solver
-from sfumato.mechanisms.fine_grain.ladder import Direction as Direction
 from sfumato.mechanisms.fine_grain.prices import shadow_prices
 from sfumato.mechanisms.mechanism import Mechanism, PerValue
 from sfumato.request.exact import coarse_steps, exact
@@ -70,12 +70,9 @@ class Objective(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class Options(per_value.Directed):
     """Which way beliefs are bounded, and what is made best."""
 
-    direction: Direction = option(
-        Direction.UPWARD, "--direction", "Keep beliefs from rising (upward), or from falling too (both)."
-    )
     objective: Objective = option(
         Objective.RECORD, "--objective", "Keep the most records, or make counts (aggregate) best."
     )
@@ -278,8 +275,7 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats
     """The exact variance of the count of each set of values; infinite where several values are never kept."""
     if sum(not each for each in plan.retentions) > 1:
         return np.full(len(sets), np.inf)
-    held = share * np.array(plan.histogram.counts, dtype=np.float64)
-    return CoinWeights(plan.published.operator).set_variances(held, sets, len(held))
+    return of_sets(CoinWeights(plan.published.operator), plan.histogram.counts, share, sets)
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining

@@ -11,7 +11,6 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from fractions import Fraction
 from itertools import accumulate
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import InternalError
+from sfumato.mechanisms.coins.bounds import Direction
 
 Share = Fraction | int
 """The share of a value, or its count: only proportions matter."""
@@ -28,13 +28,6 @@ Bound = Fraction | None
 
 BITS = 160
 """Sums are kept as integers in units of 2**-160: a bracket that settles nearly every comparison of exact sums."""
-
-
-class Direction(StrEnum):
-    """Which beliefs are bounded: those that rise, as in the paper, or also those that fall."""
-
-    UPWARD = "upward"
-    BOTH = "both"
 
 
 @dataclass(frozen=True, slots=True)

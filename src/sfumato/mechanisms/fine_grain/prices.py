@@ -22,11 +22,11 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.errors import InternalError
+from sfumato.mechanisms.coins.bounds import Direction
 from sfumato.mechanisms.fine_grain.ladder import (
     BITS,
     Bound,
     Candidate,
-    Direction,
     Ladder,
     Rung,
     Share,

@@ -32,10 +32,10 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.mechanisms.coins.bounds import Direction
 from sfumato.mechanisms.fine_grain.ladder import (
     Bound,
     Candidate,
-    Direction,
     FallingLine,
     Ladder,
     Share,

@@ -28,14 +28,14 @@ from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
-from sfumato.mechanisms.coins.weights import total
+from sfumato.mechanisms.coins.weights import of_sets, weighed
 from sfumato.mechanisms.coins.words import any_prior, check_several, ratio, times
 from sfumato.mechanisms.levels.asking import Options
 from sfumato.mechanisms.levels.design import MOST_LEVELS, Design, Level, read_design
 from sfumato.mechanisms.levels.tiers import Variances, best_shares, kinds, says, tiers_of, variances_of
 from sfumato.mechanisms.levels.weighing import LevelWeights, sibling_weights
 from sfumato.mechanisms.mechanism import Mechanism, PlanTable
-from sfumato.mechanisms.method import Method, Moments, Piece, Weights
+from sfumato.mechanisms.method import Method, Moments
 from sfumato.mechanisms.selection import SubsetSelection
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.hierarchy import Hierarchy
@@ -196,21 +196,12 @@ def _by_least_squares(design: Design, tally: Tally, wanted: Sequence[Places]) ->
     return found
 
 
-def _by_weights(design: Design, pieces: Sequence[Piece]) -> Moments:
-    return total(design.weighing, pieces)
-
-
-def _weights(design: Design, theta: Floats) -> Weights:
-    return design.weighing.weights(theta)
-
-
 METHODS: Mapping[str, Method[Design]] = {
-    DEFAULT: Method(
+    DEFAULT: weighed(
+        lambda design: design.weighing,
         "unbiased count from the records of all levels, score interval",
         NO_ASSUMPTION,
         _by_least_squares,
-        total=_by_weights,
-        weights=_weights,
     )
 }
 
@@ -241,8 +232,7 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
     """The exact variance of the count of each set of values."""
-    held = share * np.array(plan.histogram.counts, dtype=np.float64)
-    return plan.design.weighing.set_variances(held, sets, len(held))
+    return of_sets(plan.design.weighing, plan.histogram.counts, share, sets)
 
 
 # ----------------------------------------------------------------------------------------------------------- explaining

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from sfumato.arrays import Floats
-from sfumato.request.histogram import Histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +34,9 @@ class ErrorAt:
         return {name: getattr(self, name) for name in ("count", "evenly", "by_records", "values")}
 
 
-def error_at(histogram: Histogram, variances: Callable[[Floats, Floats], Floats], count: float) -> ErrorAt:
-    """The error of a count of this size; `variances` as a mechanism has them for each value."""
-    total, held = histogram.total, np.array(histogram.counts, dtype=np.float64)
+def error_at(held: Floats, variances: Callable[[Floats, Floats], Floats], count: float) -> ErrorAt:
+    """The error of a count of this size, if each value is held by so many; `variances` as a mechanism has them."""
+    total = float(held.sum())
     is_found = (held >= count) & (count >= 1)
     if not is_found.any():
         return ErrorAt(count, None, None, 0)
