@@ -104,10 +104,11 @@ def _checked(mechanism: str, guarantee: str | None, options: Mapping[str, Any]) 
     if guarantee is not None and guarantee not in ASKED:
         raise SpecError(f"the guarantee {guarantee!r} is unknown; ask for {' or '.join(ASKED)}.")
     promised = None if guarantee is None else Guarantee(guarantee)
+    for name, known in ((mechanism, (AUTO, *REGISTRY)), *((each, tuple(REGISTRY)) for each in options)):
+        if name not in known:
+            raise SpecError(f"the mechanism {name!r} is unknown; there are {', '.join(known)}.")
     if mechanism == AUTO:
         return promised
-    if mechanism not in REGISTRY:
-        raise SpecError(f"the mechanism {mechanism!r} is unknown; there are {', '.join((AUTO, *REGISTRY))}.")
     given = REGISTRY[mechanism].guarantee
     if promised is not None and not given.covers(promised):
         raise SpecError(

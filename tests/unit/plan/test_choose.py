@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from selection import examples
 from sfumato.draws import Draws
-from sfumato.errors import InfeasibleError
+from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms import REGISTRY, fine_grain, selection
 from sfumato.outlook import Request
 from sfumato.plan.choose import choose
@@ -230,3 +230,9 @@ def test_bounds_that_let_nothing_be_told_are_refused_in_one_sentence(name: str) 
     spec = BreachBoundPerValue({0: close, 1: BreachBound("1/4", "1/3")})
     with pytest.raises(InfeasibleError, match=r"so close to (its|the) prior"):
         choose(Histogram.of(range(3), [1, 2, 3]), spec, DRAWS, name)
+
+
+@pytest.mark.parametrize("name", ["magic", "", "auto"])
+def test_options_of_no_mechanism_are_refused_in_one_sentence(name: str) -> None:
+    with pytest.raises(SpecError, match=f"^the mechanism '{name}' is unknown; there are uniform, [^.]*\\.$"):
+        choose({"flu": 1, "HIV": 1}, BOUND, DRAWS, options={name: fine_grain.Options()})
