@@ -404,6 +404,7 @@ def test_batch_that_is_no_text_is_refused(folder: Path, tmp_path: Path, content:
     assert "is not UTF-8 text; save it as UTF-8." in _refused(folder, tmp_path / "questions.csv")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["questions.txt", "questions", "questions.json", "questions.parquet"])
 def test_file_of_another_kind_is_refused(folder: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("sql\nSELECT COUNT(*) FROM release\n")

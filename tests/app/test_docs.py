@@ -104,6 +104,7 @@ def python_count(page: Path) -> float:
     return float(scope["n"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("reader")
 def test_count_with_any_tool_agrees_with_the_library() -> None:
     page = DOCS / "how-to" / "count-with-any-tool.md"

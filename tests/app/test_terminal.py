@@ -82,6 +82,7 @@ def test_no_command_prints_what_steers_a_terminal(desk: Path, hostile: Path) -> 
             assert "Traceback" not in outcome.err
 
 
+@pytest.mark.slow
 def test_values_are_shown_as_escapes_and_in_json_as_they_are(hostile: Path) -> None:
     succeed(*publishing(hostile))
     assert SHOWN in succeed("info", "release").words

@@ -1541,6 +1541,7 @@ def _other_methods() -> Iterator[Any]:
                 yield pytest.param(case, method, id=f"{method}-{case}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "method"), list(_other_methods()))
 def test_other_methods_too_find_the_truth_in_what_is_expected(case: Case, method: str) -> None:
     """Of a table so large that what is shown is what is expected; iteration creeps up to a count of nobody."""
@@ -1586,6 +1587,7 @@ def test_the_variances_are_those_of_every_release_that_could_be_published(case: 
     assert case.mechanism.variances(case.plan, rows, counts) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 @_having("set_variances", *(name for name, cases in CASES.items() if cases[0].is_dealt), "decoys")
 def test_the_variances_of_sets_are_those_of_every_release_that_could_be_published(case: Case) -> None:
     sets = case.wanted
@@ -1673,6 +1675,7 @@ def _conditions(case: Case, larger: Case) -> Tally:
     return Tally(counts, rows).beside(lines[0].beside(None, lines[0].holdings), lines[0].holdings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "method"), list(_every_method()))
 def test_many_conditions_are_counted_as_each_alone(case: Case, method: str) -> None:
     """One formula serves both: a tally of several lines gives what each of its lines gives."""

@@ -79,6 +79,7 @@ def errors_of(descriptor: Path) -> list[tuple[str, str]]:
     return sorted({(error.type, getattr(error, "field_name", "")) for task in report.tasks for error in task.errors})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sensitive", ["disease", "town", "donor", "born", "seen", "nickname"])
 def test_release_is_a_valid_data_package(tmp_path: Path, no_network: list[Any], sensitive: str) -> None:
     release = published(everything(), tmp_path / "release", schema=Schema.of(sensitive, keep=["town"]))

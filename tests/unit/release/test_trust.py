@@ -365,6 +365,7 @@ def test_sets_of_another_length_are_refused(made: dict[str, Path], desk: Path, k
     refused(folder, r"^the release holds sets that are not of its domain")
 
 
+@pytest.mark.slow
 def test_value_outside_the_domain_is_refused(folder: Path) -> None:
     table = pq.read_table(folder / DATA)
     values = ["plague", *table.column("disease").to_pylist()[1:]]

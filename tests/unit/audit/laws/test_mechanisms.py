@@ -496,6 +496,7 @@ def undrawn(slow: SlowRelease, disease: list[Any]) -> dict[str, list[Any]]:
     return {"disease": [[slow.domain[place][0] for place in members] for members in sets]}
 
 
+@pytest.mark.slow
 @every_way
 def test_true_values_instead_of_draws_are_noticed(many: Path) -> None:
     table, slow = original(TIMES), SlowRelease(many)

@@ -325,6 +325,7 @@ def test_mistakes_are_refused(releases: dict[str, Release], query: CountQuery, w
         many(releases["uniform"], [query])
 
 
+@pytest.mark.slow
 def test_a_wrong_level_is_refused(releases: dict[str, Release]) -> None:
     with pytest.raises(QueryError, match="must lie between 0 and 1"):
         many(releases["uniform"], [CountQuery({}, ["HIV"])]).interval(1.0)

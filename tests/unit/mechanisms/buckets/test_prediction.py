@@ -103,6 +103,7 @@ def test_some_of_the_buckets_foresee_what_all_do(monkeypatch: pytest.MonkeyPatch
 # --------------------------------------------------------------------------------------------------------------- chosen
 
 
+@pytest.mark.slow
 def test_auto_takes_the_way_with_the_smallest_error() -> None:
     plan = planned(buckets.Sizes.AUTO)
     *ways, otherwise = plan.ways
