@@ -24,6 +24,7 @@ from typer.exceptions import TyperException
 
 import sfumato
 from sfumato.cli import render
+from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.commands import Command, RequestCommand
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
@@ -296,9 +297,9 @@ def query(release: ReleasePath, asked: QueryOptions, as_json: Json = False) -> N
     if isinstance(answer, SfumatoError):
         raise answer
     if as_json:
-        print_json(render.answer_json(answer, asked.level))
+        print_json(answer_json(answer, asked.level))
     else:
-        render.show_answer(out, answer, asked.level)
+        show_answer(out, answer, asked.level)
 
 
 def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, *, as_json: bool) -> None:
@@ -306,7 +307,7 @@ def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, *, as_j
     failed = [number for number, answer in enumerate(answers, 1) if isinstance(answer, SfumatoError)]
     if as_json:
         results = [
-            {"error": str(answer)} if isinstance(answer, SfumatoError) else render.answer_json(answer, level)
+            {"error": str(answer)} if isinstance(answer, SfumatoError) else answer_json(answer, level)
             for answer in answers
         ]
         print_json({"results": results})
@@ -316,7 +317,7 @@ def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, *, as_j
             if isinstance(answer, SfumatoError):
                 out.print(f"not answered: {printable(str(answer))}", soft_wrap=True, highlight=False, markup=False)
             else:
-                render.show_answer(out, answer, level)
+                show_answer(out, answer, level)
     if failed:
         _complain(f"{len(failed)} of {len(answers)} questions were not answered; the first is number {failed[0]}.")
         raise typer.Exit(BAD_INPUT)
