@@ -25,7 +25,7 @@ EDGES = 3
 """What a column takes beside its text."""
 
 
-def show_answer(console: Console, answer: Answer, level: float) -> None:
+def show_answer(console: Console, answer: Answer, level: float, *, quiet: bool = False) -> None:
     """The answer, what to beware of in it, and what its cells mean."""
     sheet = Sheet.of(answer, level)
     console.print(_table(sheet, console.width))
@@ -33,7 +33,7 @@ def show_answer(console: Console, answer: Answer, level: float) -> None:
         console.print(plain(note), highlight=False)
     if answer.note:
         show_notice(console, answer.note)
-    for remark in sheet.remarks:
+    for remark in () if quiet else sheet.remarks:
         console.print(f"[dim]{plain(remark)}[/dim]", highlight=False)
 
 

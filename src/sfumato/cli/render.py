@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,7 @@ if TYPE_CHECKING:  # what is only looked at need not be loaded before it is ther
     from sfumato.apply.alike import Uniqueness
     from sfumato.apply.guesses import TableGuess
     from sfumato.cli.demo import Demonstration
+    from sfumato.cli.options import PrintOptions
     from sfumato.plan.gains import Gain
     from sfumato.plan.target import ErrorTarget
 
@@ -47,10 +49,27 @@ def plain(text: str) -> str:
 
 
 @contextmanager
-def progress_engine(console: Console, *, quiet: bool) -> Iterator[LocalEngine]:
-    """An engine whose progress is shown while the terminal is interactive."""
-    if quiet or not console.is_terminal:
-        yield sfumato.LocalEngine()
+def progress_engine(console: Console, printed: PrintOptions) -> Iterator[LocalEngine]:
+    """An engine whose progress is shown while the terminal is interactive; on demand, also when each stage ended."""
+    began, ended = time.monotonic(), dict[str, float]()
+
+    with _bars(console, is_wanted=console.is_terminal and not printed.is_silent) as show:
+
+        def progress(stage: str, done: int, total: int | None) -> None:
+            ended[stage] = time.monotonic() - began
+            show(stage, done, total)
+
+        yield sfumato.LocalEngine(progress=progress)
+    if printed.verbose and ended:
+        said = ", ".join(f"{stage} until {seconds:.1f} s" for stage, seconds in ended.items())
+        console.print(f"time: {said}", highlight=False)
+
+
+@contextmanager
+def _bars(console: Console, *, is_wanted: bool) -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar for each stage."""
+    if not is_wanted:
+        yield lambda stage, done, total: None
         return
     columns = (
         TextColumn("{task.description:>10}"),
@@ -67,13 +86,13 @@ def progress_engine(console: Console, *, quiet: bool) -> Iterator[LocalEngine]:
                 tasks[stage] = bars.add_task(stage, total=total)
             bars.update(tasks[stage], completed=done, total=total)
 
-        yield sfumato.LocalEngine(progress=show)
+        yield show
 
 
 @contextmanager
-def progress_of(console: Console, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+def progress_of(console: Console, printed: PrintOptions) -> Iterator[Callable[[int, int], None]]:
     """Shows how many questions are answered, while the terminal is interactive."""
-    if quiet or not console.is_terminal:
+    if printed.is_silent or not console.is_terminal:
         yield lambda done, total: None
         return
     with Progress(TextColumn("asking"), BarColumn(), MofNCompleteColumn(), console=console, transient=True) as bars:
@@ -204,9 +223,11 @@ def show_text(console: Console, text: str) -> None:
     console.print(Padding(plain(text), (0, 2)), highlight=False)
 
 
-def show_verification(console: Console, verification: Verification) -> None:
-    """One line for each check."""
+def show_verification(console: Console, verification: Verification, *, quiet: bool = False) -> None:
+    """One line for each check; or for those alone that failed."""
     for check in verification.checks:
+        if quiet and check.passed:
+            continue
         mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]"
         console.print(f"{mark} {check.name}: {plain(check.detail)}", soft_wrap=not console.is_terminal, highlight=False)
 
@@ -303,10 +324,10 @@ def show_demonstration(console: Console, shown: Demonstration, kept: bool) -> No
     console.print("\nThe release was verified against the original:")
     show_verification(console, shown.verification)
     console.print("\nWhat an analyst gets from the release alone, beside the truth:")
-    table = Table("question", "truth", Column("estimate", no_wrap=True), "holds the truth")
+    table = Table("question", "truth", Column("estimate", no_wrap=True), Column("holds the truth", no_wrap=True))
     cells = lined_up([line.estimate.cell() for line in shown.lines])
     for line, parts in zip(shown.lines, cells, strict=True):
-        held = "yes" if line.is_covered else "no (1 in 20 does not)"
+        held = "yes" if line.is_covered else "no, as 1 in 20"
         table.add_row(line.question, f"{line.truth:,}", escape(" ".join(parts)), held)
     console.print(table)
     console.print(f"[dim]± standard error, \\[{DEFAULT_LEVEL:.0%} interval][/dim]", highlight=False)
