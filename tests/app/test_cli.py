@@ -589,6 +589,7 @@ def test_directory_of_parquet_files_is_one_table(desk: Path) -> None:
 # -------------------------------------------------------------------------------------------------- quiet, or talkative
 
 
+@pytest.mark.slow
 def test_quiet_commands_say_the_result_alone(desk: Path, table: Path) -> None:
     assert succeed(*publishing(table)).notices
     quiet = succeed(*publishing(table, "--force", "-q"))
@@ -611,6 +612,7 @@ def test_quiet_check_says_what_failed(release: Path) -> None:
     assert "ok " not in outcome.out
 
 
+@pytest.mark.slow
 def test_verbose_commands_say_what_took_how_long(table: Path) -> None:
     told = [line for line in succeed(*publishing(table, "-v")).err.splitlines() if line.startswith("time: ")]
     assert re.fullmatch(r"time: counting until [\d.]+ s, rewriting until [\d.]+ s, writing until [\d.]+ s", told[0])

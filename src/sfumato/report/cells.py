@@ -10,10 +10,10 @@ from sfumato.report.wording import is_known
 
 NO_NUMBER = "no number"
 UNKNOWN = "?"
-ROUNDING = 1e-8
-"""An error below this part of its number is that of floating-point numbers."""
+ROUNDING, LEAST = 1e-8, 1e-12
+"""An error below this part of its number, or below this at all, is that of floating-point numbers."""
 EXACT_DIGITS = 4
-LONGEST, SHORTEST = 1e15, 1e-8
+LONGEST, MOST_DIGITS = 1e15, 8
 """Beyond these, digits only fill the line."""
 
 
@@ -40,10 +40,10 @@ class NumberCell:
         """
         if value is None or math.isnan(value):
             return cls(NO_NUMBER)
-        if error is None:
+        if error is None or not math.isfinite(error):
             place = 0 if not value or abs(value) >= 10 else _place(value)  # noqa: PLR2004 - two digits of its own
             return cls(_written(value, place), UNKNOWN)
-        if error <= ROUNDING * max(abs(value), 1.0):
+        if error <= max(ROUNDING * abs(value), LEAST):
             return cls(_exactly(value))
         place = _place(error)
         low, high = (_written(end, place, error) for end in ends) if ends else ("", "")
@@ -94,9 +94,9 @@ def _written(number: float, place: int, error: float = 0.0) -> str:
     found = round(number, place)
     if not found:
         if abs(number) <= ROUNDING * error:
-            return f"{0:.{max(place, 0)}f}"
+            return f"{0:.{max(place, 0)}f}" if place <= MOST_DIGITS else "0"
         place = -math.floor(math.log10(abs(number)))
         found = round(number, place)
-    if abs(found) >= LONGEST or abs(found) < SHORTEST:
+    if abs(found) >= LONGEST or place > MOST_DIGITS:
         return f"{found:.2g}"
     return f"{found:,.{max(place, 0)}f}"

@@ -28,6 +28,8 @@ from sfumato.report.cells import NumberCell, lined_up
         ((18.44, 5.5, (0.0, 21.2), 9.97), "18.4 beside 10.0 ± 5.5 [0.0, 21.2]"),
         ((30.0, 0.0, (30.0, 30.0)), "30"),
         ((1234.5, 1e-9, (1234.5, 1234.5)), "1,234.5000"),
+        ((2e-9, 3e-10, (0.0, 2.6e-9)), "2e-09 ± 3e-10 [0, 2.6e-09]"),
+        ((5.0, math.inf, (0.0, 9.0)), "5.0 ± ?"),
         ((0.03125, 0.0), "0.03125"),
         ((0.0, 0.0), "0"),
         ((1352.85, None), "1,353 ± ?"),
@@ -47,7 +49,7 @@ def test_cell_has_as_many_digits_as_its_error_deserves(numbers: tuple[float, ...
 def test_cell_is_the_number_within_half_of_the_last_digit_of_its_error(value: float, error: float) -> None:
     cell = NumberCell.of(value, error, (value - 2 * error, value + 2 * error))
     if not cell.error:
-        assert error <= 1e-8 * max(abs(value), 1)
+        assert error <= 1e-8 * abs(value)
         return
     said = {part: float(text.replace(",", "")) for part, text in (("value", cell.value), ("error", cell.error))}
     digits = re.sub(r"^0+", "", re.sub(r"\D", "", cell.error))
