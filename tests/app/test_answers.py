@@ -112,6 +112,7 @@ def test_exact_and_missing_numbers_are_told_from_estimates() -> None:
     assert "(missing)" not in shown
     assert "without ±: exact" in shown
     assert "¹ nobody is counted" in shown
+    assert "exact" not in printed(grouped(counted(7.0, 100.0), Estimate.missing("nobody is counted")))
 
 
 def test_note_of_all_rows_is_said_once_and_others_are_footnotes() -> None:

@@ -151,7 +151,8 @@ class Estimate(Tabular):
         """What to beware of, each for itself."""
         note = self.note or ""
         own = note.removesuffix(BELOW_ZERO).removesuffix("; ")
-        is_open = self.has_interval and not all(map(math.isfinite, self.interval(level)))
+        may_open = self.has_interval and self.derived is not None  # by a ratio; others need not be looked at
+        is_open = may_open and not all(map(math.isfinite, self.interval(level)))
         return tuple(filter(None, (own, BELOW_ZERO if note != own else "", NO_INTERVAL if is_open else "")))
 
     def filled(self, level: float = DEFAULT_LEVEL) -> tuple[Any, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sfumato.report.cells import UNKNOWN, NumberCell
+from sfumato.report.cells import NO_NUMBER, UNKNOWN, NumberCell
 from sfumato.request.values import display
 
 if TYPE_CHECKING:  # an answer shows itself by its sheet
@@ -84,7 +84,7 @@ def _footnotes(answer: Answer, level: float, rows: Sequence[Any]) -> tuple[list[
 
 def _legend(cells: Sequence[NumberCell], level: float) -> list[str]:
     """What stands in the cells."""
-    errors = {each.error for each in cells}
+    errors = {each.error for each in cells if each.value != NO_NUMBER}
     said = []
     if errors - {"", UNKNOWN}:
         said.append(f"± standard error, [{100 * level:g}% interval], for the numbers of the original table")
