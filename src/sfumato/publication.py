@@ -32,6 +32,7 @@ from sfumato.errors import (
     TargetError,
     reason,
 )
+from sfumato.estimate.notebook import framed, paragraphs, picture, release_parts
 from sfumato.estimate.release import Release
 from sfumato.outlook import Request, check_publishable, notice_codes, open_table, outlook, surveyed
 from sfumato.plan.plan_file import PlanFile, claimed
@@ -39,12 +40,16 @@ from sfumato.release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, M
 from sfumato.release.readme import release_readme
 from sfumato.release.staging import check_plan_file, check_target, is_at, move_into_place, remove_stale, workshop
 from sfumato.release.store import pack
+from sfumato.report.drawing import element, escaped
+from sfumato.report.exposures import ColumnExposure, exposure_by_column
 from sfumato.request.notice import Notice, NoticeWarning, check_codes, check_notices
-from sfumato.request.values import field_type, parts
+from sfumato.request.values import counted, field_type, parts
 from sfumato.shown.columns import Field, Sensitive
 
+PRIVATE = "PRIVATE: for the holder of the table; only the release itself may be passed on"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Publication:
     """A release that was written, and what its holder should know. All but the release is private."""
 
@@ -52,6 +57,23 @@ class Publication:
     notices: tuple[Notice, ...]
     exposures: tuple[Attack, ...]
     uniqueness: Uniqueness
+
+    def __repr__(self) -> str:
+        return f"Publication({self.release!r}, {counted(self.notices, 'notice')}; private)"
+
+    def _repr_html_(self) -> str:
+        """For a notebook, marked as private."""
+        return framed(release_parts(self.release), *self._advice(), ribbon=PRIVATE)
+
+    def _advice(self) -> Iterator[str]:
+        """What the holder should know, in sentences and in pictures of what public columns tell."""
+        if self.notices:
+            yield element("ul", *(element("li", escaped(each.sentence)) for each in self.notices))
+        yield paragraphs([self.uniqueness.sentence])
+        for about in dict.fromkeys(each.about for each in self.exposures):
+            yield picture(
+                exposure_by_column([ColumnExposure.of(each) for each in self.exposures if each.about == about])
+            )
 
 
 def _warn(notice: Notice) -> None:

@@ -24,7 +24,7 @@ import pytest
 
 from command_line import Outcome, complaint, run, succeed
 from releases import SENSITIVE, WAYS, published_by
-from sfumato.cli.render import answer_json
+from sfumato.cli.answers import answer_json
 from sfumato.errors import SfumatoError
 from sfumato.estimate.count.queries import CountQuery, Range
 from sfumato.estimate.intervals import DEFAULT_LEVEL

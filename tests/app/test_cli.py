@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import stat
+import subprocess
+import sys
 import zipfile
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -20,6 +23,7 @@ from rich.console import Console
 from command_line import (
     BOUND,
     OPEN_BOUND,
+    SCRIPT,
     TEST_KEY,
     Outcome,
     content,
@@ -409,9 +413,11 @@ def test_query_at_a_higher_level_has_a_wider_interval(release: Path) -> None:
 
 
 def test_query_shows_people_a_table_and_what_the_interval_is_for(release: Path) -> None:
-    shown = succeed("query", release, "SELECT sex, COUNT(*) FROM release GROUP BY sex", "--level", "0.9").words
-    assert "F │ 30 │ 0 │ 30 │ 30" in shown
-    assert "intervals at 90%, for the numbers of the original table" in shown
+    assert "F │ 30 │" in succeed("query", release, "SELECT sex, COUNT(*) FROM release GROUP BY sex").words
+    sql = "SELECT COUNT(*) FROM release WHERE disease = 'flu'"
+    shown = succeed("query", release, sql, "--level", "0.9").words
+    assert re.search(r"│ [\d.]+ ± [\d.]+ \[[\d.]+, [\d.]+\] │", shown)
+    assert "± standard error, [90% interval], for the numbers of the original table" in shown
 
 
 # --------------------------------------------------------------------------------------------------------------- verify
@@ -556,7 +562,12 @@ def test_demo_tells_machines_truth_beside_estimate(desk: Path) -> None:
 @pytest.mark.slow
 def test_demo_keeps_its_files_on_request(desk: Path) -> None:
     outcome = succeed("demo", "--rows", "2000", "--out", "shown")
-    assert {path.name for path in (desk / "shown").iterdir()} == {"hospital.parquet", "release"}
+    assert {path.name for path in (desk / "shown").iterdir()} == {
+        "hospital.parquet",
+        "diagnoses.txt",
+        "chapters.csv",
+        "release",
+    }
     assert {path.name for path in (desk / "shown" / "release").iterdir()} == FILES
     assert "are in shown" in outcome.words
     succeed("verify", "shown/release", "--original", "shown/hospital.parquet")
@@ -573,3 +584,58 @@ def test_directory_of_parquet_files_is_one_table(desk: Path) -> None:
     for number, name in enumerate(("parts", "parts/*.parquet")):
         assert succeed(*publishing(name, "--json", out=f"release-{number}")).json["rows"] == 60
         succeed("verify", f"release-{number}", "--original", name)
+
+
+# -------------------------------------------------------------------------------------------------- quiet, or talkative
+
+
+@pytest.mark.slow
+def test_quiet_commands_say_the_result_alone(desk: Path, table: Path) -> None:
+    assert succeed(*publishing(table)).notices
+    quiet = succeed(*publishing(table, "--force", "-q"))
+    assert (quiet.out, quiet.err) == ("", "")
+    assert succeed("verify", "release").out
+    assert succeed("verify", "release", "-q").out == ""
+    sql = "SELECT COUNT(*) FROM release WHERE disease = 'flu'"
+    usual, short = (succeed("query", "release", sql, *more).out for more in ([], ["--quiet"]))
+    assert usual.startswith(short)
+    assert "±" in short
+    assert "standard error" not in short
+    assert succeed("plan", table, "--sensitive", "disease", *BOUND, "-q").err == ""
+
+
+def test_quiet_check_says_what_failed(release: Path) -> None:
+    (release / "README.md").write_text("other words")
+    outcome = run("verify", release, "-q")
+    assert outcome.code == 1
+    assert outcome.out.startswith("FAIL files: ")
+    assert "ok " not in outcome.out
+
+
+@pytest.mark.slow
+def test_verbose_commands_say_what_took_how_long(table: Path) -> None:
+    told = [line for line in succeed(*publishing(table, "-v")).err.splitlines() if line.startswith("time: ")]
+    assert re.fullmatch(r"time: counting until [\d.]+ s, rewriting until [\d.]+ s, writing until [\d.]+ s", told[0])
+    assert re.fullmatch(r"time: [\d.]+ s in all", told[1])
+    assert re.fullmatch(r"time: [\d.]+ s in all\n", succeed("info", "release", "--verbose").err)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("plan --mechanism s", ["small-domain", "subset"]),
+        ("publish --guarantee m", ["marginal-prior"]),
+        ("quer", ["query"]),
+    ],
+)
+def test_shell_completes_words(words: str, found: list[str]) -> None:
+    typed = {
+        "COMP_WORDS": f"sfumato {words}",
+        "COMP_CWORD": str(len(words.split())),
+        "_SFUMATO_COMPLETE": "complete_bash",
+    }
+    ran = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env={**os.environ, **typed}, capture_output=True, text=True, check=False
+    )
+    assert sorted(ran.stdout.split()) == found, ran.stderr

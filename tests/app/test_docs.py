@@ -22,6 +22,8 @@ from sfumato.request.notice import NoticeWarning
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+COMPARED = [DOCS / "how-to" / name for name in ("count-with-any-tool.md", "count-in-sets.md", "use-a-hierarchy.md")]
+"""The pages whose numbers are compared with the library's, where they are run."""
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("bench/*.md")])
 
 
@@ -32,7 +34,12 @@ def blocks(page: Path, language: str) -> list[str]:
 
 def commands(page: Path) -> list[str]:
     """The shell commands of a page: what follows `$ ` in its console blocks."""
-    return [line[2:] for block in blocks(page, "console") for line in block.splitlines() if line.startswith("$ ")]
+    return [command for block in blocks(page, "console") for command in typed(block)]
+
+
+def typed(block: str) -> list[str]:
+    """The commands of a block; a line that ends in a backslash goes on."""
+    return [line[2:] for line in block.replace("\\\n", " ").splitlines() if line.startswith("$ ")]
 
 
 def in_shell(command: str) -> None:
@@ -41,9 +48,9 @@ def in_shell(command: str) -> None:
     assert ran.returncode == 0, f"{command}\n{ran.stderr}"
 
 
-def follow(page: Path) -> None:
-    """Run the commands of a page in the working directory; those of sfumato in this process, which is quicker."""
-    for command in commands(page):
+def follow(block: str) -> None:
+    """Run the commands of a block in the working directory; those of sfumato in this process, which is quicker."""
+    for command in typed(block):
         words = shlex.split(command)
         if words[0] != "sfumato":
             in_shell(command)
@@ -53,12 +60,25 @@ def follow(page: Path) -> None:
             succeed(*words[1:])
 
 
+def told(page: Path) -> dict[str, Any]:
+    """Run all that a page tells, in its order, in the working directory; and what its Python leaves behind."""
+    scope: dict[str, Any] = {"__name__": page.stem}
+    written = re.findall(r"```(console|python)\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    with warnings.catch_warnings(action="ignore", category=NoticeWarning):
+        for language, block in written:
+            if language == "console":
+                follow(block)
+            else:
+                exec(block, scope)
+    return scope
+
+
 @pytest.fixture(scope="module")
 def toured(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory in which the commands of the tutorial were run, each successfully."""
     folder = tmp_path_factory.mktemp("tutorial")
     with contextlib.chdir(folder):
-        follow(DOCS / "tutorial.md")
+        told(DOCS / "tutorial.md")
     return folder
 
 
@@ -66,14 +86,6 @@ def toured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def reader(toured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The working directory is one's own, with what the tutorial leaves behind."""
     monkeypatch.chdir(shutil.copytree(toured, tmp_path / "tutorial"))
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("reader")
-def test_tutorial_python_runs_on_its_own_release() -> None:
-    assert blocks(DOCS / "tutorial.md", "python")
-    for block in blocks(DOCS / "tutorial.md", "python"):
-        exec(block, {})
 
 
 def test_architecture_walk_runs() -> None:
@@ -84,11 +96,37 @@ def test_architecture_walk_runs() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("page", sorted((DOCS / "how-to").glob("*.md")), ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", sorted(set((DOCS / "how-to").glob("*.md")) - set(COMPARED)), ids=lambda page: page.stem
+)
 @pytest.mark.usefixtures("reader")
-def test_commands_of_a_how_to_run(page: Path) -> None:
+def test_how_to_runs(page: Path) -> None:
     assert commands(page)
-    follow(page)
+    told(page)
+
+
+@pytest.mark.slow
+def test_readme_runs_as_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an empty directory, as a newcomer has it."""
+    monkeypatch.chdir(tmp_path)
+    scope = told(ROOT / "README.md")
+    assert scope["estimate"].standard_error > 0
+    assert Path("release").is_dir()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("reader")
+def test_errors_of_two_numbers_are_those_of_the_table() -> None:
+    page = DOCS / "how-to" / "choose-the-two-numbers.md"
+    scope: dict[str, Any] = {}
+    exec(blocks(page, "python")[0], scope)
+    lines = re.findall(
+        r"^\| (\d+/\d+) \| (\d+/\d+) \| [\d.]+ \| (.+)% \| (.+)% \| (.+)% \|$", page.read_text(), re.MULTILINE
+    )
+    assert {(prior, posterior): numbers for prior, posterior, *numbers in lines} == {
+        pair: [f"{100 * each:.2g}" for each in errors] for pair, errors in scope["errors"].items()
+    }
+    assert f"Q = {float(scope['needed'].posterior):.2f}" in page.read_text()
 
 
 def only_number(sql: str) -> float:
@@ -97,40 +135,33 @@ def only_number(sql: str) -> float:
     return float(found)
 
 
-def python_count(page: Path) -> float:
-    """The count that the Python of a page makes."""
-    scope: dict[str, float] = {}
-    exec(blocks(page, "python")[0], scope)
-    return float(scope["n"])
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("reader")
 def test_count_with_any_tool_agrees_with_the_library() -> None:
-    page = DOCS / "how-to" / "count-with-any-tool.md"
-    follow(page)
+    page = COMPARED[0]
+    n = told(page)["n"]
     expected = Release.open("plain").count("depression", where="sex = 'F'").value
     one, all_groups = blocks(page, "sql")
     rows = {(sex, value): n for sex, value, n in duckdb.sql(all_groups).fetchall()}
-    found = [only_number(one), python_count(page), rows["F", "depression"]]
+    found = [only_number(one), n, rows["F", "depression"]]
     assert found == pytest.approx([expected] * 3, rel=1e-9)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("reader")
 def test_count_in_sets_agrees_with_the_library() -> None:
-    page = DOCS / "how-to" / "count-in-sets.md"
-    follow(page)
+    page = COMPARED[1]
+    n = told(page)["n"]
     bits, lists = (Release.open(name).count("migraine", where="sex = 'F'").value for name in ("sets", "lists"))
     in_bits, in_lists = map(only_number, blocks(page, "sql"))
-    assert [in_bits, python_count(page), in_lists] == pytest.approx([bits, bits, lists], rel=1e-9)
+    assert [in_bits, n, in_lists] == pytest.approx([bits, bits, lists], rel=1e-9)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("reader")
 def test_count_from_several_levels_agrees_with_the_library() -> None:
-    page = DOCS / "how-to" / "use-a-hierarchy.md"
-    follow(page)
+    page = COMPARED[2]
+    told(page)
     expected = Release.open("both").count("migraine", where="sex = 'F'").value
     assert [*map(only_number, blocks(page, "sql"))] == pytest.approx([expected], rel=1e-9)
 

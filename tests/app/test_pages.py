@@ -17,6 +17,7 @@ from command_line import BOUND, complaint, fail, run, succeed, write_csv
 from generated_pages import WRITERS, made
 from needs import needs
 from releases import people as table_of_people
+from sfumato import Answer, Estimate
 from sfumato.cli import pages as commands
 from sfumato.pages.page import HOLDER
 
@@ -177,3 +178,36 @@ def test_looking_would_notice(tmp_path: Path, look: Callable[..., Seen]) -> None
     assert seen.sheets == 2
     assert len(seen.asked) == 2
     assert seen.complaints
+
+
+JUPYTER = (
+    ".host td,.host th{text-align:right;padding:.5em}.host tbody tr:nth-child(even){background:#777;color:#777}"
+    "body[data-jp-theme-light=false]{background:#111;color:#ddd}"
+)
+"""Rules such as a notebook has for all tables."""
+SEEN_IN_A_NOTEBOOK = """() => {
+    const bright = colour => Math.max(...colour.match(/[\\d.]+/g).slice(0, 3).map(Number));
+    const [cell, row, text] = ['.cell', 'tbody tr:nth-child(even)', 'tbody tr:nth-child(even) td']
+        .map(each => getComputedStyle(document.querySelector(each)));
+    return [bright(cell.backgroundColor), row.backgroundColor, bright(text.color), document.documentElement.scrollWidth]
+}"""
+
+
+@pytest.mark.slow
+def test_answers_are_read_in_notebooks_by_day_and_by_night(browser: Browser) -> None:
+    """By day the cell is white and its letters are dark, by night the other way round, whatever rules there are."""
+    rows = tuple({"sex": sex, "n": Estimate.exact(5), "m": Estimate.exact(7)} for sex in "FM")
+    shown = Answer(("sex", "n", "m"), ("n", "m"), rows, "a method", "none")._repr_html_()
+    seen = {}
+    for is_light in ("true", "false"):
+        with browser.new_context(viewport={"width": 360, "height": 800}) as context:
+            tab = context.new_page()
+            body = f"<body data-jp-theme-light={is_light}><div class=host>{shown}</div>"
+            tab.set_content(f"<!doctype html><style>{JUPYTER}</style>{body}")
+            seen[is_light] = tab.evaluate(SEEN_IN_A_NOTEBOOK)
+    for ground, row, letters, wide in seen.values():
+        assert abs(ground - letters) > 150
+        assert row == "rgba(0, 0, 0, 0)"
+        assert wide == 360
+    assert seen["true"][0] > 200
+    assert seen["false"][0] < 60

@@ -60,7 +60,8 @@ def test_share_is_shown_with_as_many_digits_as_its_error_deserves(folder: Path) 
     row = answered(folder, SHARE)["rows"][0]
     digits = 2 if row["share_se"] >= 0.1 else 3
     shown = succeed("query", folder, SHARE).words
-    assert f"{row['share']:.{digits}f} │ {row['share_se']:.{digits}f}" in shown
+    value, error, low, high = (f"{row[f'share{part}']:.{digits}f}" for part in ("", "_se", "_low", "_high"))
+    assert f"{value} ± {error} [{low}, {high}]" in shown
 
 
 def test_note_of_a_choice_by_estimates_is_told_to_machines(folder: Path) -> None:

@@ -7,7 +7,6 @@ import contextlib
 import io
 import json
 import os
-import re
 import subprocess
 import sys
 import traceback
@@ -31,11 +30,9 @@ from command_line import (
     write_csv,
     write_parquet,
 )
-from sfumato import Answer, BreachBound, Request, Schema, SourceError, publish
-from sfumato.cli import app, render
+from sfumato import BreachBound, Request, Schema, SourceError, publish
+from sfumato.cli import app
 from sfumato.cli.render import GuardedConsole
-from sfumato.estimate.estimate import Estimate
-from sfumato.mechanisms.method import Moments
 from sfumato.printable import UNPRINTABLE
 
 CLEARING, TURNED, FORGED = "\x1b[2Jflu", "\u202eVIH", "cold\n│ HIV  │ 60 │"
@@ -206,42 +203,3 @@ def test_no_sentence_of_an_error_names_values_of_the_table() -> None:
 def test_sentence_that_names_values_would_be_found() -> None:
     assert naming(ast.parse("raise SchemaError(f'there is {listed(found)}')")) == [1]
     assert naming(ast.parse("raise SchemaError('there is one', with_values=listed(found))")) == []
-
-
-# ------------------------------------------------------------------------------------------------------------- answers
-
-
-def shown_answer(*estimates: Estimate) -> str:
-    """What is printed of an answer with a group, called as if it were a number, for each estimate."""
-    rows = [{"name": f"group {place}", "n": each} for place, each in enumerate(estimates)]
-    answer = Answer(("name", "n"), ("n",), tuple(rows), "a method", "no assumption")
-    with (console := GuardedConsole(file=io.StringIO(), width=120)).capture() as printed:
-        render.show_answer(console, answer, 0.95)
-    return printed.get()
-
-
-def counted(value: float, variance: float | None, note: str | None = None) -> Estimate:
-    return Estimate.of(Moments.of(value, variance, 0.0, 1e6), "a method", "no assumption", note)
-
-
-def test_groups_stand_left_and_numbers_right() -> None:
-    printed = shown_answer(counted(12345.0, 100.0), counted(7.0, 100.0))
-    assert "│ group 1 │      7 │" in printed
-    assert "┃ name    ┃" in printed
-    assert "intervals at 95%" in printed
-
-
-def test_number_without_a_known_error_has_no_digits_nor_interval() -> None:
-    printed = shown_answer(*(counted(value, None) for value in (1352.85, 7.26, 0.0314)))
-    assert re.findall(r"group . │ +(\S+) │", printed) == ["1,353", "7.3", "0.031"]
-    assert "95%" not in printed
-
-
-def test_note_of_all_rows_is_printed_once() -> None:
-    both = shown_answer(counted(10.0, 1.0, "beware"), counted(20.0, 1.0, "beware"))
-    assert both.count("beware") == 1
-    assert "\nn: beware\n" in both
-    assert "n_note" not in both
-    one = shown_answer(counted(10.0, 1.0, "beware"), counted(20.0, 1.0))
-    assert "n_note" in one
-    assert "\nn: beware\n" not in one

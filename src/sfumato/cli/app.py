@@ -24,13 +24,13 @@ from typer.exceptions import TyperException
 
 import sfumato
 from sfumato.cli import render
+from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.commands import Command, RequestCommand
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
 from sfumato.cli.options import (
     HIERARCHY,
     Encoding,
-    Json,
     NoticeOptions,
     PlanTableOptions,
     PrintOptions,
@@ -88,7 +88,8 @@ def _options(
 
 def demo(
     keep_in: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Keep the table and the release in a new directory.")
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Keep the table, its code books and the release in a new directory."),
     ] = None,
     raw: Annotated[
         Path | None,
@@ -97,7 +98,8 @@ def demo(
     rows: Annotated[
         int, typer.Option("--rows", min=1000, max=100_000_000, help="How many patients, or stays, to invent.")
     ] = DEMO_ROWS,
-    as_json: Json = False,
+    *,
+    printed: PrintOptions,
 ) -> None:
     """Invent a hospital table, publish it, verify it, and ask it three questions."""
     from sfumato.cli.demo import demonstrate  # noqa: PLC0415 - takes long to load
@@ -108,16 +110,16 @@ def demo(
         if keep_in is not None:
             raise TargetError("--raw writes one table and --out a directory with a release; give one of the two.")
         write_stays(raw, rows)
-        if as_json:
+        if printed.as_json:
             print_json({"path": str(raw), "rows": rows})
         else:
             render.show_practice(out, str(raw), rows)
         return
     place = tempfile.TemporaryDirectory(prefix="sfumato-demo-") if keep_in is None else _new_directory(keep_in)
     with place as folder:
-        with render.progress_engine(err, quiet=as_json) as engine:
+        with render.progress_engine(err, printed) as engine:
             shown = demonstrate(Path(folder), rows, engine)
-        if as_json:
+        if printed.as_json:
             print_json(render.demonstration_json(shown))
         else:
             render.show_demonstration(out, shown, kept=keep_in is not None)
@@ -133,7 +135,8 @@ def init(
         list[str] | None, typer.Option("--sensitive", metavar="COL", help="The column to protect, if you know it.")
     ] = None,
     encoding: Encoding = "utf-8",
-    as_json: Json = False,
+    *,
+    printed: PrintOptions,
 ) -> None:
     """Write a request file to complete: what the columns may be for, and what you have to decide. It holds no value."""
     from sfumato.apply.guesses import first_rows, guess_table  # noqa: PLC0415 - takes long to load
@@ -150,9 +153,9 @@ def init(
         guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
     drafted = draft(guess, table, target, sensitive or (), encoding=encoding)
     place_file(drafted.text, target, "the request file", force=force)
-    if as_json:
+    if printed.as_json:
         print_json({"path": str(target), **render.guess_json(guess), "open": list(drafted.open)})
-    else:
+    elif not printed.quiet:
         render.show_draft(out, str(target), drafted.open)
 
 
@@ -178,7 +181,7 @@ def plan(
         found = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
     else:
         request = _request(described.table, described, promise, accepting)
-        with render.progress_engine(err, quiet=printed.as_json) as engine:
+        with render.progress_engine(err, printed) as engine:
             found = sfumato.plan_table(request, engine)
         column = request.schema.sensitive
     notices = found.notices
@@ -191,12 +194,12 @@ def plan(
         render.show_plan(out, found.chosen, aim, aimed.at)
         render.show_gains(out, column, found.gains)
         render.show_exposures(out, found.exposures, found.uniqueness)
-    if aim is None and (aimed.error or aimed.at):
+    if aim is None and (aimed.error or aimed.at) and not printed.quiet:
         render.show_notice(err, "which posterior gives an error is told for --prior with --posterior only.")
-    for notice in notices:  # last, where somebody who reads the end of the result finds them
+    for notice in () if printed.quiet else notices:  # last, where somebody who reads the end of the result finds them
         render.show_notice(err, notice)
     check_notices(notices, stops.codes)
-    filed.save(found, spec, column, aim, quiet=printed.as_json)
+    filed.save(found, spec, column, aim, quiet=printed.is_silent)
 
 
 def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:
@@ -234,7 +237,7 @@ def publish(
 ) -> None:
     """Publish a table with its sensitive column protected."""
     request = _request(table, described, promise, stops)
-    with render.progress_engine(err, quiet=printed.as_json) as engine:
+    with render.progress_engine(err, printed) as engine:
         publication = sfumato.publish(
             request,
             written.target,
@@ -242,27 +245,27 @@ def publish(
             plan_file=written.plan_file,
             unsafe_test_key=written.unsafe_test_key,
             engine=engine,
-            on_notice=partial(render.show_notice, err),
+            on_notice=(lambda notice: None) if printed.quiet else partial(render.show_notice, err),
             fail_on=noticed.codes,
         )
     if printed.as_json:
         print_json({"path": str(written.target), **render.publication_json(publication)})
-    else:
+    elif not printed.quiet:
         render.show_info(out, publication.release)
         render.show_exposures(out, publication.exposures, publication.uniqueness)
         out.print(f"written to {render.plain(str(written.target))}", soft_wrap=True, highlight=False)
 
 
-def info(release: ReleasePath, as_json: Json = False) -> None:
+def info(release: ReleasePath, printed: PrintOptions) -> None:
     """Show what a release is and what it promises."""
     opened = sfumato.Release.open(release)
-    if as_json:
+    if printed.as_json:
         print_json(render.info_json(opened))
     else:
         render.show_info(out, opened)
 
 
-def query(release: ReleasePath, asked: QueryOptions, as_json: Json = False) -> None:
+def query(release: ReleasePath, asked: QueryOptions, printed: PrintOptions) -> None:
     """Ask a release a question in SQL; every number comes with a standard error and an interval."""
     from sfumato.estimate.apart import Asking, ask_apart  # noqa: PLC0415 - takes long to load
     from sfumato.estimate.attaching import parse_attachments  # noqa: PLC0415 - takes long to load
@@ -288,25 +291,25 @@ def query(release: ReleasePath, asked: QueryOptions, as_json: Json = False) -> N
         timeout=asked.timeout,
     )
     if asking.is_batch:
-        with render.progress_of(err, quiet=as_json) as progress:
+        with render.progress_of(err, printed) as progress:
             answers = ask_apart(asking, progress)
-        _print_batch(answers, asked.level, as_json=as_json)
+        _print_batch(answers, asked.level, printed)
         return
     (answer,) = ask_apart(asking)
     if isinstance(answer, SfumatoError):
         raise answer
-    if as_json:
-        print_json(render.answer_json(answer, asked.level))
+    if printed.as_json:
+        print_json(answer_json(answer, asked.level))
     else:
-        render.show_answer(out, answer, asked.level)
+        show_answer(out, answer, asked.level, quiet=printed.quiet)
 
 
-def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, *, as_json: bool) -> None:
+def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, printed: PrintOptions) -> None:
     """Print all answers; what could not be answered makes the command fail, after the rest."""
     failed = [number for number, answer in enumerate(answers, 1) if isinstance(answer, SfumatoError)]
-    if as_json:
+    if printed.as_json:
         results = [
-            {"error": str(answer)} if isinstance(answer, SfumatoError) else render.answer_json(answer, level)
+            {"error": str(answer)} if isinstance(answer, SfumatoError) else answer_json(answer, level)
             for answer in answers
         ]
         print_json({"results": results})
@@ -316,7 +319,7 @@ def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, *, as_j
             if isinstance(answer, SfumatoError):
                 out.print(f"not answered: {printable(str(answer))}", soft_wrap=True, highlight=False, markup=False)
             else:
-                render.show_answer(out, answer, level)
+                show_answer(out, answer, level, quiet=printed.quiet)
     if failed:
         _complain(f"{len(failed)} of {len(answers)} questions were not answered; the first is number {failed[0]}.")
         raise typer.Exit(BAD_INPUT)
@@ -339,15 +342,16 @@ def verify(
         list[str] | None,
         typer.Option("--hierarchy", metavar="COL=FILE", help="With --original, if groups of a level were published."),
     ] = None,
-    as_json: Json = False,
+    *,
+    printed: PrintOptions,
 ) -> None:
     """Check a release: files, columns, domain and the exact promise; with --original, also against the table."""
     files = {name: Path(file) for name, file in assignments(hierarchy or (), HIERARCHY)}
     found = sfumato.verify(release, original, encoding=encoding, plan_file=plan_file, hierarchies=files)
-    if as_json:
+    if printed.as_json:
         print_json(render.verification_json(found))
     else:
-        render.show_verification(out, found)
+        render.show_verification(out, found, quiet=printed.quiet)
     if not found.passed:
         failed = next(check for check in found.checks if not check.passed)
         _complain(f"the release does not pass the check of {failed.name}: {failed.detail}")

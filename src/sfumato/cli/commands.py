@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,15 @@ ROLES = ("sensitive", "identifier", "person", "drop")
 
 
 class Command(TyperCommand):
-    """A command whose --help stands in the panel of its last option, and not in one of its own."""
+    """A command whose --help stands in the panel of its last option, and that tells on demand how long it took."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it."""
+        began = time.monotonic()
+        found = super().invoke(ctx)
+        if ctx.params.get("verbose"):
+            typer.echo(f"time: {time.monotonic() - began:.1f} s in all", err=True)
+        return found
 
     def get_help_option(self, ctx: Any) -> TyperOption | None:
         """The option that shows the help."""

@@ -38,6 +38,16 @@ DIAGNOSES = {
     "hepatitis C": (0.8, 50, 12, 0.6),
     "tuberculosis": (0.4, 45, 18, 0.6),
 }
+CHAPTERS = {
+    "circulation": ("hypertension", "heart failure"),
+    "hormones": ("type 2 diabetes",),
+    "bones": ("back pain",),
+    "mind": ("depression",),
+    "lungs": ("asthma", "COPD", "pneumonia"),
+    "nerves": ("migraine", "epilepsy", "multiple sclerosis"),
+    "tumours": ("breast cancer", "prostate cancer"),
+    "infections": ("HIV", "hepatitis C", "tuberculosis"),
+}
 REGIONS = ("North", "East", "South", "West")
 QUESTIONS = (
     ("women with migraine", "SELECT COUNT(*) FROM release WHERE sex = 'F' AND diagnosis = 'migraine'"),
@@ -102,16 +112,22 @@ def hospital(rows: int, seed: int = SEED) -> pa.Table:
 
 
 def demonstrate(folder: Path, rows: int, engine: Engine | None = None) -> Demonstration:
-    """Write the table and its release into a folder, verify the release, and ask it three questions."""
+    """Write the table and its release into a folder, verify the release, and ask it three questions.
+
+    Beside the table stands what a code book would say: which diagnoses there are, and in which chapters.
+    """
     table = folder / "hospital.parquet"
     pq.write_table(hospital(rows), table)
+    (folder / "diagnoses.txt").write_text("".join(f"{name}\n" for name in DIAGNOSES))
+    lines = [f"{name},{chapter}\n" for chapter, names in CHAPTERS.items() for name in names]
+    (folder / "chapters.csv").write_text("".join([f"{SENSITIVE},chapter\n", *lines]))
     schema = Schema.of(SENSITIVE, person="patient", domains={SENSITIVE: tuple(DIAGNOSES)})
     # There is nobody to advise: the table is invented.
     request = Request(table, schema, BOUND)
     publication = publish(request, folder / "release", engine=engine, on_notice=lambda notice: None)
     verification = verify(folder / "release", table)
-    lines = [line for title, sql in QUESTIONS for line in _ask(publication, table, title, sql)]
-    return Demonstration(table, publication, verification, tuple(lines))
+    asked = [line for title, sql in QUESTIONS for line in _ask(publication, table, title, sql)]
+    return Demonstration(table, publication, verification, tuple(asked))
 
 
 def _ask(publication: Publication, table: Path, title: str, sql: str) -> list[BesideTruth]:

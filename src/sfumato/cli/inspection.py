@@ -11,7 +11,7 @@ from rich.table import Column, Table
 
 import sfumato
 from sfumato.cli import render
-from sfumato.cli.options import Encoding, Json, TablePath
+from sfumato.cli.options import Encoding, PrintOptions, TablePath
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 
 if TYPE_CHECKING:
@@ -38,10 +38,11 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
         list[str] | None, typer.Option("--missing", metavar="TEXT", help="Stands for a missing value. Repeatable.")
     ] = None,
     encoding: Encoding = "utf-8",
-    as_json: Json = False,
+    *,
+    printed: PrintOptions,
 ) -> None:
     """Measure a table by the usual privacy models, with what each number leaves open. Private: it tells of groups."""
-    with render.progress_engine(err, quiet=as_json) as engine:
+    with render.progress_engine(err, printed) as engine:
         found = sfumato.measure(
             table,
             public or (),
@@ -52,7 +53,7 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
             missing=missing or (),
             progress=engine.progress,
         )
-    if as_json:
+    if printed.as_json:
         print_json(found.to_json())
     else:
         _show_measures(found)
@@ -99,12 +100,13 @@ def lint(
         ),
     ],
     encoding: Encoding = "utf-8",
-    as_json: Json = False,
+    *,
+    printed: PrintOptions,
 ) -> None:
     """Look for what a published table gives away beside its values: by its order, its file, its digits."""
-    with render.progress_engine(err, quiet=as_json) as engine:
+    with render.progress_engine(err, printed) as engine:
         found = sfumato.lint(table, encoding=encoding, progress=engine.progress)
-    if as_json:
+    if printed.as_json:
         print_json(found.to_json())
     else:
         _show_inspection(found)

@@ -44,7 +44,6 @@ TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}.")]
 RequestPath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}; or a request file (.toml, see init).")]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="The directory or .zip of a release.")]
 Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 
 BY_COLUMN = " or ".join(flag.name for kind in REQUESTS if kind.TAKES_COLUMNS for flag in kind.FLAGS)
 
@@ -238,10 +237,21 @@ class PromiseOptions(OptionGroup):
         requested = [flag for kind in REQUESTS for flag in kind.FLAGS]
         yield from (_flag_parameter(flag, PROMISE) for flag in requested)
         names, covered = ", ".join((AUTO, *REGISTRY)), " or ".join(ASKED)
-        how = typer.Option("--mechanism", help=f"How to protect: {names}.", rich_help_panel=PROMISE)
+        how = typer.Option(
+            "--mechanism",
+            help=f"How to protect: {names}.",
+            rich_help_panel=PROMISE,
+            autocompletion=lambda: [AUTO, *REGISTRY],
+        )
         yield command_parameter("mechanism", str, how, AUTO)
         prior = f"Which prior knowledge is covered: {covered}."
-        whom = typer.Option("--guarantee", help=prior, show_default=ASKED[0], rich_help_panel=PROMISE)
+        whom = typer.Option(
+            "--guarantee",
+            help=prior,
+            show_default=ASKED[0],
+            rich_help_panel=PROMISE,
+            autocompletion=lambda: [str(each) for each in ASKED],
+        )
         yield command_parameter("guarantee", str | None, whom, None)
         seen: set[str] = set()
         for mechanism in REGISTRY.values():
@@ -379,10 +389,19 @@ class PrintOptions(OptionGroup):
 
     PANEL: ClassVar = OUTPUT
 
-    as_json: Json = False
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Say on standard error where each setting comes from.")
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print the result and errors alone: no progress, notices or advice.")
     ] = False
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="Say on standard error where settings come from, and what took how long."),
+    ] = False
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether nobody wants to see how far it is."""
+        return self.quiet or self.as_json
 
 
 # ----------------------------------------------------------------------------------------------------------- questions

@@ -11,7 +11,7 @@ import typer
 
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
-from sfumato.cli.options import OUTPUT, Json, ReleasePath
+from sfumato.cli.options import OUTPUT, PrintOptions, ReleasePath
 from sfumato.cli.output import out, print_json
 from sfumato.errors import TargetError
 
@@ -65,21 +65,22 @@ def certificate(
     ] = None,
     force: Force = False,
     decider: Decider = HOLDER,
-    as_json: Json = False,
+    *,
+    printed: PrintOptions,
 ) -> None:
     """Write one page about a release that may go with it: its promise, design, error and limits. It verifies first."""
     from sfumato.pages import certificate as certified  # noqa: PLC0415 - takes long to load
     from sfumato.pages import check_place, save  # noqa: PLC0415 - takes long to load
 
-    if target is None and not as_json:
+    if target is None and not printed.as_json:
         raise TargetError("name the file of the page with --out, such as --out certificate.html, or ask for --json.")
     if target is not None:
         check_place(target, force=force)
     found = certified(release, date.today(), decider)
     if target is not None:
         save(found.page(), target, force=force)
-    if as_json:
+    if printed.as_json:
         print_json(({} if target is None else {"path": str(target)}) | found.to_json())
-    else:
+    elif not printed.quiet:
         render.show_text(out, found.manifest.promise)
         out.print(f"written to {render.plain(str(target))}", soft_wrap=True, highlight=False)

@@ -1,9 +1,9 @@
-"""How answers look in a terminal; `--json` bypasses all of it."""
+"""How what commands find looks in a terminal; `--json` bypasses all of it."""
 
 from __future__ import annotations
 
-import math
 import shlex
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -19,20 +19,20 @@ import sfumato
 from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.plan.predict import CURVE
 from sfumato.printable import printable, printable_lines
-from sfumato.request.schema import Bins
-from sfumato.request.values import counted, display, labels, listed, off_by, to_json
+from sfumato.report.cells import lined_up
+from sfumato.request.values import counted, labels, listed, off_by
 from sfumato.shown.quoting import plain_level
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
-    from sfumato import Answer, Attack, Chosen, LocalEngine, Notice, Outlook, Publication, Release, Verification
+    from sfumato import Attack, Chosen, LocalEngine, Notice, Outlook, Publication, Release, Verification
     from sfumato.apply.alike import Uniqueness
     from sfumato.apply.guesses import TableGuess
     from sfumato.cli.demo import Demonstration
+    from sfumato.cli.options import PrintOptions
     from sfumato.plan.gains import Gain
     from sfumato.plan.target import ErrorTarget
 
 MOST_CELLS = 12
-EXACT_DIGITS = 4
 
 
 class GuardedConsole(Console):
@@ -49,10 +49,27 @@ def plain(text: str) -> str:
 
 
 @contextmanager
-def progress_engine(console: Console, *, quiet: bool) -> Iterator[LocalEngine]:
-    """An engine whose progress is shown while the terminal is interactive."""
-    if quiet or not console.is_terminal:
-        yield sfumato.LocalEngine()
+def progress_engine(console: Console, printed: PrintOptions) -> Iterator[LocalEngine]:
+    """An engine whose progress is shown while the terminal is interactive; on demand, also when each stage ended."""
+    began, ended = time.monotonic(), dict[str, float]()
+
+    with _bars(console, is_wanted=console.is_terminal and not printed.is_silent) as show:
+
+        def progress(stage: str, done: int, total: int | None) -> None:
+            ended[stage] = time.monotonic() - began
+            show(stage, done, total)
+
+        yield sfumato.LocalEngine(progress=progress)
+    if printed.verbose and ended:
+        said = ", ".join(f"{stage} until {seconds:.1f} s" for stage, seconds in ended.items())
+        console.print(f"time: {said}", highlight=False)
+
+
+@contextmanager
+def _bars(console: Console, *, is_wanted: bool) -> Iterator[Callable[[str, int, int | None], None]]:
+    """A bar for each stage."""
+    if not is_wanted:
+        yield lambda stage, done, total: None
         return
     columns = (
         TextColumn("{task.description:>10}"),
@@ -69,89 +86,18 @@ def progress_engine(console: Console, *, quiet: bool) -> Iterator[LocalEngine]:
                 tasks[stage] = bars.add_task(stage, total=total)
             bars.update(tasks[stage], completed=done, total=total)
 
-        yield sfumato.LocalEngine(progress=show)
+        yield show
 
 
 @contextmanager
-def progress_of(console: Console, *, quiet: bool) -> Iterator[Callable[[int, int], None]]:
+def progress_of(console: Console, printed: PrintOptions) -> Iterator[Callable[[int, int], None]]:
     """Shows how many questions are answered, while the terminal is interactive."""
-    if quiet or not console.is_terminal:
+    if printed.is_silent or not console.is_terminal:
         yield lambda done, total: None
         return
     with Progress(TextColumn("asking"), BarColumn(), MofNCompleteColumn(), console=console, transient=True) as bars:
         task = bars.add_task("asking")
         yield lambda done, total: bars.update(task, completed=done, total=total)
-
-
-ROUNDING = 1e-8
-
-
-def number(value: Any, digits: int = 0) -> str:
-    """A number for people: thousands grouped, no more digits than an error bar deserves."""
-    if not isinstance(value, float):
-        return display(value)
-    if digits:
-        return f"{value:,.{digits}f}"
-    return f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:,.1f}"  # noqa: PLR2004
-
-
-def _digits(value: float | None, error: float | None) -> int:
-    """How many digits a number and its interval need behind the point: two of a standard error below 1."""
-    if value is not None and error and error < ROUNDING * max(abs(value), 1.0):
-        return 0  # the error is that of floating-point numbers
-    if error or (error is None and value):  # what has no known error has two digits of its own at most
-        known = error or abs(value or 0.0)
-        return max(1 - math.floor(math.log10(known)), 0) if known < 1 else 0
-    return 0 if value is None or value == round(value) else EXACT_DIGITS
-
-
-def show_answer(console: Console, answer: Answer, level: float) -> None:
-    """A table of estimates with their intervals."""
-    columns, rows = answer.table(level)
-    filled = {name: answer.columns_of(name) for name in answer.numbers}
-    are_numbers = {column for each in filled.values() for column in each}
-    shared = {}  # notes that all rows have, which are said once
-    for name in filled:
-        notes = {row.get(answer.note_of(name)) for row in rows}
-        if len(notes) == 1 and (note := notes.pop()) is not None:
-            shared[name] = note
-            columns.remove(answer.note_of(name))
-    table = Table()
-    for name in columns:
-        table.add_column(plain(name), justify="right" if name in are_numbers else "left", overflow="fold")
-    for row in rows:
-        digits = {}
-        for each in filled.values():
-            value, error = (row[name] for name in each[:2])
-            digits.update(dict.fromkeys(each, _digits(value, error)))
-        table.add_row(*(plain(number(row[name], digits.get(name, 0))) for name in columns))
-    console.print(table)
-    for name, note in shared.items():
-        console.print(f"{plain(name)}: {plain(note)}", highlight=False)
-    if answer.note:
-        show_notice(console, answer.note)
-    has_interval = any(row[each[2]] is not None or row[each[3]] is not None for row in rows for each in filled.values())
-    said = f"intervals at {level:.0%}, for the numbers" if has_interval or not rows else "no interval is known; numbers"
-    console.print(f"[dim]{answer.method}; {said} of the original table[/dim]")
-    if answer.counted == "rows":
-        console.print("[dim]counts are of rows, of which a person may have several[/dim]")
-    if answer.adjustment:
-        console.print(f"[dim]{plain(', '.join(answer.adjusted.values()))}: {answer.adjustment}[/dim]")
-
-
-def answer_json(answer: Answer, level: float) -> dict[str, Any]:
-    """An answer for machines."""
-    columns, rows = answer.table(level)
-    return {
-        "columns": columns,
-        "rows": [{name: to_json(value) for name, value in row.items()} for row in rows],
-        "method": answer.method,
-        "assumption": answer.assumption,
-        "level": level,
-        "counted": answer.counted,
-        **({"adjustment": answer.adjustment} if answer.adjustment else {}),
-        **({"note": answer.note} if answer.note else {}),
-    }
 
 
 def show_notice(console: Console, notice: Notice | str) -> None:
@@ -277,9 +223,11 @@ def show_text(console: Console, text: str) -> None:
     console.print(Padding(plain(text), (0, 2)), highlight=False)
 
 
-def show_verification(console: Console, verification: Verification) -> None:
-    """One line for each check."""
+def show_verification(console: Console, verification: Verification, *, quiet: bool = False) -> None:
+    """One line for each check; or for those alone that failed."""
     for check in verification.checks:
+        if quiet and check.passed:
+            continue
         mark = "[green]ok  [/green]" if check.passed else "[red]FAIL[/red]"
         console.print(f"{mark} {check.name}: {plain(check.detail)}", soft_wrap=not console.is_terminal, highlight=False)
 
@@ -343,12 +291,8 @@ def show_info(console: Console, release: Release) -> None:
     manifest = release.manifest
     console.print(f"{release.rows:,} records, mechanism [bold]{manifest.mechanism_name}[/bold]")
     table = Table("column", "type", "role")
-    for field in manifest.fields:
-        role = "public" if field.name in manifest.public else "protected"
-        bins = manifest.bins.get(field.name)
-        level = manifest.published_at.get(field.name)
-        said = f", in {_ranges(bins)}" if bins else f", at the level {level}" if level else ""
-        table.add_row(plain(field.name), field.type, plain(role + said))
+    for each in release.columns:
+        table.add_row(*map(plain, each))
     console.print(table)
     for column, hierarchy in manifest.hierarchies.items():
         for place, level in enumerate(hierarchy.levels[1:], 1):
@@ -362,11 +306,6 @@ def show_info(console: Console, release: Release) -> None:
         show_text(console, manifest.proposal)
     if manifest.is_test:
         console.print("[red]UNFIT TO PUBLISH: drawn with a test key.[/red]")
-
-
-def _ranges(edges: tuple[str, ...]) -> str:
-    labels = Bins(edges).labels
-    return ", ".join(labels) if len(labels) <= MOST_CELLS else f"{labels[0]}, {labels[1]}, ... {labels[-1]}"
 
 
 def show_practice(console: Console, path: str, rows: int) -> None:
@@ -385,12 +324,13 @@ def show_demonstration(console: Console, shown: Demonstration, kept: bool) -> No
     console.print("\nThe release was verified against the original:")
     show_verification(console, shown.verification)
     console.print("\nWhat an analyst gets from the release alone, beside the truth:")
-    table = Table("question", "truth", "estimate", f"{DEFAULT_LEVEL:.0%} interval", "holds the truth")
-    for line in shown.lines:
-        low, high = line.estimate.interval(DEFAULT_LEVEL)
-        held = "yes" if line.is_covered else "no (1 in 20 does not)"
-        table.add_row(line.question, f"{line.truth:,}", number(line.estimate.value), f"{low:,.0f} to {high:,.0f}", held)
+    table = Table("question", "truth", Column("estimate", no_wrap=True), Column("holds the truth", no_wrap=True))
+    cells = lined_up([line.estimate.cell() for line in shown.lines])
+    for line, parts in zip(shown.lines, cells, strict=True):
+        held = "yes" if line.is_covered else "no, as 1 in 20"
+        table.add_row(line.question, f"{line.truth:,}", escape(" ".join(parts)), held)
     console.print(table)
+    console.print(f"[dim]± standard error, \\[{DEFAULT_LEVEL:.0%} interval][/dim]", highlight=False)
     if kept:
         where = plain(str(shown.table.parent))
         console.print(f"The table and the release are in {where}.", soft_wrap=True, highlight=False)

@@ -1,25 +1,27 @@
-"""An answer: rows of groups and estimates, as a table for any tool."""
+"""An answer: rows of groups and estimates, as a table for any tool, and to look at."""
 
 from __future__ import annotations
 
-import importlib
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 
-from sfumato.errors import MissingExtraError
+from sfumato.errors import QueryError
 from sfumato.estimate.estimate import Estimate
 from sfumato.estimate.intervals import DEFAULT_LEVEL, check_level
+from sfumato.estimate.notebook import answer_html
 from sfumato.estimate.sql.question import note_column, number_columns
+from sfumato.estimate.tabular import Tabular
+from sfumato.printable import printable
+from sfumato.report.answers import forest, rows_of_answer
+from sfumato.report.figure import WIDTH, Figure
+from sfumato.request.values import counted
 
-NO_INTERVAL = "the denominator may be zero at this level, so the ratio may be anything"
 
-
-@dataclass(frozen=True)
-class Answer:
+@dataclass(frozen=True, repr=False)
+class Answer(Tabular):
     """The rows of an answer: for each column a value of the groups, or an Estimate."""
 
     names: tuple[str, ...]
@@ -40,6 +42,23 @@ class Answer:
     counted: str = "rows"
     """What a count counts: people, or rows where a person may have several."""
 
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{name} ±" if name in self.numbers else name for name in self.names)
+        return printable(f"Answer({counted(self.rows, 'row')} of {columns})")
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return answer_html(self)
+
+    def plot(self, number: str | None = None, level: float = DEFAULT_LEVEL, width: float = WIDTH) -> Figure:
+        """A dot and an interval for each row, of one of the numbers: the first, unless one is named."""
+        name = next(iter(self.numbers), None) if number is None else number
+        if name not in self.numbers:
+            raise QueryError(f"{str(name)!r} is no number of the answer; it has {', '.join(self.numbers) or 'none'}.")
+        names = tuple(each for each in self.names if each == name or each not in self.numbers)
+        shown = rows_of_answer(replace(self, names=names, numbers=(name,)), level)
+        return forest(shown, width, level=level, is_simultaneous=self.is_simultaneous)
+
     def level_of_each(self, level: float) -> float:
         """The level of each interval so that all hold together at a level: Bonferroni's, however they depend."""
         check_level(level)
@@ -51,7 +70,7 @@ class Answer:
         An adjusted number stands before the note: `n_consistent` or `n_calibrated`.
         """
         own = self.level_of_each(level)
-        filled = {name: [_filled(row[name], own) for row in self.rows] for name in self.numbers}
+        filled = {name: [row[name].filled(own) for row in self.rows] for name in self.numbers}
         columns: list[str] = []
         for name in self.names:
             columns += self.columns_of(name) if name in filled else [name]
@@ -81,37 +100,8 @@ class Answer:
             {name: pa.array([row[name] for row in rows], pa.float64() if name in numbers else None) for name in columns}
         )
 
-    def to_pandas(self, level: float = DEFAULT_LEVEL) -> Any:
-        """The table of the answer as a pandas frame."""
-        _needed("pandas")
-        return self.to_arrow(level).to_pandas()
-
-    def to_polars(self, level: float = DEFAULT_LEVEL) -> Any:
-        """The table of the answer as a polars frame."""
-        return _needed("polars").from_arrow(self.to_arrow(level))
-
     def only(self) -> Estimate:
         """The estimate of an answer that has one row and one number."""
         ((name,), (row,)) = self.numbers, self.rows
         found: Estimate = row[name]
         return found
-
-
-def _filled(estimate: Estimate, level: float) -> tuple[Any, ...]:
-    """An estimate, its error, its interval and what to beware of; None where nothing is known."""
-    if math.isnan(estimate.value):
-        return (None, None, None, None, estimate.note)
-    if estimate.standard_error is None:
-        return (estimate.value, None, None, None, estimate.note)
-    ends = [end if math.isfinite(end) else None for end in estimate.interval(level)]
-    notes = filter(None, (estimate.note, NO_INTERVAL if None in ends else None))
-    return (estimate.value, estimate.standard_error, *ends, "; ".join(notes) or None)
-
-
-def _needed(name: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{name} is not installed; install it (pip install {name}), or use to_arrow()."
-        ) from error

@@ -16,7 +16,7 @@ from sfumato.estimate.count.simple import simple_count
 from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
 from sfumato.estimate.exact import NOTHING
 from sfumato.estimate.sql.grammar import parse
-from sfumato.estimate.sql.question import DEFAULT_COUNT
+from sfumato.estimate.sql.naming import DEFAULT_COUNT
 from sfumato.request.small_files import lines
 
 Found = Answer | SfumatoError

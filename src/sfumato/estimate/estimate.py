@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +18,19 @@ import pyarrow as pa
 from sfumato.arrays import Floats, Mask
 from sfumato.errors import QueryError
 from sfumato.estimate.intervals import DEFAULT_LEVEL, intervals, quantile, standard_errors, within_one_error
+from sfumato.estimate.notebook import estimate_html, estimates_html
+from sfumato.estimate.tabular import Tabular
 from sfumato.mechanisms.method import Moments
+from sfumato.printable import printable
+from sfumato.report.cells import NumberCell
 
 EXACT_METHOD = "exact count"
 EXACT_ASSUMPTION = "none: what is published tells it for certain"
 BELOW_ZERO = "below zero by chance"
 """Beside an estimate of a number that cannot be negative."""
+COLUMNS = ("n", "n_se", "n_low", "n_high", "n_note")
+"""What a number is called that nobody named."""
+NO_INTERVAL = "the denominator may be zero at this level, so the ratio may be anything"
 
 
 def _told(moments: Moments, notes: Sequence[str | None]) -> list[str | None]:
@@ -81,8 +88,8 @@ class Ratio:
         return Interval((middle - half) / square, (middle + half) / square)
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+@dataclass(frozen=True, slots=True, repr=False)
+class Estimate(Tabular):
     """An estimate of a count, or of another number, of the original table.
 
     The interval is for the number in that table, not for a population that the table was sampled from. An unbiased
@@ -125,17 +132,51 @@ class Estimate:
         return cls(math.nan, None, EXACT_METHOD, EXACT_ASSUMPTION, nothing, note)
 
     def __str__(self) -> str:
-        if math.isnan(self.value) or self.standard_error is None:
-            return f"{self.value:,.6g} ({self.note or self.method})"
-        low, high = self.interval()
-        (centre,) = self.moments.centre.tolist()
-        found = f"{centre:,.6g} ± {self.standard_error:,.3g} ({DEFAULT_LEVEL:.0%}: {low:,.6g} to {high:,.6g})"
-        return found if self.moments.unbiased is None else f"{self.value:,.6g} beside {found}"
+        return self.cell().text
+
+    def __repr__(self) -> str:
+        return f"Estimate({self}{f': {printable(self.note)}' if self.note else ''})"
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return estimate_html(self)
+
+    def cell(self, level: float = DEFAULT_LEVEL) -> NumberCell:
+        """The number as people read it, with its error and interval."""
+        ends = self.interval(level) if self.has_interval else None
+        centre = None if self.moments.unbiased is None else float(self.moments.centre[0])
+        return NumberCell.of(self.value, self.standard_error, ends, centre)
+
+    def notes(self, level: float = DEFAULT_LEVEL) -> tuple[str, ...]:
+        """What to beware of, each for itself."""
+        note = self.note or ""
+        own = note.removesuffix(BELOW_ZERO).removesuffix("; ")
+        may_open = self.has_interval and self.derived is not None  # by a ratio; others need not be looked at
+        is_open = may_open and not all(map(math.isfinite, self.interval(level)))
+        return tuple(filter(None, (own, BELOW_ZERO if note != own else "", NO_INTERVAL if is_open else "")))
+
+    def filled(self, level: float = DEFAULT_LEVEL) -> tuple[Any, ...]:
+        """The number, its error, its interval and what to beware of; None where nothing is known."""
+        value = None if math.isnan(self.value) else self.value
+        ends = self.interval(level) if self.has_interval else (math.nan, math.nan)
+        known = (end if math.isfinite(end) else None for end in ends)
+        return (value, self.standard_error if self.has_interval else None, *known, "; ".join(self.notes(level)) or None)
+
+    def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
+        """One row: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say."""
+        *numbers, note = self.filled(level)
+        named = {name: pa.array([each], pa.float64()) for name, each in zip(COLUMNS, numbers, strict=False)}
+        return pa.table(named | ({} if note is None else {COLUMNS[-1]: pa.array([note])}))
 
     @property
     def is_exact(self) -> bool:
         """Whether there is no error at all."""
         return self.method == EXACT_METHOD
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there is a number with a known error."""
+        return self.standard_error is not None and not math.isnan(self.value)
 
     @property
     def bounds(self) -> Interval:
@@ -178,8 +219,8 @@ class Estimate:
         return Interval(min(low, float(from_low)), max(high, float(to_high)))
 
 
-@dataclass(frozen=True, eq=False)
-class Estimates(Sequence[Estimate]):
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimates(Sequence[Estimate], Tabular):
     """The answers to many queries, in their order: arrays for all, and an Estimate for each."""
 
     moments: Moments = field(repr=False)
@@ -187,6 +228,14 @@ class Estimates(Sequence[Estimate]):
     assumption: str
     note: str | None = None
     """What to beware of, beside every estimate."""
+
+    def __repr__(self) -> str:
+        first = f", the first {self[0]}" if len(self) else ""
+        return f"Estimates({len(self):,} numbers{first})"
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return estimates_html(self)
 
     def __len__(self) -> int:
         return len(self.moments.value)
@@ -230,11 +279,10 @@ class Estimates(Sequence[Estimate]):
         """The low and the high ends of their intervals; not-a-number where no error is known."""
         return intervals(self.moments, level)
 
-    def table(self, level: float = DEFAULT_LEVEL) -> pa.Table:
+    def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
         """A row for each query: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say."""
-        low, high = self.interval(level)
-        numbers = {"n": self.value, "n_se": self.standard_error, "n_low": low, "n_high": high}
-        named = {name: pa.array(each, from_pandas=True) for name, each in numbers.items()}
+        numbers = (self.value, self.standard_error, *self.interval(level))
+        named = {name: pa.array(each, from_pandas=True) for name, each in zip(COLUMNS, numbers, strict=False)}
         if any(self.notes):
-            named["n_note"] = pa.array(self.notes, type=pa.string())
+            named[COLUMNS[-1]] = pa.array(self.notes, type=pa.string())
         return pa.table(named)

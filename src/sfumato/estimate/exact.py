@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,8 @@ from sfumato.estimate.connection import Session
 from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
 from sfumato.estimate.sql import public
 from sfumato.estimate.sql.grammar import Tree
-from sfumato.estimate.sql.question import DEFAULT_COUNT, is_aggregate, note_column, number_columns
+from sfumato.estimate.sql.naming import output_names
+from sfumato.estimate.sql.question import is_aggregate, note_column, number_columns
 from sfumato.request.values import field_type
 from sfumato.shown.quoting import TABLE
 
@@ -26,9 +28,8 @@ def answer(session: Session, select: Tree) -> Answer:
     """Run a query of public columns, and mark its aggregates as exact."""
     if select.find(exp.Table) is None:
         raise QueryError(f"say where to count: SELECT ... FROM {TABLE} ...")
-    columns = [_named(each) for each in select.expressions]
     select = select.copy()
-    select.set("expressions", columns)
+    select.set("expressions", _named(select.expressions))
     _put_in_order(select)
     table = _read(session, public.written(select, session))
     names = table.schema.names
@@ -44,12 +45,12 @@ def answer(session: Session, select: Tree) -> Answer:
     return Answer(tuple(names), tuple(numbers), tuple(rows), EXACT_METHOD, EXACT_ASSUMPTION, note)
 
 
-def _named(expression: Tree) -> Tree:
-    """A column of the answer with its name."""
-    if isinstance(expression, exp.Alias) or not is_aggregate(expression):
-        return expression
-    sql = expression.sql("duckdb", comments=False)
-    return exp.alias_(expression.copy(), DEFAULT_COUNT if sql == "COUNT(*)" else sql.lower(), quoted=True)
+def _named(expressions: Sequence[Tree]) -> list[Tree]:
+    """The columns of the answer with their names; a star stands for names of its own."""
+    return [
+        each if isinstance(each, exp.Alias | exp.Column | exp.Star) else exp.alias_(each.copy(), name, quoted=True)
+        for name, each in zip(output_names(expressions), expressions, strict=True)
+    ]
 
 
 def _put_in_order(select: Tree) -> None:

@@ -28,7 +28,9 @@ from sfumato.estimate.count.many import count_many
 from sfumato.estimate.count.queries import CountQuery
 from sfumato.estimate.estimate import Estimate, Estimates
 from sfumato.estimate.limits import DEFAULT_MEMORY, DEFAULT_SECONDS, Limits
+from sfumato.estimate.notebook import framed, release_parts
 from sfumato.estimate.record_weights import record_weights
+from sfumato.printable import printable
 from sfumato.release.manifest import Manifest
 from sfumato.release.store import read_folder, unpack
 from sfumato.request.hierarchy import Hierarchy
@@ -36,14 +38,25 @@ from sfumato.request.schema import Bins
 from sfumato.request.values import Value
 from sfumato.shown.quoting import TABLE, quoted
 
+MOST_RANGES = 12
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Release:
     """A published table with its design."""
 
     path: Path
     folder: Path
     manifest: Manifest
+
+    def __repr__(self) -> str:
+        manifest = self.manifest
+        said = f"{manifest.mechanism_name}, protects {manifest.sensitive_name}, public {', '.join(manifest.public)}"
+        return printable(f"Release({str(self.path)!r}: {said})")
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return framed(release_parts(self))
 
     @classmethod
     def open(cls, path: str | Path) -> Release:
@@ -72,6 +85,21 @@ class Release:
             raise ReleaseFormatError(
                 f"{self.manifest.data} cannot be read; get the release again from its publisher."
             ) from error
+
+    @property
+    def columns(self) -> list[tuple[str, str, str]]:
+        """Each column: its name, its type, and what it is for: public or protected, in which ranges, at which level."""
+        found, manifest = [], self.manifest
+        for field in manifest.fields:
+            role = "public" if field.name in manifest.public else "protected"
+            if edges := manifest.bins.get(field.name):
+                labels = Bins(edges).labels
+                shown = labels if len(labels) <= MOST_RANGES else (*labels[:2], f"... {labels[-1]}")
+                role += f", in {', '.join(shown)}"
+            elif level := manifest.published_at.get(field.name):
+                role += f", at the level {level}"
+            found.append((field.name, field.type, role))
+        return found
 
     @property
     def promise(self) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from sfumato.report.cells import NumberCell
 from sfumato.report.drawing import element, mark
 from sfumato.report.figure import HATCHED, WIDTH, Column, Figure, Head, drawn_width, finished
 from sfumato.report.rows import MOST_ROWS, Rows, most_telling
@@ -43,13 +44,16 @@ class AnswerRow:
     note: str = ""
     is_unreliable: bool = False
     """Whether the release was made so that this number is not to be relied on."""
+    said: str = ""
+    """The value as people read it, if its error says how."""
 
     @classmethod
     def of(cls, label: str, found: Estimated, level: float = LEVEL, *, is_unreliable: bool = False) -> AnswerRow:
         """From an `Estimate`."""
         known = found.standard_error is not None and not math.isnan(found.value)
         low, high = found.interval(level) if known else (None, None)
-        return cls(label, found.value, low, high, *found.bounds, found.note or "", is_unreliable)
+        said = NumberCell.of(found.value, found.standard_error).value if known else ""
+        return cls(label, found.value, low, high, *found.bounds, found.note or "", is_unreliable, said)
 
     @property
     def is_told(self) -> bool:
@@ -75,7 +79,7 @@ class AnswerRow:
     @property
     def words(self) -> str:
         """The value."""
-        return quantity(self.value) if self.is_told else NOT_TOLD
+        return self.said or (quantity(self.value) if self.is_told else NOT_TOLD)
 
 
 def answer_rows(labels: Iterable[str], found: Iterable[Estimated], level: float = LEVEL) -> list[AnswerRow]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.report.drawing import LARGE, SMALL, element, escaped, plain, text, wrapped
-from sfumato.report.style import STYLE
+from sfumato.report.style import NOTEBOOK_STYLE, STYLE
 
 WIDTH, NARROWEST = 760, 280
 """The usual width in pixels, and the one below which nothing gets smaller."""
@@ -62,7 +62,7 @@ class Figure:
 
     def _repr_html_(self) -> str:
         """All three, for a notebook."""
-        return element("style", STYLE) + self.html()
+        return element("style", NOTEBOOK_STYLE) + self.html()
 
     def standalone(self) -> str:
         """The picture as a file of its own, by day and by night."""

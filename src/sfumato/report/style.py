@@ -60,3 +60,30 @@ STYLE = "".join(
     ]
 )
 """What a page needs once, whatever figures it holds; `Figure.standalone` carries it along."""
+
+_NIGHT = ":is([data-jp-theme-light=false],.vscode-dark,.vscode-high-contrast,[theme=dark]) .sfumato{color-scheme:dark}"
+_DAY = ":is([data-jp-theme-light=true],.vscode-light,[theme=light]) .sfumato{color-scheme:light}"
+
+NOTEBOOK_STYLE = "".join(
+    [
+        STYLE,
+        _NIGHT,  # how Jupyter, Visual Studio Code and Colab say what they are in, where they do not say it to CSS
+        _DAY,
+        ".sfumato.cell{padding:.6em .8em;font-size:13px;max-width:100%}.sfumato.cell p{margin:.3em 0;max-width:60em}",
+        ".sfumato.cell p.quiet{color:var(--quiet);font-size:12px}.sfumato.cell .scroll{overflow-x:auto}",
+        ".sfumato.cell p.ribbon{color:var(--ground);background:var(--s1);font-weight:600;padding:.1em .6em;",
+        "max-width:none}",
+        ".sfumato.cell p.promise{border-left:3px solid var(--s0);padding-left:.8em}",
+        # A notebook has rules of its own for tables, which are stronger than those of figures.
+        ".sfumato.cell table.numbers{margin:.3em 0;font-size:13px;font-variant-numeric:tabular-nums;width:auto}",
+        ".sfumato.cell table.numbers tbody tr{background:none;color:inherit}",
+        ".sfumato.cell table.numbers :is(th,td){text-align:left;padding:.15em 1.2em .15em 0;color:inherit;",
+        "border:0;border-bottom:1px solid var(--grid);max-width:24em;white-space:normal;overflow-wrap:break-word}",
+        ".sfumato.cell table.numbers thead th{border-bottom-color:var(--quiet);font-weight:600}",
+        ".sfumato.cell table.numbers td.number{text-align:right;white-space:nowrap;padding-right:.6em}",
+        ".sfumato.cell table.numbers .interval{white-space:nowrap;color:var(--quiet)}",
+        ".sfumato.cell table.numbers span.interval{display:block}",
+        ".sfumato.cell figure.sfumato{margin:.8em 0 0}",
+    ]
+)
+"""What a cell of a notebook brings along: it follows the notebook from day to night."""

@@ -219,10 +219,12 @@ def test_estimate_does_not_show_its_moments_but_keeps_them() -> None:
 
 
 def test_an_estimate_is_printed_with_its_error() -> None:
-    assert str(Estimate.exact(1234)) == "1,234 ± 0 (95%: 1,234 to 1,234)"
-    assert str(Estimate.of(Moments.of(120.0, 100.0, 0.0, 1000), "m", "a")) == "120 ± 10 (95%: 100.4 to 139.6)"
-    assert str(Estimate.of(Moments.of(120.0, None, 0.0, 1000), "m", "a", "biased")) == "120 (biased)"
-    assert str(Estimate.missing("nobody")) == "nan (nobody)"
+    assert str(Estimate.exact(1234)) == "1,234"
+    found = Estimate.of(Moments.of(120.0, 100.0, 0.0, 1000), "m", "a", "beware\x1b[2J")
+    assert str(found) == "120 ± 10 [100, 140]"
+    assert repr(found) == "Estimate(120 ± 10 [100, 140]: beware\\x1b[2J)"
+    assert str(Estimate.of(Moments.of(120.0, None, 0.0, 1000), "m", "a", "biased")) == "120 ± ?"
+    assert repr(Estimate.missing("nobody")) == "Estimate(no number: nobody)"
 
 
 # ------------------------------------------------------------------------------------------------------- many estimates
@@ -249,7 +251,7 @@ def test_many_estimates_say_beside_each_what_to_beware_of_unless_it_is_certain()
     assert [each.is_exact for each in many] == many.is_exact.tolist() == [False, True, False]
     assert [each.standard_error for each in many] == [None, 0, 2]
     assert Estimates(many.moments, "method", "assumption", "of all").notes == ["of all", None, "of all"]
-    table = many.table()
+    table = many.to_arrow()
     assert table.column_names == ["n", "n_se", "n_low", "n_high", "n_note"]
     assert table.column("n_se").to_pylist() == [None, 0, 2]
     assert table.column("n_low").to_pylist()[0] is None

@@ -39,6 +39,7 @@ from sfumato.report import (
     risk_utility,
     uniqueness,
 )
+from sfumato.report.style import NOTEBOOK_STYLE
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<script>alert('x')</script>\"&\x00\x1b[2J\r\u202e\ud800\uffff" + "W" * 1000
@@ -246,7 +247,7 @@ def test_figures_of_one_page_share_no_id() -> None:
 def test_notebook_gets_picture_reading_and_table() -> None:
     figure = ALL["2-attackers-ladder 760"]
     shown = figure._repr_html_()
-    root = ET.fromstring(shown.removeprefix(f"<style>{STYLE}</style>"))
+    root = ET.fromstring(shown.removeprefix(f"<style>{NOTEBOOK_STYLE}</style>"))
     assert root.findtext("figcaption") == figure.reading
     rows = root.findall("details/table/tbody/tr")
     assert [tuple("".join(cell.itertext()) for cell in row) for row in rows] == figure.table.words

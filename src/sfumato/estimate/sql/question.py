@@ -13,9 +13,9 @@ from sfumato.estimate.sql.aggregates import Aggregates, Formula, Sum, Total
 from sfumato.estimate.sql.conditions import Condition, split
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names, is_of_answer, of_answer
+from sfumato.estimate.sql.naming import DEFAULT_COUNT, output_names
 from sfumato.estimate.sql.sources import FromClause, source_of
 
-DEFAULT_COUNT = "n"
 KNOWN_CLAUSES = {
     "expressions", "from", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "kind",
 }  # fmt: skip
@@ -116,7 +116,8 @@ class _SelectReader:
     def question(self) -> Question:
         self._check_clauses()
         self.groups = self._groups()
-        outputs = tuple(self._output(each) for each in self.select.expressions)
+        named = zip(output_names(self.select.expressions), self.select.expressions, strict=True)
+        outputs = tuple(self._output(name, each) for name, each in named)
         selection = self._selection()
         names = [name for each in outputs for name in each.columns]
         if len(set(names)) != len(names):
@@ -191,17 +192,11 @@ class _SelectReader:
 
     # ---------------------------------------------------------------------------------------------------------- outputs
 
-    def _output(self, expression: Tree) -> Output:
+    def _output(self, name: str, expression: Tree) -> Output:
         inner = grammar.unwrapped(expression.unalias())
         if is_aggregate(inner):
-            name = expression.alias or self._default(inner)
             return Output(name, self._formula(inner), "")
-        name = expression.alias or (inner.name if isinstance(inner, exp.Column) else grammar.sql_of(inner))
         return Output(name, None, self._over_groups(inner))
-
-    @staticmethod
-    def _default(inner: Tree) -> str:
-        return DEFAULT_COUNT if grammar.sql_of(inner) == "COUNT(*)" else grammar.sql_of(inner).lower()
 
     def _formula(self, expression: Tree) -> int:
         formula = self.aggregates.formula(expression)

@@ -168,7 +168,7 @@ def test_the_arrays_are_the_numbers_of_the_estimates(releases: dict[str, Release
                 assert found.value[number] == estimate.value, name
                 assert found.standard_error[number] == estimate.standard_error
                 assert (low[number], high[number]) == estimate.interval(level)
-        table = found.table()
+        table = found.to_arrow()
         assert table.column_names[:4] == ["n", "n_se", "n_low", "n_high"]
         assert table.column("n").to_pylist() == found.value.tolist()
 
@@ -177,7 +177,7 @@ def test_a_method_without_errors_gives_none(releases: dict[str, Release]) -> Non
     found = many(releases["uniform"], [CountQuery({}, ["HIV"]), CountQuery({"Sex": "F"})], "em")
     assert np.isnan(found.standard_error).tolist() == [True, False]
     assert found[0].standard_error is None
-    assert found.table().column("n_low").to_pylist()[0] is None
+    assert found.to_arrow().column("n_low").to_pylist()[0] is None
     assert found[0].note is not None
     assert found[1].note is None
 

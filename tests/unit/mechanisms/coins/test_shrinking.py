@@ -180,7 +180,8 @@ def test_an_answer_says_that_it_is_shrunk_and_whose_interval_it_has(release: Rel
     assert shrunk.note is not None
     assert shrunk.note.startswith("biased: pulled towards")
     assert shrunk.interval() == closed.interval()
-    assert str(shrunk) == f"{shrunk.value:,.6g} beside {closed}"
+    digits = 1 if "." in str(closed) else 0
+    assert str(shrunk) == f"{shrunk.value:.{digits}f} beside {closed}"
     tenth = shrunk.scaled(0.1, 3.0)
     assert tenth.interval() == pytest.approx(closed.scaled(0.1, 3.0).interval())
     assert tenth.value == pytest.approx(0.1 * shrunk.value + 3)
