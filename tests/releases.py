@@ -87,7 +87,7 @@ def known_key(number: int) -> str:
     return f"{number:064x}"
 
 
-def published_by(mechanism: str, table: Any, out: Path, *, engine: Engine | None = None) -> Release:
+def published_by(mechanism: str, table: Any, out: Path | str, *, engine: Engine | None = None) -> Release:
     """Publish a table by a mechanism with a known key; `disease` is sensitive."""
     schema = WAYS[mechanism].schema(Schema.of(SENSITIVE), table)
     request = Request(table, schema, **WAYS[mechanism].request(mechanism), **accepting(table, schema))

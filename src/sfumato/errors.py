@@ -20,6 +20,7 @@ messages end up in logs; the same sentence with the values stands beside it, for
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -108,5 +109,8 @@ class InternalError(SfumatoError):
 
 
 def reason(error: OSError) -> str:
-    """What the operating system says, without what libraries say around it."""
-    return os.strerror(error.errno) if error.errno else type(error).__name__
+    """What the operating system or a store says, without what libraries say around it."""
+    if error.errno:
+        return os.strerror(error.errno)
+    said = re.search(r"AWS Error ([A-Z_]+)", str(error))
+    return said[1].replace("_", " ").lower() if said else type(error).__name__

@@ -18,7 +18,6 @@ from sfumato.apply.engine import Engine
 from sfumato.apply.local import LocalEngine
 from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.scatter import Layout
-from sfumato.apply.source import Source
 from sfumato.apply.survey import Survey
 from sfumato.apply.writing import no_work, open_parquet, write_records, write_side
 from sfumato.audit.attackers.attack import Attack
@@ -36,9 +35,10 @@ from sfumato.estimate.notebook import framed, paragraphs, picture, release_parts
 from sfumato.estimate.release import Release
 from sfumato.outlook import Request, check_publishable, notice_codes, open_table, outlook, surveyed
 from sfumato.plan.plan_file import PlanFile, claimed
+from sfumato.release.destinations import Destination, destination_of
 from sfumato.release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Manifest
 from sfumato.release.readme import release_readme
-from sfumato.release.staging import check_plan_file, check_target, is_at, move_into_place, remove_stale, workshop
+from sfumato.release.staging import check_plan_file, remove_stale, workshop
 from sfumato.release.store import pack
 from sfumato.report.drawing import element, escaped
 from sfumato.report.exposures import ColumnExposure, exposure_by_column
@@ -97,15 +97,17 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     are warnings if nobody takes them. One whose code is in `fail_on` stops everything.
     """
     check_codes(fail_on, notice_codes())
-    target, engine = Path(out), engine or LocalEngine()
-    remove_stale(target.parent)  # first, because an old release may come back by it
-    check_target(target, force=force)
+    target, engine = destination_of(out), engine or LocalEngine()
+    remove_stale(target.beside.parent)  # first, because an old release may come back by it
     kept = Path(plan_file) if plan_file is not None else None
-    check_plan_file(kept, target)
     try:
-        with claimed(kept) as claim, workshop(target) as folder:
+        target.check(force=force)
+        check_plan_file(kept, target.beside)
+        with claimed(kept) as claim, workshop(target.beside) as folder:
             source = open_table(request, folder)
-            fingerprint, repeated = source.fingerprint(engine.each), claim.repeated
+            # What a plan file remembers must be known again wherever the table lies then.
+            digest = partial(source.fingerprint, engine.each, is_content=kept is not None)
+            fingerprint, repeated = digest(), claim.repeated
             if repeated is not None:
                 repeated.check(fingerprint, request.remembered())
             draws = _draws(repeated, unsafe_test_key)
@@ -130,23 +132,23 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             contents = chosen.mechanism.contents(chosen.plan)
             side = None if contents is None else rewrite.shown.side(found.sensitive, manifest.naming, contents)
             beside = no_work if side is None else partial(write_side, engine, side, built)
-            with _unchanged(source, engine, fingerprint):
+            with _unchanged(digest, fingerprint):
                 rows = write_records(engine, found, rewrite, built, beside)
             manifest = replace(manifest, file_rows=tuple(rows))
             if manifest.domain != found.histogram.values:
                 raise InternalError("the design is not the one that was asked for. Please report this.")
             _describe(built, manifest, found, engine)
             ready = built
-            if target.suffix == ".zip":
+            if target.is_packed:
                 ready = built.with_suffix(".zip")
                 pack(built, ready)
             name, people = chosen.mechanism.name, asked.schema.people
             kept_plan = PlanFile(draws, fingerprint, asked.remembered(), name, chosen.digest, persons=people)
-            claim.write(kept_plan, partial(is_at, target, ready.stat()))
-            move_into_place(ready, target, folder, force=force)
+            claim.write(kept_plan, target.is_out(ready))
+            target.place(ready, folder, engine.progress, force=force)
     except OSError as error:
         raise TargetError(f"the release cannot be written to {str(target)!r}: {reason(error)}.") from error
-    return Publication(Release.open(target), seen.notices, seen.exposures, found.uniqueness)
+    return Publication(Release.open(out), seen.notices, seen.exposures, found.uniqueness)
 
 
 def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
@@ -160,7 +162,7 @@ def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
 
 
 @contextmanager
-def _unchanged(source: Source, engine: Engine, fingerprint: str) -> Iterator[None]:
+def _unchanged(digest: Callable[[], str], fingerprint: str) -> Iterator[None]:
     """Refuse a table that is another one at the second reading, whatever that broke in between."""
     changed = SourceError("the table changed while it was read; publish it again when nobody writes to it.")
     try:
@@ -168,22 +170,22 @@ def _unchanged(source: Source, engine: Engine, fingerprint: str) -> Iterator[Non
     except SfumatoError:
         raise
     except Exception as error:
-        if _has_changed(source, engine, fingerprint):
+        if _has_changed(digest, fingerprint):
             raise changed from error
         raise
-    if _has_changed(source, engine, fingerprint):
+    if _has_changed(digest, fingerprint):
         raise changed
 
 
-def _has_changed(source: Source, engine: Engine, fingerprint: str) -> bool:
+def _has_changed(digest: Callable[[], str], fingerprint: str) -> bool:
     try:
-        return source.fingerprint(engine.each) != fingerprint
+        return digest() != fingerprint
     except OSError:
         return True  # it is not even there any more
 
 
-def _check_packable(target: Path, found: Survey) -> None:
-    if target.suffix == ".zip" and (files := Layout.of(found.histogram.total).files) > 1:
+def _check_packable(target: Destination, found: Survey) -> None:
+    if target.is_packed and (files := Layout.of(found.histogram.total).files) > 1:
         raise TargetError(
             f"{found.histogram.total:,} records are published in {files} files, which are not packed into one .zip; "
             "choose the name of a directory."

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from command_line import complaint, run, succeed
 from sfumato import Release, errors, report
 from sfumato.cli.app import build
 from sfumato.request.notice import NoticeWarning
+from store_server import make_bucket, serving
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -43,8 +47,11 @@ def typed(block: str) -> list[str]:
 
 
 def in_shell(command: str) -> None:
-    """Run a command of another program, successfully."""
-    ran = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    """Run a command of another program, successfully; `python` is the one that runs this."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    ran = subprocess.run(
+        command, shell=True, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path}
+    )
     assert ran.returncode == 0, f"{command}\n{ran.stderr}"
 
 
@@ -102,7 +109,8 @@ def test_architecture_walk_runs() -> None:
 @pytest.mark.usefixtures("reader")
 def test_how_to_runs(page: Path) -> None:
     assert commands(page)
-    told(page)
+    with hospital_store() if page.stem == "use-a-store" else contextlib.nullcontext():
+        told(page)
 
 
 @pytest.mark.slow
@@ -127,6 +135,14 @@ def test_errors_of_two_numbers_are_those_of_the_table() -> None:
         pair: [f"{100 * each:.2g}" for each in errors] for pair, errors in scope["errors"].items()
     }
     assert f"Q = {float(scope['needed'].posterior):.2f}" in page.read_text()
+
+
+@contextlib.contextmanager
+def hospital_store() -> Iterator[None]:
+    """The store that a page speaks of."""
+    with serving():
+        make_bucket("hospital")
+        yield
 
 
 def only_number(sql: str) -> float:

@@ -13,12 +13,12 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
+from sfumato.address import File, readable
 from sfumato.errors import SchemaError, SourceError, reason
 from sfumato.request.digest import Each, files_digest
 
@@ -38,7 +38,7 @@ DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 class CsvSource:
     """One or several CSV files with the same header."""
 
-    paths: tuple[Path, ...]
+    paths: tuple[File, ...]
     schema: pa.Schema
     delimiter: str
     encoding: str
@@ -49,7 +49,7 @@ class CsvSource:
 
     @classmethod
     def open(
-        cls, paths: Sequence[Path], *, text: Sequence[str] = (), encoding: str = "utf-8", missing: Sequence[str] = ()
+        cls, paths: Sequence[File], *, text: Sequence[str] = (), encoding: str = "utf-8", missing: Sequence[str] = ()
     ) -> CsvSource:
         """Read the files once to find the types of their columns."""
         try:
@@ -95,14 +95,14 @@ class CsvSource:
         for path, size in zip(self.paths, self.file_rows, strict=True):
             yield replace(self, paths=(path,), file_rows=(size,))
 
-    def fingerprint(self, each: Each = map) -> str:
-        """The digest of the files' bytes."""
-        return files_digest(self.paths, each)
+    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+        """The digest of the files."""
+        return files_digest(self.paths, each, is_content=is_content)
 
-    def _blocks(self, path: Path, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    def _blocks(self, path: File, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
             with pa_csv.open_csv(
-                path,
+                readable(path),
                 read_options=pa_csv.ReadOptions(block_size=BLOCK_BYTES, encoding=self.encoding),
                 parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                 convert_options=pa_csv.ConvertOptions(
@@ -119,7 +119,7 @@ class CsvSource:
         except OSError as error:
             raise SourceError(f"{path.name!r} cannot be read: {reason(error)}.") from error
 
-    def _explain(self, path: Path) -> str:
+    def _explain(self, path: File) -> str:
         """Find what is wrong with a file that Arrow refused, without repeating any of its content."""
         try:
             with path.open(newline="", encoding=self.encoding) as file:
@@ -148,7 +148,7 @@ class CsvSource:
         return pa.RecordBatch.from_arrays(columns, names=block.schema.names)
 
 
-def _header(path: Path, encoding: str) -> tuple[list[str], str]:
+def _header(path: File, encoding: str) -> tuple[list[str], str]:
     """The column names and the separator, which is the candidate that splits the first line most often."""
     try:
         with path.open(newline="", encoding=encoding) as file:
@@ -165,7 +165,7 @@ def _header(path: Path, encoding: str) -> tuple[list[str], str]:
             f"{path.name!r} is not {encoding} text; say its encoding (--encoding latin-1, for example)."
         ) from error
     except OSError as error:
-        raise SourceError(f"{path.name!r} cannot be read: {error.strerror}.") from error
+        raise SourceError(f"{path.name!r} cannot be read: {reason(error)}.") from error
     if not line.strip():
         raise SourceError(f"{path.name!r} is empty: the first line must name the columns.")
     return header, delimiter

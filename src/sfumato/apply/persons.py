@@ -75,9 +75,9 @@ class SelectedSource:
             yield SelectedSource(piece, np.packbits(mine, bitorder="little"), int(mine.sum()))
             first += size
 
-    def fingerprint(self, each: Each = map) -> str:
+    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
         """That of the whole source."""
-        return self.source.fingerprint(each)
+        return self.source.fingerprint(each, is_content=is_content)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where a table comes from: Parquet, CSV, pandas, or anything that speaks the Arrow stream protocol.
+"""Where a table comes from: Parquet or CSV, here or in a store, pandas, or anything that speaks Arrow streams.
 
 A source can be read twice, in the same order, in batches of any size. Columns arrive in a few plain types (see
 `sfumato.values.plain_type`), strings preferably as dictionaries.
@@ -12,6 +12,7 @@ import mmap
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -20,8 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sfumato.address import PIECE_BYTES, Address, File, readable
 from sfumato.apply.csv import CsvSource
-from sfumato.errors import SchemaError, SourceError
+from sfumato.errors import SchemaError, SourceError, reason
 from sfumato.request.digest import Each, files_digest
 from sfumato.request.values import plain_type
 
@@ -51,8 +53,12 @@ class Source(Protocol):
         """The same rows as smaller tables, one after the other: of about so many rows, where they can be cut so."""
         ...
 
-    def fingerprint(self, each: Each = map) -> str:
-        """A digest of the content; two equal digests mean the same table. `each` may read several files at once."""
+    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+        """A digest of the content; two equal digests mean the same table. `each` may read several files at once.
+
+        Where only a change need be noticed, and not the same table be known elsewhere, a store may say that it is still
+        the same, and nothing is read.
+        """
         ...
 
 
@@ -65,7 +71,7 @@ def plain_schema(schema: pa.Schema) -> pa.Schema:
 class RowGroup:
     """Rows of a Parquet file that are read together."""
 
-    path: Path
+    path: File
     number: int
     rows: int
 
@@ -74,12 +80,12 @@ class RowGroup:
 class ParquetSource:
     """One or several Parquet files with the same columns, read in the order of their names."""
 
-    paths: tuple[Path, ...]
+    paths: tuple[File, ...]
     schema: pa.Schema
     groups: tuple[RowGroup, ...]
 
     @classmethod
-    def open(cls, paths: Sequence[Path]) -> ParquetSource:
+    def open(cls, paths: Sequence[File]) -> ParquetSource:
         """Read the footers, and refuse files whose columns differ."""
         schemas, groups = [], []
         for path in paths:
@@ -107,7 +113,7 @@ class ParquetSource:
                     for group in groups:
                         yield from file.iter_batches(batch_rows, row_groups=[group.number], columns=list(columns))
                 except (pa.ArrowException, OSError, IndexError) as error:
-                    raise SourceError(f"{path.name!r} is damaged: it cannot be read to its end.") from error
+                    raise _unreadable(path, error, "is damaged: it cannot be read to its end") from error
 
     def pieces(self, rows: int) -> Iterator[ParquetSource]:
         """Neighbouring row groups of one file."""
@@ -120,16 +126,24 @@ class ParquetSource:
                 waiting.append(group)
             yield replace(self, paths=(path,), groups=tuple(waiting))
 
-    def fingerprint(self, each: Each = map) -> str:
-        """The digest of the files' bytes."""
-        return files_digest(self.paths, each)
+    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+        """The digest of the files."""
+        return files_digest(self.paths, each, is_content=is_content)
 
 
-def _parquet(path: Path, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+def _parquet(path: File, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    size = PIECE_BYTES if isinstance(path, Address) else READ_BYTES
     try:
-        return pq.ParquetFile(path, read_dictionary=list(dictionaries), buffer_size=READ_BYTES)
+        return pq.ParquetFile(readable(path), read_dictionary=list(dictionaries), buffer_size=size)
     except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise SourceError(f"{path.name!r} is not a whole Parquet file; check that it was copied completely.") from error
+        raise _unreadable(path, error, "is not a whole Parquet file; check that it was copied completely") from error
+
+
+def _unreadable(path: File, error: Exception, said: str) -> SourceError:
+    """What to say of a file; what a store answers says more than that nothing came."""
+    if isinstance(path, Address) and isinstance(error, OSError):
+        said = f"cannot be read: {reason(error)}"
+    return SourceError(f"{path.name!r} {said}.")
 
 
 @dataclass(frozen=True)
@@ -197,7 +211,7 @@ class MemorySource:
         for first in range(0, self.rows, rows):
             yield MemorySource(self.table.slice(first, rows))
 
-    def fingerprint(self, each: Each = map) -> str:
+    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
         """The digest of the table's Arrow stream, cut in equal batches whatever its own chunks are."""
         sink = _HashSink()
         with pa.ipc.new_stream(pa.PythonFile(sink, "w"), self.table.schema) as writer:
@@ -252,9 +266,9 @@ class MarkedSource:
         for piece in self.table.pieces(rows):
             yield MarkedSource(piece, self.missing)
 
-    def fingerprint(self, each: Each = map) -> str:
+    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
         """The digest of the table itself."""
-        return self.table.fingerprint(each)
+        return self.table.fingerprint(each, is_content=is_content)
 
     def _unmarked(self, column: pa.Array) -> pa.Array:
         if not pa.types.is_string(plain_type(column.type)):
@@ -268,7 +282,7 @@ class MarkedSource:
 def open_source(
     table: Any, spool: Path, *, text: Sequence[str] = (), encoding: str = "utf-8", missing: Sequence[str] = ()
 ) -> Source:
-    """Open a path, a glob, a directory, a pandas frame, an Arrow table or an Arrow stream.
+    """Open a path, a glob, a directory, an address in a store, a pandas frame, an Arrow table or an Arrow stream.
 
     A stream that can be read only once is written to `spool` for the second pass, a private file without a name.
     """
@@ -297,24 +311,36 @@ def _opened(table: Any, spool: Path, text: Sequence[str], encoding: str, missing
     )
 
 
-def _files(path: str) -> list[Path]:
+def _files(path: str) -> list[File]:
     if not path:
         raise SourceError("the name of the table is empty; name a file, a quoted glob or a directory.")
-    given = Path(path)
-    if given.is_file():
-        return [given]
-    if given.is_dir():
-        found = sorted(
-            file for file in given.rglob("*") if file.suffix.lower() in (".parquet", ".pq") and file.is_file()
+    given = Address.of(path, SourceError) or Path(path)
+    try:
+        if given.is_file():
+            return [given]
+        is_folder = given.is_dir()
+        found = _below(given) if is_folder else _matching(given)
+    except OSError as error:
+        raise SourceError(f"{path!r} cannot be read: {reason(error)}.") from error
+    if is_folder and any("=" in part for file in found for part in file.relative_to(given).parts[:-1]):  # type: ignore[arg-type]
+        raise SourceError(
+            f"{path!r} keeps a column in folder names (name=value), which is not read; write it as a column."
         )
-        if any("=" in part for file in found for part in file.relative_to(given).parts[:-1]):
-            raise SourceError(
-                f"{path!r} keeps a column in folder names (name=value), which is not read; write it as a column."
-            )
-    else:
-        found = sorted(Path(name) for name in glob.glob(path) if Path(name).is_file())
     if not found:
         raise SourceError(f"{path!r} names no table: there is no such file, glob or directory of Parquet files.")
     if len({file.suffix.lower() for file in found}) > 1:
         raise SourceError(f"{path!r} matches files of several types; name one type.")
     return found
+
+
+def _below(folder: File) -> list[File]:
+    """The Parquet files in a folder."""
+    files = folder.below() if isinstance(folder, Address) else sorted(folder.rglob("*"))
+    return [file for file in files if file.suffix.lower() in (".parquet", ".pq") and file.is_file()]
+
+
+def _matching(pattern: File) -> list[File]:
+    """The files that a glob means; in a store, one of names in one folder."""
+    if isinstance(pattern, Address):
+        return [each for each in pattern.parent.below(is_deep=False) if fnmatchcase(each.name, pattern.name)]
+    return sorted(Path(name) for name in glob.glob(str(pattern)) if Path(name).is_file())

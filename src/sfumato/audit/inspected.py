@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.address import Address
 from sfumato.apply.engine import BATCH_ROWS, Progress
 from sfumato.apply.profile import ColumnProfile
 from sfumato.apply.source import Source
@@ -22,7 +23,8 @@ from sfumato.apply.threads import read_ahead
 from sfumato.arrays import Codes, Counts
 from sfumato.errors import SourceError
 from sfumato.release.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
-from sfumato.release.store import read_folder, unpack
+from sfumato.release.remote import fetch_release
+from sfumato.release.store import read_folder, release_folder, unpack
 from sfumato.request.values import field_type, plain_type
 from sfumato.shown.columns import local_codes
 
@@ -108,16 +110,23 @@ def opened_release(table: Any) -> Iterator[tuple[Path, Manifest] | None]:
 
     A folder with another Data Package is none.
     """
-    if not isinstance(table, str | Path) or not Path(table).exists():
+    if not isinstance(table, str | Path):
         yield None
         return
-    path = Path(table)
-    if path.suffix.lower() == ARCHIVE and path.is_file():
+    path, address = Path(table), Address.of(table, SourceError)
+    is_archive = path.suffix.lower() == ARCHIVE and path.is_file()
+    if is_archive or (address is not None and (address / MANIFEST).is_file()):
         with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
-            unpack(path, Path(name))
+            if address is None:
+                unpack(path, Path(name))
+            else:
+                fetch_release(address, Path(name))
             yield Path(name), read_folder(Path(name))
         return
-    folder = path if path.is_dir() else path.parent
+    if address is not None or not path.exists():
+        yield None
+        return
+    folder = release_folder(path) if path.is_dir() else path.parent
     manifest = read_folder(folder) if _is_release(folder) else None
     is_meant = manifest is not None and (path.is_dir() or path.name in manifest.tables)
     yield (folder, manifest) if manifest is not None and is_meant else None

@@ -249,11 +249,11 @@ def publish(
             fail_on=noticed.codes,
         )
     if printed.as_json:
-        print_json({"path": str(written.target), **render.publication_json(publication)})
+        print_json({"path": str(publication.release.path), **render.publication_json(publication)})
     elif not printed.quiet:
         render.show_info(out, publication.release)
         render.show_exposures(out, publication.exposures, publication.uniqueness)
-        out.print(f"written to {render.plain(str(written.target))}", soft_wrap=True, highlight=False)
+        out.print(f"written to {render.plain(str(publication.release.path))}", soft_wrap=True, highlight=False)
 
 
 def info(release: ReleasePath, printed: PrintOptions) -> None:
@@ -279,17 +279,18 @@ def query(release: ReleasePath, asked: QueryOptions, printed: PrintOptions) -> N
         raise QueryError("--consistent and --totals are for one question; ask it alone, without --batch.")
     tables, opened = parse_attachments(asked.attach), sfumato.Release.open(release)
     questions = [str(asked.sql)] if asked.batch is None else read_batch(asked.batch)
-    asking = Asking(
-        opened,
-        tuple(questions),
-        is_batch=asked.batch is not None,
-        method=asked.method,
-        attach=tables,
-        simultaneous=asked.simultaneous,
-        consistent=asked.consistent,
-        totals=asked.totals,
-        timeout=asked.timeout,
-    )
+    with render.fetching(err, release, quiet=printed.is_silent):
+        asking = Asking(
+            opened,
+            tuple(questions),
+            is_batch=asked.batch is not None,
+            method=asked.method,
+            attach=tables,
+            simultaneous=asked.simultaneous,
+            consistent=asked.consistent,
+            totals=asked.totals,
+            timeout=asked.timeout,
+        )
     if asking.is_batch:
         with render.progress_of(err, printed) as progress:
             answers = ask_apart(asking, progress)
@@ -347,7 +348,8 @@ def verify(
 ) -> None:
     """Check a release: files, columns, domain and the exact promise; with --original, also against the table."""
     files = {name: Path(file) for name, file in assignments(hierarchy or (), HIERARCHY)}
-    found = sfumato.verify(release, original, encoding=encoding, plan_file=plan_file, hierarchies=files)
+    with render.fetching(err, release, quiet=printed.is_silent):
+        found = sfumato.verify(release, original, encoding=encoding, plan_file=plan_file, hierarchies=files)
     if printed.as_json:
         print_json(render.verification_json(found))
     else:

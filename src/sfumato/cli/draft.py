@@ -15,9 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sfumato.address import Address
 from sfumato.apply.guesses import ColumnGuess, TableGuess
 from sfumato.cli.request_file import SUFFIX
-from sfumato.errors import SchemaError, TargetError
+from sfumato.errors import SchemaError, SourceError, TargetError
 from sfumato.printable import UNPRINTABLE, printable
 from sfumato.request.schema import Role
 
@@ -160,6 +161,8 @@ def key(name: str) -> str:
 
 def said_path(table: str, target: Path) -> str:
     """The path of a table as its request file says it: from where the file is, and without a name and password."""
+    if (address := Address.of(table, SourceError)) is not None:
+        return str(address)
     bare = re.sub(r"(?<=://)[^/]*@", "", table)
     return bare if "://" in bare or os.path.isabs(bare) else os.path.relpath(bare, target.parent)
 

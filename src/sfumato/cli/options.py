@@ -39,10 +39,10 @@ OUTPUT = "Output"
 HIERARCHY, PUBLISH_AT = "--hierarchy COL=FILE", "--publish-at COL=LEVEL"
 """How options of columns are written."""
 
-TABLES = "A CSV or Parquet file, a quoted glob, or a directory of Parquet files"
+TABLES = "A CSV or Parquet file, a quoted glob, or a directory of Parquet files; here or in a store (s3://...)"
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}.")]
 RequestPath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}; or a request file (.toml, see init).")]
-ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="The directory or .zip of a release.")]
+ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a directory, a .zip, or s3://...")]
 Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
 
 BY_COLUMN = " or ".join(flag.name for kind in REQUESTS if kind.TAKES_COLUMNS for flag in kind.FLAGS)
@@ -366,7 +366,7 @@ class ReleaseOptions(OptionGroup):
     PANEL: ClassVar = OUTPUT
 
     target: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where the release goes: a new directory, or a .zip.")
+        Path, typer.Option("--out", metavar="DIR", help="Where the release goes: a new directory, a .zip, or s3://...")
     ]
     force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False
     plan_file: Annotated[

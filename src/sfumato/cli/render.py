@@ -16,6 +16,8 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import sfumato
+from sfumato.address import Address
+from sfumato.errors import ReleaseFormatError
 from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.plan.predict import CURVE
 from sfumato.printable import printable, printable_lines
@@ -24,6 +26,8 @@ from sfumato.request.values import counted, labels, listed, off_by
 from sfumato.shown.quoting import plain_level
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
+    from pathlib import Path
+
     from sfumato import Attack, Chosen, LocalEngine, Notice, Outlook, Publication, Release, Verification
     from sfumato.apply.alike import Uniqueness
     from sfumato.apply.guesses import TableGuess
@@ -98,6 +102,17 @@ def progress_of(console: Console, printed: PrintOptions) -> Iterator[Callable[[i
     with Progress(TextColumn("asking"), BarColumn(), MofNCompleteColumn(), console=console, transient=True) as bars:
         task = bars.add_task("asking")
         yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+@contextmanager
+def fetching(console: Console, release: Path, *, quiet: bool) -> Iterator[None]:
+    """Says that a release comes from a store, while the terminal is interactive."""
+    address = Address.of(release, ReleaseFormatError)
+    if quiet or not console.is_terminal or address is None:
+        yield
+        return
+    with console.status(f"fetching {plain(str(address))}"):
+        yield
 
 
 def show_notice(console: Console, notice: Notice | str) -> None:

@@ -32,6 +32,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin
 
+from sfumato.address import Address
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import (
     NoticeOptions,
@@ -117,7 +118,8 @@ class RequestFile:
     def table(self) -> str | None:
         """The table that is named, which is there."""
         named: str | None = self.given.get(TABLE)
-        if named is not None and not Path(named).exists() and not glob.glob(named):
+        is_here = named is not None and Address.of(named, SpecError) is None
+        if named is not None and is_here and not Path(named).exists() and not glob.glob(named):
             raise SpecError(
                 f"the request file {str(self.path)!r} names a table that is not there, {named!r}; a path in it is "
                 "relative to the file."
@@ -180,10 +182,11 @@ class _Reader:
         raise self.wrong(name, "a list of texts" if key.is_list else "a text in quotes, or a number")
 
     def file(self, name: str, value: Any) -> str:
-        """A path, from where the command runs."""
+        """A path, from where the command runs; or an address, which is the same from everywhere."""
         if not isinstance(value, str):
             raise self.wrong(name, "the name of a file, in quotes")
-        return str(self.path.parent / value)
+        address = Address.of(value, SpecError)
+        return str(self.path.parent / value if address is None else address)
 
     def edges(self, column: str, value: Any) -> str:
         """The edges of bins as an option has them."""

@@ -54,6 +54,11 @@ class Asking:
     consistent: bool = False
     totals: Sequence[Any] = ()
     timeout: float = DEFAULT_SECONDS
+    folder: Path = field(init=False)
+    """Where the files are: of a release in a store, fetched before a child is made, which has no threads to do it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", self.release.folder)
 
     @property
     def limits(self) -> Limits:
@@ -63,7 +68,7 @@ class Asking:
     def asker(self) -> Asker:
         """Who asks, with the attached tables read."""
         return Asker(
-            OpenRelease(self.release.manifest, self.release.folder),
+            OpenRelease(self.release.manifest, self.folder),
             {name: attached(name, path) for name, path in self.attach.items()},
             self.limits,
             self.method,

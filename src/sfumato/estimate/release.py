@@ -17,6 +17,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.address import Address, File, readable
+from sfumato.apply.engine import Engine
 from sfumato.errors import QueryError, ReleaseFormatError, SfumatoError
 from sfumato.estimate.adjusting import adjusting
 from sfumato.estimate.answer import Answer
@@ -24,15 +26,19 @@ from sfumato.estimate.ask import Asker
 from sfumato.estimate.attaching import attached
 from sfumato.estimate.batch import Progress, ask_many
 from sfumato.estimate.connection import OpenRelease, Session
+from sfumato.estimate.count.files import RecordFiles
 from sfumato.estimate.count.many import count_many
 from sfumato.estimate.count.queries import CountQuery
+from sfumato.estimate.count.simple import simple_count
 from sfumato.estimate.estimate import Estimate, Estimates
 from sfumato.estimate.limits import DEFAULT_MEMORY, DEFAULT_SECONDS, Limits
 from sfumato.estimate.notebook import framed, release_parts
 from sfumato.estimate.record_weights import record_weights
+from sfumato.estimate.sql.grammar import parse
 from sfumato.printable import printable
 from sfumato.release.manifest import Manifest
-from sfumato.release.store import read_folder, unpack
+from sfumato.release.remote import fetch, fetch_manifest
+from sfumato.release.store import read_folder, release_folder, unpack
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.schema import Bins
 from sfumato.request.values import Value
@@ -45,9 +51,12 @@ MOST_RANGES = 12
 class Release:
     """A published table with its design."""
 
-    path: Path
-    folder: Path
+    path: Path | Address
     manifest: Manifest
+    here: Path
+    """The folder of the files; of a release in a store, of those that were fetched."""
+    files: Address | None = None
+    """Where the files of a release in a store are."""
 
     def __repr__(self) -> str:
         manifest = self.manifest
@@ -60,27 +69,51 @@ class Release:
 
     @classmethod
     def open(cls, path: str | Path) -> Release:
-        """Open a release directory or .zip; nothing in it is executed or trusted."""
-        given = Path(path)
-        if given.is_dir():
-            return cls(given, given, read_folder(given))
-        if not given.exists():
+        """Open a release directory or .zip, or a release in a store; nothing in it is executed or trusted.
+
+        What is fetched from a store goes to a private folder, which is removed with the release: at once what
+        describes it, and its records when they are first asked for.
+        """
+        given = Address.of(path, ReleaseFormatError) or Path(path)
+        if isinstance(given, Path) and given.is_dir():
+            folder = release_folder(given)
+            return cls(given, read_folder(folder), folder)
+        if isinstance(given, Path) and not given.exists():
             raise ReleaseFormatError(f"{str(path)!r} does not exist; name the directory or .zip of a release.")
         folder = Path(tempfile.mkdtemp(prefix="sfumato-"))
         try:
-            unpack(given, folder)
-            release = cls(given, folder, read_folder(folder))
+            if isinstance(given, Address):
+                files, manifest = fetch_manifest(given, folder)
+                release = cls(given, manifest, folder, files)
+            else:
+                unpack(given, folder)
+                release = cls(given, read_folder(folder), folder)
         except BaseException:
             shutil.rmtree(folder)
             raise
         weakref.finalize(release, shutil.rmtree, folder, ignore_errors=True)
         return release
 
+    @cached_property
+    def folder(self) -> Path:
+        """The folder of all files; from a store, the records are fetched now."""
+        if self.files is not None:
+            fetch(self.files, self.here, list(self.manifest.records))
+            read_folder(self.here)
+        return self.here
+
+    @property
+    def records(self) -> tuple[File, ...]:
+        """The files of the records, where they are."""
+        if self.files is None:
+            return self.manifest.paths(self.here)
+        return tuple(self.files / name for name in self.manifest.records)
+
     @property
     def rows(self) -> int:
         """The number of records."""
         try:
-            return sum(int(pq.read_metadata(path).num_rows) for path in self.manifest.paths(self.folder))
+            return sum(int(pq.read_metadata(readable(path)).num_rows) for path in self.records)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise ReleaseFormatError(
                 f"{self.manifest.data} cannot be read; get the release again from its publisher."
@@ -112,18 +145,40 @@ class Release:
         return self.manifest.hierarchies
 
     def count(
-        self, value: Value | EllipsisType = ..., *, where: str | None = None, method: str | None = None
+        self,
+        value: Value | EllipsisType = ...,
+        *,
+        where: str | None = None,
+        method: str | None = None,
+        engine: Engine | None = None,
     ) -> Estimate:
         """Estimate how many records hold `value` (None: missing) and satisfy a condition.
 
         Without a value, the rows that satisfy the condition are counted; exactly, if it is on public columns. The value
-        of a compound is a tuple.
+        of a compound is a tuple. With an engine, the condition is one that `count_many` has.
         """
-        return self._asker(method=method).count(value, where)
+        if engine is None:
+            return self._asker(method=method).count(value, where)
+        query = simple_count(parse(f"SELECT COUNT(*) FROM {TABLE}{_where(where)}"), self.manifest)
+        if query is None or not (query.values is None or isinstance(value, EllipsisType)):
+            raise QueryError(
+                "by an engine, columns are compared with values (=, IN, BETWEEN, <, >, IS NULL) and joined by AND, the "
+                "sensitive one once; ask the rest without an engine."
+            )
+        wanted = query if isinstance(value, EllipsisType) else CountQuery(query.where, (value,))
+        (found,) = self.count_many([wanted], method=method, engine=engine)
+        return found
 
-    def count_many(self, queries: Sequence[CountQuery], *, method: str | None = None) -> Estimates:
-        """Answer thousands of counts in one reading of the release, each as `count` would."""
-        return count_many(self.manifest, self.folder, queries, method)
+    def count_many(
+        self, queries: Sequence[CountQuery], *, method: str | None = None, engine: Engine | None = None
+    ) -> Estimates:
+        """Answer thousands of counts in one reading of the release, each as `count` would.
+
+        With an engine, each file of the records is counted where the engine works, and need not be reached from here.
+        """
+        if engine is None:
+            return count_many(self.manifest, self.folder, queries, method)
+        return count_many(self.manifest, self.here, queries, method, RecordFiles(self.records, engine))
 
     def sum(self, column: str, *, where: str | None = None, method: str | None = None) -> Estimate:
         """Estimate the sum of a column, or of an SQL expression, over the records that satisfy a condition."""

@@ -10,7 +10,16 @@ from pathlib import Path
 
 from sfumato.errors import ReleaseFormatError
 from sfumato.release.manifest import KNOWN_FILES, MANIFEST, Manifest, read_manifest
+from sfumato.release.remote import files_folder
 from sfumato.release.trust import check_inside, check_sizes
+
+
+def release_folder(path: Path) -> Path:
+    """The folder with the files of a release: the given one, or one in it if it was copied as it lies in a store."""
+    folder = files_folder(path)
+    if folder != path:
+        check_inside(path, folder.name)
+    return folder
 
 
 def read_folder(folder: Path) -> Manifest:

@@ -51,7 +51,7 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
     found = {name: _metadata(folder / name) for name in manifest.files if name.endswith(".parquet")}
     for name, metadata in found.items():
         if metadata is not None:
-            _check_table(name, metadata, (folder / name).stat().st_size)
+            check_table(name, metadata, (folder / name).stat().st_size)
     records = {name: metadata for name in manifest.records if (metadata := found[name]) is not None}
     if len(records) < len(manifest.records):
         return
@@ -64,6 +64,15 @@ def check_sizes(folder: Path, manifest: Manifest) -> None:
         _check_lines(name, found[name], lines, folder)
     for name, metadata in records.items():
         manifest.shown.check_footer(folder / name, manifest.naming, metadata)
+
+
+def check_aside(folder: Path, names: Sequence[str]) -> None:
+    """Refuse tables beside the records that are absurd by themselves, where the records are somewhere else."""
+    for name in names:
+        metadata = _metadata(folder / name)
+        if metadata is not None:
+            check_table(name, metadata, (folder / name).stat().st_size)
+            _check_lines(name, metadata, MOST_ROWS, folder)
 
 
 def _check_parts(manifest: Manifest, records: Sequence[pq.FileMetaData]) -> None:
@@ -88,7 +97,8 @@ def _metadata(path: Path) -> pq.FileMetaData | None:
         return None
 
 
-def _check_table(name: str, metadata: pq.FileMetaData, size: int) -> None:
+def check_table(name: str, metadata: pq.FileMetaData, size: int) -> None:
+    """Refuse a file of so many bytes that claims more than can be in it."""
     rows, columns = metadata.num_rows, metadata.num_columns
     if not 0 <= rows <= MOST_ROWS:
         raise ReleaseFormatError(f"{name} claims to have {rows:,} records, which no release has; {AGAIN}.")

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.address import Address
 from sfumato.apply.alike import alike
 from sfumato.apply.engine import Progress
 from sfumato.apply.local import no_progress
@@ -48,6 +49,8 @@ def lint(table: Any, *, encoding: str = "utf-8", progress: Progress = no_progres
     Rows are taken to stand in an order that tells nothing only if it could be a random one; a table in random order has
     a finding about its order with a chance of at most one in a million.
     """
+    if isinstance(table, str | Path) and (address := Address.of(table, SourceError)) is not None:
+        raise SourceError(f"'{address}' is in a store, and lint looks at how files were written; copy it here first.")
     with opened_release(table) as found, tempfile.TemporaryDirectory(prefix="sfumato-") as spool:
         if found is not None:
             folder, manifest = found

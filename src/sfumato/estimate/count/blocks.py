@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sfumato.address import Address, File, readable
 from sfumato.arrays import Codes, Mask
 from sfumato.errors import QueryError, ReleaseFormatError
 from sfumato.estimate.count.queries import Range
 from sfumato.estimate.count.workload import AskedColumn, Workload
 from sfumato.release.manifest import Manifest
+from sfumato.release.trust import check_table
 from sfumato.request.values import Scalar, plain_type
 from sfumato.shown import Reader
 from sfumato.shown.columns import coded
@@ -39,11 +40,11 @@ class Block:
     """The symbol or the bucket of each record; or a row of zeros and ones for each set."""
 
 
-def schema_of(paths: Sequence[Path], manifest: Manifest) -> pa.Schema:
+def schema_of(paths: Sequence[File], manifest: Manifest) -> pa.Schema:
     """The columns of the records, if all are there that the release speaks of; files have the same ones."""
     path = paths[0]
     try:
-        schema = pq.read_schema(path)
+        schema = pq.read_schema(readable(path))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise _unreadable(path) from error
     if not {*manifest.public, *manifest.shown_names} <= set(schema.names):
@@ -51,8 +52,22 @@ def schema_of(paths: Sequence[Path], manifest: Manifest) -> pa.Schema:
     return schema
 
 
+def rows_of(paths: Sequence[File]) -> int:
+    """How many records there are; of a file in a store, which nobody has looked at, not more than can be in it."""
+    rows = 0
+    for path in paths:
+        try:
+            metadata = pq.read_metadata(readable(path))
+            if isinstance(path, Address):
+                check_table(path.name, metadata, path.size)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise error if isinstance(error, ReleaseFormatError) else _unreadable(path) from error
+        rows += int(metadata.num_rows)
+    return rows
+
+
 def blocks(
-    work: Workload, read: Reader, names: Sequence[str], paths: Sequence[Path], schema: pa.Schema
+    work: Workload, read: Reader, names: Sequence[str], paths: Sequence[File], schema: pa.Schema
 ) -> Iterator[Block]:
     """Read the columns that are asked about, and those of these names, which the reader makes something of; once."""
     ranges = {number: atom.column for number, atom in work.atoms.items() if atom.range is not None}
@@ -70,18 +85,18 @@ def blocks(
         )
 
 
-def batches(paths: Sequence[Path], schema: pa.Schema, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def batches(paths: Sequence[File], schema: pa.Schema, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The named columns, texts by their dictionaries."""
     texts = [field.name for field in schema if pa.types.is_string(plain_type(field.type))]
     for path in paths:
         try:
-            with pq.ParquetFile(path, read_dictionary=texts) as file:
+            with pq.ParquetFile(readable(path), read_dictionary=texts) as file:
                 yield from file.iter_batches(BLOCK_ROWS, columns=list(dict.fromkeys(names)))
         except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError) as error:
             raise _unreadable(path) from error
 
 
-def _unreadable(path: Path) -> ReleaseFormatError:
+def _unreadable(path: File) -> ReleaseFormatError:
     return ReleaseFormatError(f"{path.name} cannot be read; get the release again from its publisher.")
 
 

@@ -2,28 +2,25 @@
 
 A query is a set of sensitive values and a condition for each of some public columns. The queries are taken apart into
 the conditions they share (`workload`), the release is read once as codes (`blocks`), the records of each condition are
-counted by what they show, by bitmaps or by cubes, and all counts become estimates at once.
+counted by what they show, by bitmaps or by cubes (`files`), and all counts become estimates at once.
 """
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial, reduce
 from pathlib import Path
-from threading import Lock
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sfumato.arrays import Codes, Counts, Places
 from sfumato.errors import QueryError
 from sfumato.estimate.ask import method_of
-from sfumato.estimate.count import bitmaps, cubes
-from sfumato.estimate.count.blocks import BLOCK_ROWS, Block, blocks, schema_of
+from sfumato.estimate.count import bitmaps
+from sfumato.estimate.count.blocks import Block, schema_of
+from sfumato.estimate.count.files import FileCounter, RecordFiles, symbol_counts
 from sfumato.estimate.count.queries import CountQuery
 from sfumato.estimate.count.workload import Workload, taken_apart
 from sfumato.estimate.estimate import Estimates
@@ -35,8 +32,17 @@ MOST_COUNTS = 1 << 26
 """Combinations times symbols that are tallied in one reading; more take several readings."""
 
 
-def count_many(manifest: Manifest, folder: Path, queries: Sequence[CountQuery], method: str | None = None) -> Estimates:
-    """Answer many counts in one reading of the release, as `count` would answer each."""
+def count_many(
+    manifest: Manifest,
+    folder: Path,
+    queries: Sequence[CountQuery],
+    method: str | None = None,
+    records: RecordFiles | None = None,
+) -> Estimates:
+    """Answer many counts in one reading of the release, as `count` would answer each.
+
+    The folder has the tables beside the records; and the records too, unless it is said where they are and who counts.
+    """
     for query in queries:
         given: object = query
         if not (isinstance(given, CountQuery) and isinstance(given.where, Mapping)):
@@ -44,19 +50,19 @@ def count_many(manifest: Manifest, folder: Path, queries: Sequence[CountQuery], 
                 f"{query!r} is no query that can be counted with others: write CountQuery(where={{'sex': 'F'}}, "
                 "values=['HIV'])."
             )
-    paths, way = manifest.paths(folder), method_of(manifest, method)
-    schema = schema_of(paths, manifest)
+    records, way = records or RecordFiles(manifest.paths(folder)), method_of(manifest, method)
+    schema = schema_of(records.files, manifest)
     work = taken_apart(queries, manifest, schema)
     whole = None
     if way.needs_whole:
         everything = replace(work, columns=[], atoms={}, wheres=[()])
-        counter = BlockCounter(everything, manifest, paths, schema, every_member=True)
+        counter = BlockCounter(everything, manifest, records, schema, every_member=True)
         whole = manifest.shown.counted(counter, manifest.naming, folder)
     most = max(MOST_COUNTS // len(manifest.domain), 1)
     pieces: list[tuple[Places, Moments]] = []
     for first in range(0, len(work.wheres), most):
         part, numbers = work.part(first, first + most)
-        counter = BlockCounter(part, manifest, paths, schema, every_member=way.needs_whole)
+        counter = BlockCounter(part, manifest, records, schema, every_member=way.needs_whole)
         tally = manifest.shown.counted(counter, manifest.naming, folder)
         tally = tally.beside(whole, tally.holdings)
         for group, places in _by_set(part):
@@ -80,29 +86,27 @@ def _by_set(work: Workload) -> Iterator[tuple[Places, Places | None]]:
 
 @dataclass(frozen=True, eq=False)
 class BlockCounter:
-    """The conditions of a workload, whose records are counted block by block."""
+    """The conditions of a workload, whose records are counted block by block: what files have is added up."""
 
     work: Workload
     manifest: Manifest
-    paths: tuple[Path, ...]
+    records: RecordFiles
     schema: pa.Schema
     every_member: bool = False
     """Whether all members of sets are counted, and not only those that are asked about."""
 
-    def _blocks(self, read: Reader) -> Iterator[Block]:
-        return blocks(self.work, read, self.manifest.shown_names, self.paths, self.schema)
+    def _file_counter(self, read: Reader) -> FileCounter:
+        return FileCounter(self.work, read, self.manifest.shown_names, self.schema)
 
     def symbols(self, read: Reader, size: int) -> Counts:
         """For each condition, how many of its records show each symbol."""
-        rows = sum(int(pq.read_metadata(path).num_rows) for path in self.paths)
-        return _symbol_counts(self.work, self._blocks(read), size, rows)
+        return reduce(np.add, self.records.each(partial(self._file_counter(read).symbols, size)))
 
     def members(
         self, read: Reader, size: int, needed: Callable[[Sequence[int]], Sequence[int]]
     ) -> tuple[Counts, Counts]:
         """For each condition, how many sets of its records hold each member that is needed, and its records."""
         work, conditions = self.work, len(self.work.wheres)
-        counts, rows = np.zeros((conditions, size), dtype=np.int64), np.zeros(conditions, dtype=np.int64)
         every = range(len(self.manifest.domain)) if self.every_member else ()
         wanted: list[set[int]] = [set(every) for _ in range(conditions)]
         pairs = () if self.every_member else zip(work.where_of.tolist(), work.set_of.tolist(), strict=True)
@@ -111,15 +115,15 @@ class BlockCounter:
             if places is not None:
                 wanted[where].update(places.tolist())
         listed: dict[int, Sequence[int]] = {where: needed(sorted(places)) for where, places in enumerate(wanted)}
-        for block in self._blocks(read):
-            for where, selected, members, found in bitmaps.member_counts(work, block, listed):
-                rows[where] += selected
-                counts[where, members] += found
+        counts, rows = np.zeros((conditions, size), dtype=np.int64), np.zeros(conditions, dtype=np.int64)
+        for file_counts, file_rows in self.records.each(partial(self._file_counter(read).members, size, listed)):
+            counts += file_counts
+            rows += file_rows
         return counts, rows
 
     def kept(self, read: Reader) -> KeptRecords:
         """All records in one block: what belongs together may stand anywhere."""
-        found = list(self._blocks(read))
+        found = [block for blocks in self.records.each(self._file_counter(read).kept) for block in blocks]
         shown = np.concatenate([np.zeros(0, dtype=np.int64), *(block.shown for block in found)])
         return KeptRecords(
             self.work,
@@ -150,7 +154,7 @@ class KeptRecords:
 
     def counts(self, codes: Codes, size: int) -> Counts:
         """For each condition, how many of its records have each code."""
-        return _symbol_counts(self.work, [replace(self.block, shown=codes)], size, self.block.rows)
+        return symbol_counts(self.work, [replace(self.block, shown=codes)], size, self.block.rows)
 
     def among(self, rows: Places, codes: Codes) -> KeptRecords:
         """Some of the records, with what they shall show."""
@@ -164,44 +168,3 @@ class KeptRecords:
         if self.work.wheres[where]:
             shown = shown[bitmaps.selected(self.work, self.block, where)]
         return np.bincount(shown, minlength=size)
-
-
-def _symbol_counts(work: Workload, read: Iterable[Block], size: int, rows: int) -> Counts:
-    """For each condition, how many of its records show each symbol: by cubes where they pay, else by bitmaps."""
-    counts = np.zeros((len(work.wheres), size), dtype=np.int64)
-    conditions = [number for number, where in enumerate(work.wheres) if where]
-    everything = [number for number, where in enumerate(work.wheres) if not where]
-    made, left = cubes.chosen(work, conditions, size, min(rows, BLOCK_ROWS))
-    lock = Lock()
-
-    def add(block: Block) -> None:
-        with lock:
-            for cube in made:
-                cube.add(block)
-            counts[everything] += np.bincount(block.shown, minlength=size)
-        for numbers, found in bitmaps.counts(work, block, left, size):
-            with lock:
-                counts[numbers] += found
-
-    _each(add, read, rows > BLOCK_ROWS)
-    for cube in made:
-        for numbers, found in cube.answers(work):
-            counts[numbers] = found
-    return counts
-
-
-def _each(work: Callable[[Block], None], read: Iterable[Block], is_long: bool) -> None:
-    """Work on every block; on several at a time if there are several."""
-    if not is_long:
-        for block in read:
-            work(block)
-        return
-    workers = os.cpu_count() or 1
-    waiting: deque[Future[None]] = deque()
-    with ThreadPoolExecutor(workers) as pool:
-        for block in read:
-            waiting.append(pool.submit(work, block))
-            if len(waiting) > workers:
-                waiting.popleft().result()
-        for each in waiting:
-            each.result()

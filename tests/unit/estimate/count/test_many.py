@@ -202,7 +202,7 @@ def test_blocks_add_up(releases: dict[str, Release], monkeypatch: pytest.MonkeyP
         whole = many(release, queries)
         with monkeypatch.context() as patch:
             patch.setattr(blocks, "BLOCK_ROWS", 500)
-            patch.setattr("sfumato.estimate.count.many.BLOCK_ROWS", 500)
+            patch.setattr("sfumato.estimate.count.files.BLOCK_ROWS", 500)
             patch.setattr(bitmaps, "MEMORY", 1 << 10)
             assert many(release, queries).value == pytest.approx(whole.value, rel=1e-12, abs=1e-9), name
         with monkeypatch.context() as patch:
