@@ -7,7 +7,7 @@ are made from moments.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, overload
@@ -64,6 +64,19 @@ class Scaled:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A function of an estimate."""
+
+    inner: Estimate
+    of: Callable[[float, float], tuple[float, float]]
+    """What the function makes of all numbers between two."""
+
+    def interval(self, level: float) -> Interval:
+        """What the function makes of the interval of the estimate."""
+        return Interval(*self.of(*self.inner.interval(level)))
+
+
+@dataclass(frozen=True, slots=True)
 class Ratio:
     """A ratio of two estimates, with the variances and the covariance of the two."""
 
@@ -104,7 +117,7 @@ class Estimate(Tabular):
     moments: Moments = field(repr=False)
     note: str | None = None
     """Why something is not given, or what to beware of."""
-    derived: Scaled | Ratio | None = field(default=None, repr=False)
+    derived: Scaled | Image | Ratio | None = field(default=None, repr=False)
     """How it comes from other estimates, where that tells the interval."""
     made: str | None = field(default=None, repr=False)
     """How it is made from counts, where it is none; the method says so too."""
