@@ -7,7 +7,7 @@ are made from moments.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, overload
@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sfumato.arrays import Floats, Mask
 from sfumato.errors import QueryError
+from sfumato.estimate.functions import Function
 from sfumato.estimate.intervals import DEFAULT_LEVEL, intervals, quantile, standard_errors, within_one_error
 from sfumato.estimate.notebook import estimate_html, estimates_html
 from sfumato.estimate.tabular import Tabular
@@ -68,12 +69,11 @@ class Image:
     """A function of an estimate."""
 
     inner: Estimate
-    of: Callable[[float, float], tuple[float, float]]
-    """What the function makes of all numbers between two."""
+    function: Function
 
     def interval(self, level: float) -> Interval:
         """What the function makes of the interval of the estimate."""
-        return Interval(*self.of(*self.inner.interval(level)))
+        return Interval(*self.function.image(*self.inner.interval(level)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ Whatever would show an estimate without its error, such as a text that is made f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,11 +13,12 @@ import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.errors import QueryError
+from sfumato.estimate import functions
+from sfumato.estimate.functions import Function, Same
 from sfumato.estimate.over.rows import Bench, Rows, formula_column
-from sfumato.estimate.sql import functions, grammar
+from sfumato.estimate.sql import grammar
 from sfumato.estimate.sql.aggregates import SIGNS
 from sfumato.estimate.sql.formulas import Applied, Arithmetic, Formula, Number
-from sfumato.estimate.sql.functions import Function
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.request.values import field_type
 
@@ -24,12 +26,12 @@ Getter = Callable[[int], Any]
 """What a row has, by its number."""
 
 _FUNCTIONS: Mapping[type[Any], Function] = {
-    exp.Sqrt: functions.SQUARE_ROOT,
-    exp.Exp: functions.EXPONENTIAL,
-    exp.Abs: functions.ABSOLUTE,
-    exp.Floor: functions.FLOOR,
-    exp.Ceil: functions.CEILING,
-    exp.Ln: functions.logarithm(2.718281828459045),
+    exp.Sqrt: functions.SquareRoot(),
+    exp.Exp: functions.Exponential(),
+    exp.Abs: functions.Absolute(),
+    exp.Floor: functions.Whole(math.floor),
+    exp.Ceil: functions.Whole(math.ceil),
+    exp.Ln: functions.Logarithm(),
 }
 _PREDICATES = (exp.Predicate, exp.Connector, exp.Not)
 
@@ -103,7 +105,7 @@ class _Computing:
         if isinstance(node, exp.Neg):
             return self._joined("-", exp.Literal.number(0), node.this)
         if isinstance(node, exp.IntDiv):
-            return _applied(functions.TRUNCATED, self._joined("/", node.this, node.expression))
+            return _applied(functions.Whole(math.trunc), self._joined("/", node.this, node.expression))
         if isinstance(node, exp.Case | exp.Coalesce | exp.Nullif | exp.If):
             return self._chosen(node)
         function = _function(node)
@@ -111,7 +113,7 @@ class _Computing:
             raise unknown(node)
         argument = node.expression if isinstance(node, exp.Log) and node.expression else node.this
         inner = self.formula(argument)
-        return inner if function == _SAME else _applied(function, inner)
+        return inner if function == Same() else _applied(function, inner)
 
     def _number(self, node: Tree) -> Callable[[int], Formula | None]:
         """A known number, in a formula."""
@@ -167,36 +169,31 @@ def _branches(node: exp.Case) -> list[Tree]:
     return _cases(node)[1]
 
 
-_SAME = Function("same", lambda x: x, lambda x: 1.0)
-
-
-def _function(node: Tree) -> Function | None:  # noqa: PLR0911 - one for each construct
+def _function(node: Tree) -> Function | None:
     """The function that an expression is of one number; None where it is none that is known."""
     if isinstance(node, exp.Cast | exp.TryCast):
         return _cast(node.to)
     if isinstance(node, exp.Round | exp.Trunc):
         places = node.args.get("decimals")
         if isinstance(node, exp.Trunc) and places is None:
-            return functions.TRUNCATED
+            return functions.Whole(math.trunc)
         number = 0 if places is None else _constant(places)
-        return functions.rounding(int(number)) if isinstance(node, exp.Round) and number is not None else None
+        return functions.Rounded(int(number)) if isinstance(node, exp.Round) and number is not None else None
     if isinstance(node, exp.Log):
         base = 10.0 if node.expression is None or not node.args.get("expression") else _constant(node.this)
-        return functions.logarithm(base) if base is not None and base > 1 else None
+        return functions.Logarithm(base) if base is not None and base > 1 else None
     if isinstance(node, exp.Pow):
         exponent = _constant(node.expression)
-        if exponent == 0.5:  # noqa: PLR2004 - the square root
-            return functions.SQUARE_ROOT
         return None if exponent is None else functions.power(exponent)
     return _FUNCTIONS.get(type(node))
 
 
 def _cast(kind: exp.DataType) -> Function | None:
     if kind.is_type(*exp.DataType.INTEGER_TYPES):
-        return functions.WHOLE
+        return functions.Rounded()
     if kind.is_type(exp.DataType.Type.DECIMAL) and len(kind.expressions) == 2:  # noqa: PLR2004 - width and places
-        return functions.rounding(int(kind.expressions[1].name))
-    return _SAME if kind.is_type(*exp.DataType.REAL_TYPES) else None
+        return functions.Rounded(int(kind.expressions[1].name))
+    return Same() if kind.is_type(*exp.DataType.REAL_TYPES) else None
 
 
 def _constant(node: Tree) -> float | None:

@@ -60,7 +60,7 @@ class Reader:
         self.session.clock.check()
         if not public.names_sensitive(tree, self.session) or not public.has_release(tree):
             return self._public(tree)
-        if isinstance(tree, exp.Union):
+        if isinstance(tree, exp.SetOperation):
             return self._union(tree)
         if not isinstance(tree, exp.Select):
             raise QueryError("ask one SELECT, or several joined by UNION ALL.")
@@ -255,12 +255,12 @@ class Reader:
 
     # ------------------------------------------------------------------------------------------------------------ UNION
 
-    def _union(self, union: exp.Union) -> Result:
+    def _union(self, union: exp.SetOperation) -> Result:
         """UNION ALL: the rows of one query below those of the other."""
-        if union.args.get("distinct"):
-            raise QueryError("UNION leaves out equal rows, and equal estimates are not equal numbers; use UNION ALL.")
         if type(union) is not exp.Union:
             raise QueryError("only UNION ALL joins queries of estimates; EXCEPT and INTERSECT compare their numbers.")
+        if union.args.get("distinct"):
+            raise QueryError("UNION leaves out equal rows, and equal estimates are not equal numbers; use UNION ALL.")
         parts = [self.result(union.this), self.result(union.expression)]
         if len({len(part.shown) for part in parts}) != 1:
             raise QueryError("the parts of a UNION ALL must have equally many columns.")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from sfumato.errors import QueryError
 from sfumato.estimate.estimate import Estimate, Image, Ratio
-from sfumato.estimate.sql.functions import Function, NoNumber
+from sfumato.estimate.functions import Function, NoNumber
 from sfumato.mechanisms.method import Moments
 
 
@@ -205,7 +205,7 @@ def _image(function: Function, inner: Estimate) -> Estimate:
     moments = Moments.of(value, None if error is None else (slope * error) ** 2, 0.0, most, least)
     words = inner.method if inner.made is None else inner.method.removesuffix(f"; {inner.made}")
     found = Estimate.of(moments, words, inner.assumption, inner.lasting_note, FUNCTION)
-    return replace(found, derived=Image(inner, function.image))
+    return replace(found, derived=Image(inner, function))
 
 
 def _linear(formula: Formula, row: RowSums) -> Affine | None:
