@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -76,9 +76,9 @@ class FileCounter:
         return list(self._read(files)[1])
 
 
-def symbol_counts(work: Workload, read: Iterable[Block], size: int, rows: int) -> Counts:
+def symbol_counts(work: Workload, read: Iterable[Block], size: int, rows: int, kind: type[Any] = np.int64) -> Counts:
     """For each condition, how many of its records show each symbol: by cubes where they pay, else by bitmaps."""
-    counts = np.zeros((len(work.wheres), size), dtype=np.int64)
+    counts = np.zeros((len(work.wheres), size), dtype=kind)
     conditions = [number for number, where in enumerate(work.wheres) if where]
     everything = [number for number, where in enumerate(work.wheres) if not where]
     made, left = cubes.chosen(work, conditions, size, min(rows, BLOCK_ROWS))
