@@ -20,7 +20,7 @@ from sfumato.errors import QueryError
 from sfumato.estimate.ask import method_of
 from sfumato.estimate.count import bitmaps
 from sfumato.estimate.count.blocks import Block, schema_of
-from sfumato.estimate.count.files import FileCounter, RecordFiles, symbol_counts
+from sfumato.estimate.count.files import FileCounter, RecordFiles, SymbolCounting
 from sfumato.estimate.count.queries import CountQuery
 from sfumato.estimate.count.workload import Workload, taken_apart
 from sfumato.estimate.estimate import Estimates
@@ -157,7 +157,9 @@ class KeptRecords:
         """For each condition, how many of its records have each code."""
         # Thousands of conditions times thousands of kinds take much memory, and no count exceeds the records.
         kind = np.int32 if self.block.rows < 1 << 31 else np.int64
-        return symbol_counts(self.work, [replace(self.block, shown=codes)], size, self.block.rows, kind)
+        counting = SymbolCounting(self.work, size, self.block.rows, kind)
+        counting.add(replace(self.block, shown=codes))
+        return counting.counts()
 
     def asked(self) -> Iterator[tuple[Places, Sequence[int]]]:
         """Each set of places that is asked for, and the numbers of the conditions under which it is."""
