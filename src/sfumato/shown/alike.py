@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from sfumato.arrays import Amounts, Codes, Counts, Floats, Places
 from sfumato.shown import Kept
-from sfumato.shown.certain import Certain
+from sfumato.shown.certain import CertainBounds
 from sfumato.shown.tally import Holdings, Tally
 
 
@@ -103,7 +103,7 @@ class KeptTally(Tally):
     records: Kept
     ordered: Places
     """The records in the order of the kinds, and the buckets of a kind one after the other."""
-    bounds: Certain
+    bounds: CertainBounds
 
     @classmethod
     def of(cls, records: Kept, kinds: Kinds) -> KeptTally:
@@ -112,7 +112,7 @@ class KeptTally(Tally):
         place_of = np.empty(len(kinds.order), dtype=np.int64)
         place_of[kinds.order] = np.arange(len(kinds.order))
         rows, lines = in_order(place_of[records.shown]), np.arange(len(counts))
-        bounds = Certain(records, kinds, rows)
+        bounds = CertainBounds(records, kinds, rows)
         found = cls(
             counts,
             counts.sum(axis=1),

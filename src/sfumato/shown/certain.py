@@ -28,7 +28,7 @@ MEMORY = 1 << 26
 Bounds = tuple[Floats, Floats]
 
 
-class Layout:
+class RecordPlaces:
     """The records of all buckets, place by place: of each size, the first of every bucket, then the second ones."""
 
     def __init__(self, sizes: Places, ordered: Places) -> None:
@@ -72,7 +72,7 @@ class Layout:
         return found
 
 
-class Certain:
+class CertainBounds:
     """The bounds of all counts that are asked for, found in one go when the first is needed."""
 
     def __init__(self, records: Kept, holdings: Holdings, ordered: Places) -> None:
@@ -92,7 +92,7 @@ class Certain:
     def _all(self) -> dict[bytes, tuple[Places, Floats, Floats]]:
         """For each set of places: the conditions in order, and the bounds under each."""
         sizes = np.repeat(self.holdings.sizes, self.holdings.repeats)
-        layout, found = Layout(sizes, self.ordered), {}
+        layout, found = RecordPlaces(sizes, self.ordered), {}
         for held, asked in self._parts(layout):
             bounds: dict[bytes, dict[int, tuple[int, int]]] = {key: {} for key in asked}
             by_condition: dict[int, list[bytes]] = {}
@@ -108,7 +108,7 @@ class Certain:
                 found[key] = (numbers, least, most)
         return found
 
-    def _parts(self, layout: Layout) -> Iterator[tuple[dict[bytes, list[Words]], dict[bytes, Sequence[int]]]]:
+    def _parts(self, layout: RecordPlaces) -> Iterator[tuple[dict[bytes, list[Words]], dict[bytes, Sequence[int]]]]:
         """Some sets of places at a time: which buckets hold them once, twice and so on; and who asks for them."""
         held: dict[bytes, list[Words]] = {}
         asked: dict[bytes, Sequence[int]] = {}
@@ -131,7 +131,7 @@ class Certain:
 
 def _enter(
     bounds: Mapping[bytes, dict[int, tuple[int, int]]],
-    layout: Layout,
+    layout: RecordPlaces,
     conditions: Sequence[int],
     batch: tuple[Words, Sequence[Sequence[bytes]], Mapping[bytes, Sequence[Words]]],
 ) -> None:
