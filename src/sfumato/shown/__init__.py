@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato.arrays import Codes, Counts, Floats, Mask, Numbers, Places
@@ -47,6 +48,14 @@ class Replaced:
 
     values: Codes | None
     cells: Codes | None = None
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Replaced]) -> Replaced:
+        """Neighbouring rows, one after the other."""
+        if len(blocks) == 1:
+            return blocks[0]
+        values, cells = ([getattr(each, name) for each in blocks] for name in ("values", "cells"))
+        return cls(*(None if each[0] is None else np.concatenate(each) for each in (values, cells)))
 
 
 @dataclass(frozen=True, slots=True)
