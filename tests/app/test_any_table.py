@@ -61,6 +61,7 @@ def requests(values: Sequence[Any]) -> dict[str, tuple[str, Any, Any]]:
         "uniform": ("uniform", bound, None),
         "bits": ("subset", bound, subset.Options()),
         "lists": ("subset", bound, subset.Options(subset.Form.LIST)),
+        "columns": ("subset", bound, subset.Options(subset.Form.COLUMNS)),
         "paper": ("small-domain", bound, small_domain.Options(small_domain.Merge.PAPER)),
         "shares": ("small-domain", bound, shared),
         "bounds": ("fine-grain", BreachBoundPerValue(named), aggregate),
