@@ -310,4 +310,5 @@ MECHANISM = Mechanism(
     remark_codes=("sets-of-one",),
     likelihoods=likelihoods,
     revealed=revealed,
+    requested=lambda design: design.bound.asked,
 )
