@@ -8,7 +8,8 @@ attacker. Where there is no key any more, whose record is whose is drawn by the 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ import pyarrow.parquet as pq
 from sfumato.apply.rewrite import order_words
 from sfumato.apply.sample import MOST_RECORDS
 from sfumato.apply.scatter import positions_in_order
-from sfumato.apply.source import open_source
+from sfumato.apply.source import Source, open_source
 from sfumato.arrays import Codes, Floats, Mask, Places
 from sfumato.audit.attackers.exposure import LEAST_RECORDS, Target
 from sfumato.audit.attackers.likely_order import likely_order
@@ -29,6 +30,7 @@ from sfumato.audit.attackers.linking import combination_numbers, public_columns,
 from sfumato.audit.attackers.scene import Scene, attacked, seeded
 from sfumato.audit.laws import read
 from sfumato.audit.original import hierarchy_groups, prepared_rows, published_rows, text_columns
+from sfumato.audit.written import Written
 from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError
 from sfumato.estimate.count.blocks import batches, schema_of
@@ -105,6 +107,19 @@ def protected_columns(manifest: Manifest) -> list[tuple[str, tuple[Value, ...], 
     return found
 
 
+@contextmanager
+def published_source(
+    release: Release, original: Any, plan_file: str | Path | None = None, *, encoding: str = "utf-8"
+) -> Iterator[tuple[Written, Source]]:
+    """The rows of a table that were published, as the table has them, and what the release says of them."""
+    _, written = read(load_json(release.folder))
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
+        private = Path(name)
+        text, missing = text_columns(written), read_missing(written.ours)
+        source = open_source(original, private / "spool", text=text, encoding=encoding, missing=missing)
+        yield written, published_rows(written, source, private, plan_file)[0]
+
+
 def original_of(
     release: Release,
     original: Any,
@@ -114,14 +129,16 @@ def original_of(
     encoding: str = "utf-8",
 ) -> pa.Table:
     """The rows of a table that were published, with bins and groups as in the release, and true values."""
-    _, written = read(load_json(release.folder))
-    with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
-        private = Path(name)
-        text, missing = text_columns(written), read_missing(written.ours)
-        source = open_source(original, private / "spool", text=text, encoding=encoding, missing=missing)
-        source, _ = published_rows(written, source, private, plan_file)
-        types, rows = prepared_rows(release.folder, written, source, hierarchy_groups(written, hierarchies or {}))
-        return pa.Table.from_batches(rows, schema=types).combine_chunks()
+    with published_source(release, original, plan_file, encoding=encoding) as (written, source):
+        return prepared_table(release, written, source, hierarchies)
+
+
+def prepared_table(
+    release: Release, written: Written, source: Source, hierarchies: Mapping[str, Hierarchy | Path] | None = None
+) -> pa.Table:
+    """Rows as they were published, but for what is sensitive, which is true."""
+    types, rows = prepared_rows(release.folder, written, source, hierarchy_groups(written, hierarchies or {}))
+    return pa.Table.from_batches(rows, schema=types).combine_chunks()
 
 
 def matched(release: Release, table: pa.Table, plan_file: str | Path) -> Matched:
