@@ -25,6 +25,7 @@ from typer.exceptions import TyperException
 import sfumato
 from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
+from sfumato.cli.audit import audit
 from sfumato.cli.commands import Command, RequestCommand
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
@@ -66,6 +67,7 @@ EXAMPLES = {
     "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
     "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
     "certificate": "Example: sfumato certificate release --out certificate.html",
+    "audit": "Example: sfumato audit release --original patients.csv --plan-file plan.json --out report.html",
     "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
     "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
     "lint": "Example: sfumato lint published.parquet",
@@ -399,7 +401,7 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    for command in (demo, init, plan, publish, info, query, verify, certificate, measure, lint):
+    for command in (demo, init, plan, publish, info, query, verify, certificate, audit, measure, lint):
         kind = RequestCommand if command in (plan, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))

@@ -66,12 +66,16 @@ class Evidence:
     """The request, as the design tells it."""
     left_out: int | None
     """How many rows of the table were not published; None where that is not known."""
+    dropped: tuple[str, ...]
+    """The columns of the table that were not published."""
     has_plan: bool
     asked: Mapping[str, Any] = field(default_factory=dict)
     """What the plan file remembers of the request."""
     context: Context = field(default_factory=Context)
     own: tuple[OwnAnswer, ...] = ()
     seed: int | None = None
+    command: str = ""
+    """How this was asked for, if that is known."""
 
     @property
     def manifest(self) -> Manifest:
@@ -109,6 +113,7 @@ class Evidence:
             "request_met": self.is_met,
             "records": self.release.rows,
             "rows_left_out": self.left_out,
+            "columns_left_out": list(self.dropped),
             "columns": [{"name": name, "type": kind, "role": role} for name, kind, role in self.release.columns],
             "checks": [{"name": each.name, "passed": each.passed, "detail": each.detail} for each in checks],
             "values": [
@@ -141,6 +146,7 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     context: Path | None = None,
     questions: Sequence[str] = (),
     seed: int | None = None,
+    command: str = "",
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
     encoding: str = "utf-8",
     progress: Progress = lambda stage, done, total: None,
@@ -170,6 +176,8 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
         if any(name in opened.manifest.bins for name in names):
             raw = {name: _codes(source.batches([name], BATCH_ROWS), name) for name in names}
         left_out = None if source.rows is None else source.rows - table.num_rows
+        kept = (*names, *opened.manifest.sensitive)
+        dropped = tuple(name for name in source.schema.names if name not in kept)
     singled = singling(names, table, raw)
     progress("comparing", opened.rows, opened.rows)
     spec = opened.manifest.mechanism.requested(opened.manifest.design)
@@ -200,11 +208,13 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
         _values(opened.manifest, table, spec),
         spec,
         left_out,
+        dropped,
         plan is not None,
         {} if plan is None else dict(plan.remembered.request),
         stated,
         tuple(own),
         seed,
+        command,
     )
 
 
