@@ -17,7 +17,7 @@ from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.errors import TargetError
 
 if TYPE_CHECKING:
-    from sfumato.evidence import Evidence
+    from sfumato.evidence import Dossier
 
 KNOWN = "What is known"
 
@@ -120,7 +120,7 @@ def audit(release: ReleasePath, known: AuditOptions, written: ReportOptions, pri
         raise typer.Exit(CHECK_FAILED)
 
 
-def _show(found: Evidence) -> None:
+def _show(found: Dossier) -> None:
     """The numbers that are read first, and what they do not cover."""
     from sfumato.pages.report import five_numbers  # noqa: PLC0415 - takes long to load
 

@@ -20,7 +20,6 @@ SIZES = (1, 2, 3, 4, 10, 20, 50, 100, 200, 500, 1000)
 MOST_TOGETHER = 3
 MOST_COLUMNS = 8
 """Of more columns those of most values are tried together."""
-MOST_SETS = 20
 
 
 @dataclass(frozen=True)

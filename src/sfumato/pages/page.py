@@ -29,7 +29,7 @@ MOST_ROWS = 50
 LONGEST_WORD, LONGEST_TEXT = 60, 3000
 PRIVATE = "PRIVATE: for the holder of the table, not to be passed on"
 SUFFIXES = (".html", ".htm")
-NOTHING = "\u2013"
+NOTHING, BLANK = "\u2013", "\u00a0"
 ONE_SHEET = "10mm 14mm 13mm"
 """The margin of paper where all has to find its place on one sheet."""
 
@@ -98,7 +98,9 @@ def facts(caption: str, pairs: Iterable[tuple[str, str]]) -> str:
 def tiles(numbers: Iterable[tuple[str, str, str]]) -> str:
     """A few numbers that are read first: how much, what it is, and what it does not cover."""
     shown = (
-        element("div", element("b", said(much)), element("p", said(what)), element("p", said(beyond), class_="quiet"))
+        element(
+            "div", element("strong", said(much)), element("p", said(what)), element("p", said(beyond), class_="quiet")
+        )
         for much, what, beyond in numbers
     )
     return element("div", *shown, class_="tiles")
@@ -140,7 +142,9 @@ def decision(
     """
     met = "The request is met." if is_met else "The request is not met."
     pairs = [(each, "") for each in BLANKS] if stated is None else stated
-    written = (element("div", element("b", said(words)), element("span", said(label))) for label, words in pairs)
+    written = (
+        element("div", element("strong", said(words) or BLANK), element("span", said(label))) for label, words in pairs
+    )
     blank = element("div", *written, class_="blank")
     sentence = f"{met} Whether this is enough is for {decider} to decide."
     return element("div", paragraph(sentence), *map(paragraph, why), blank, class_="decision")

@@ -31,11 +31,12 @@ p{{margin:.4em 0 .7em;max-width:46em}}ul{{margin:.4em 0 .7em;padding-left:1.2em;
 .decision{{border:1px solid var(--quiet);padding:.7em 1em;margin:1em 0;break-inside:avoid}}
 .decision p{{margin:.2em 0}}
 .blank{{display:grid;grid-template-columns:repeat(auto-fit,minmax(130px,1fr));gap:6px 14px;margin:.8em 0 .2em}}
-.blank div{{display:flex;flex-direction:column;justify-content:flex-end}}.blank b{{font-weight:500;min-height:1.3em}}
+.blank div{{display:flex;flex-direction:column;justify-content:flex-end}}
+.blank strong{{font-weight:500;min-height:1.3em}}
 .blank span{{border-top:1px solid var(--quiet);color:var(--quiet);font-size:12px;padding-top:2px}}
 .tiles{{display:grid;grid-template-columns:repeat(auto-fit,minmax(210px,1fr));gap:10px;margin:.8em 0}}
 .tiles>div{{background:var(--zone);border-top:3px solid var(--s0);padding:.55em .8em .6em;break-inside:avoid}}
-.tiles b{{display:block;font-size:1.5em;line-height:1.25;font-variant-numeric:tabular-nums}}
+.tiles strong{{display:block;font-size:1.5em;line-height:1.25;font-variant-numeric:tabular-nums}}
 .tiles p{{margin:.15em 0;line-height:1.4}}.tiles .quiet{{font-size:13px}}
 .noticed{{color:var(--warning);font-weight:600}}
 .scroll{{overflow-x:auto;margin:.5em 0 1em}}
@@ -76,7 +77,7 @@ section.apart{break-before:page}section.apart>h2{margin-top:0}
 .figure .wide{display:block}.figure .narrow,.figure details{display:none}
 .figure svg{width:112mm;height:auto}
 .columns{grid-template-columns:1fr 1fr}
-.tiles{grid-template-columns:repeat(3,1fr);gap:3mm}.tiles .quiet{font-size:8.2pt}.tiles b{font-size:13pt}
+.tiles{grid-template-columns:repeat(3,1fr);gap:3mm}.tiles .quiet{font-size:8.2pt}.tiles strong{font-size:13pt}
 .data th,.data td{padding-top:.12em;padding-bottom:.12em}
 .scroll{overflow:visible}.data thead{display:table-header-group}.data tr{break-inside:avoid}
 .data caption,.data thead th{font-size:8.2pt}

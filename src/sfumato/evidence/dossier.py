@@ -51,7 +51,7 @@ class ProtectedValue:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Dossier:
     """What was found about a release, and what a person states. There is no verdict in it."""
 
     release: Release
@@ -150,7 +150,7 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
     encoding: str = "utf-8",
     progress: Progress = lambda stage, done, total: None,
-) -> Evidence:
+) -> Dossier:
     """Gather the evidence about a release; refused where its files were changed, or the table is not its original.
 
     A release that fails another check is reported about, with what failed. `second` is another release of the table
@@ -198,7 +198,7 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     useful = random_counts(opened, table, names, seed)
     own = own_answers(opened, table, questions, lambda done, total: progress("questions", done, total))
     progress("asking", opened.rows, opened.rows)
-    return Evidence(
+    return Dossier(
         opened,
         on,
         found,
