@@ -49,6 +49,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.cli.pages import PageOptions, certificate
+from sfumato.cli.reproduction import reproduce
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
 from sfumato.printable import printable
@@ -405,7 +406,7 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    for command in (demo, init, plan, publish, info, query, verify, certificate, measure, lint):
+    for command in (demo, init, plan, publish, info, query, verify, certificate, measure, lint, reproduce):
         kind = RequestCommand if command in (plan, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))
