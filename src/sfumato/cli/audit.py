@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from sfumato.apply.csv import POINT
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
-from sfumato.cli.options import HIERARCHY, OUTPUT, TABLES, PrintOptions, ReleasePath, assignments
+from sfumato.cli.options import HIERARCHY, OUTPUT, TABLES, Decimal, Encoding, PrintOptions, ReleasePath, assignments
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.errors import TargetError
 
@@ -62,7 +63,8 @@ class AuditOptions(OptionGroup):
         list[str],
         typer.Option("--hierarchy", metavar="COL=FILE", help="If groups of a level were published. Repeatable."),
     ] = field(default_factory=list)
-    encoding: Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")] = "utf-8"
+    encoding: Encoding = "utf-8"
+    decimal: Decimal = POINT
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ def audit(release: ReleasePath, known: AuditOptions, written: ReportOptions, pri
             command=_command(release, known, written),
             hierarchies={name: Path(file) for name, file in assignments(known.hierarchy, HIERARCHY)},
             encoding=known.encoding,
+            decimal=known.decimal,
             progress=engine.progress,
         )
     if written.target is not None:

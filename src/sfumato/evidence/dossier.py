@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.apply.csv import POINT
 from sfumato.arrays import Codes
 from sfumato.audit.attackers.audit import Audit, audit
 from sfumato.audit.attackers.linking import public_columns
@@ -149,6 +150,7 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     command: str = "",
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
     encoding: str = "utf-8",
+    decimal: str = POINT,
     progress: Progress = lambda stage, done, total: None,
 ) -> Dossier:
     """Gather the evidence about a release; refused where its files were changed, or the table is not its original.
@@ -161,10 +163,11 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     stated = Context() if context is None else Context.read(context, [each[0] for each in opened.columns])
     original = _kept(original)
     progress("verifying", 0, opened.rows)
-    found = verify(release, original, encoding=encoding, plan_file=plan_file, hierarchies=hierarchies)
+    how = {"encoding": encoding, "decimal": decimal}
+    found = verify(release, original, plan_file=plan_file, hierarchies=hierarchies, **how)
     check_original(found)
     progress("verifying", opened.rows, opened.rows)
-    with published_source(opened, original, plan_file, encoding=encoding) as (written, source):
+    with published_source(opened, original, plan_file, **how) as (written, source):
         plan = None if plan_file is None else PlanFile.read(Path(plan_file))
         if plan is not None and written.persons is None and plan.fingerprint != source.fingerprint():
             raise ReleaseFormatError(
@@ -191,6 +194,7 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
         seed=seed,
         hierarchies=hierarchies,
         encoding=encoding,
+        decimal=decimal,
         table=table,
         progress=lambda done, total: progress("attacking", opened.rows * done // total, opened.rows),
     )

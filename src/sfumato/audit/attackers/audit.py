@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.apply.csv import POINT
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import Target
 from sfumato.audit.attackers.ladder import KNOWN_SHARE, by_known_share, each_column, frequencies, ladder
@@ -112,6 +113,7 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     seed: int | None = None,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
     encoding: str = "utf-8",
+    decimal: str = POINT,
     table: pa.Table | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Audit:
@@ -121,9 +123,10 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     request (`spec`) it is also counted who is believed beyond it; with a population, who is alone in it. A seed makes
     it possible to repeat what is drawn. `table` is what `original_of` gives, if that was read already.
     """
-    opened, links = Release.open(release), linked(release, population, encoding=encoding)
+    opened = Release.open(release)
+    links = linked(release, population, encoding=encoding, decimal=decimal)
     if table is None:
-        table = original_of(opened, original, plan_file, hierarchies=hierarchies, encoding=encoding)
+        table = original_of(opened, original, plan_file, hierarchies=hierarchies, encoding=encoding, decimal=decimal)
     mechanism, looks = opened.manifest.mechanism_name, trails(opened, table)
     controls = never_shuffled(public_columns(opened), table) if public_columns(opened) else []
     steps = 3
@@ -142,7 +145,7 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     again: list[Scene] | None = None
     if second is not None:
         other = Release.open(second[0])
-        same = original_of(other, original, second[1], hierarchies=hierarchies, encoding=encoding)
+        same = original_of(other, original, second[1], hierarchies=hierarchies, encoding=encoding, decimal=decimal)
         twin = matched_with(other, same, second[1], seed)
         again = None if twin is None else twin.scenes(spec, seed)
         looks.append(reused_key(release, second[0]))

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.apply.csv import POINT
 from sfumato.apply.rewrite import order_words
 from sfumato.apply.sample import MOST_RECORDS
 from sfumato.apply.scatter import positions_in_order
@@ -109,27 +110,34 @@ def protected_columns(manifest: Manifest) -> list[tuple[str, tuple[Value, ...], 
 
 @contextmanager
 def published_source(
-    release: Release, original: Any, plan_file: str | Path | None = None, *, encoding: str = "utf-8"
+    release: Release,
+    original: Any,
+    plan_file: str | Path | None = None,
+    *,
+    encoding: str = "utf-8",
+    decimal: str = POINT,
 ) -> Iterator[tuple[Written, Source]]:
     """The rows of a table that were published, as the table has them, and what the release says of them."""
     _, written = read(load_json(release.folder))
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private = Path(name)
         text, missing = text_columns(written), read_missing(written.ours)
-        source = open_source(original, private / "spool", text=text, encoding=encoding, missing=missing)
+        spool = private / "spool"
+        source = open_source(original, spool, text=text, encoding=encoding, missing=missing, decimal=decimal)
         yield written, published_rows(written, source, private, plan_file)[0]
 
 
-def original_of(
+def original_of(  # noqa: PLR0913 - a release, a table, and how it is read
     release: Release,
     original: Any,
     plan_file: str | Path | None = None,
     *,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
     encoding: str = "utf-8",
+    decimal: str = POINT,
 ) -> pa.Table:
     """The rows of a table that were published, with bins and groups as in the release, and true values."""
-    with published_source(release, original, plan_file, encoding=encoding) as (written, source):
+    with published_source(release, original, plan_file, encoding=encoding, decimal=decimal) as (written, source):
         return prepared_table(release, written, source, hierarchies)
 
 
