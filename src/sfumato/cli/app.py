@@ -23,6 +23,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 import sfumato
+from sfumato.apply.csv import POINT
 from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.commands import Command, RequestCommand
@@ -30,6 +31,7 @@ from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
 from sfumato.cli.options import (
     HIERARCHY,
+    Decimal,
     Encoding,
     NoticeOptions,
     PlanTableOptions,
@@ -148,7 +150,7 @@ def init(
     check_place(target, force=force)
     guess = guess_table(table, encoding=encoding)
     likely = sensitive or [each.name for each in guess.columns if each.may_be_sensitive][:1]
-    rows = first_rows(table, encoding=encoding, missing=guess.missing)
+    rows = first_rows(table, encoding=encoding, missing=guess.missing, decimal=guess.decimal)
     for about in (name for name in likely if name in rows.column_names):
         others = [each.name for each in guess.of(Role.PUBLIC) if each.name != about and each.name in rows.column_names]
         guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
@@ -224,6 +226,7 @@ def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops
         stops.accept_marginal_prior,
         tuple(dict.fromkeys(stops.accept_telling)),
         stops.accept_exposure,
+        described.decimal,
     )
 
 
@@ -336,6 +339,7 @@ def verify(
         ),
     ] = None,
     encoding: Encoding = "utf-8",
+    decimal: Decimal = POINT,
     plan_file: Annotated[
         Path | None,
         typer.Option("--plan-file", metavar="FILE", help="With --original, if rows of persons were left out."),
@@ -350,7 +354,9 @@ def verify(
     """Check a release: files, columns, domain and the exact promise; with --original, also against the table."""
     files = {name: Path(file) for name, file in assignments(hierarchy or (), HIERARCHY)}
     with render.fetching(err, release, quiet=printed.is_silent):
-        found = sfumato.verify(release, original, encoding=encoding, plan_file=plan_file, hierarchies=files)
+        found = sfumato.verify(
+            release, original, encoding=encoding, decimal=decimal, plan_file=plan_file, hierarchies=files
+        )
     if printed.as_json:
         print_json(render.verification_json(found))
     else:

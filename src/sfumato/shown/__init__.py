@@ -17,6 +17,7 @@ import pyarrow as pa
 from sfumato.arrays import Codes, Counts, Floats, Mask, Numbers, Places
 from sfumato.request.schema import COMPOUND_MARK
 from sfumato.request.values import Value, domain_array, parts
+from sfumato.shown.bits import Words
 from sfumato.shown.columns import Field, PublishedColumn, Sensitive, TableColumn
 from sfumato.shown.tally import Holdings, Key, Measured, Scan, Scanner, Tally
 
@@ -121,6 +122,17 @@ class Kept(Protocol):
 
     def counts(self, codes: Codes, size: int) -> Counts:
         """For each condition, how many of its records have each code."""
+        ...
+
+    def asked(self) -> Iterator[tuple[Places, Sequence[int]]]:
+        """Each set of places that is asked for, and the numbers of the conditions under which it is."""
+        ...
+
+    def bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], Words]]:
+        """Some of these conditions at a time: a line of bits for each, whether the record at each index satisfies it.
+
+        An index of one more than the last record stands for none.
+        """
         ...
 
     def among(self, rows: Places, codes: Codes) -> Kept:
