@@ -29,7 +29,7 @@ GUIDE_BITS = 12
 """As many bits lead to a split, or before it; such a table stays in the cache too."""
 
 
-class Sets(Protocol):
+class Numbered(Protocol):
     """The sets of some sizes, in the order of their numbers."""
 
     values: int
@@ -61,7 +61,7 @@ class _Listed:
 class _Halved:
     """The sets of two parts of values together, of neighbouring sizes."""
 
-    def __init__(self, left: Sets, right: Sets, sizes: Sequence[int]) -> None:
+    def __init__(self, left: Numbered, right: Numbered, sizes: Sequence[int]) -> None:
         self.values = left.values + right.values
         self._left, self._right, self._sizes = left, right, sizes
         splits = [
@@ -92,7 +92,7 @@ class _Halved:
 
 
 @cache
-def _every(values: int) -> Sets:
+def _every(values: int) -> Numbered:
     """The sets of all sizes."""
     if values <= TABLE_VALUES:
         return _Listed(values)
@@ -100,6 +100,6 @@ def _every(values: int) -> Sets:
 
 
 @cache
-def sets_of(values: int, *sizes: int) -> Sets:
+def sets_of(values: int, *sizes: int) -> Numbered:
     """The sets of so many values that have these sizes, which follow each other."""
     return _Halved(_every((values + 1) // 2), _every(values // 2), sizes)
