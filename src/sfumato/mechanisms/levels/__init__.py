@@ -381,4 +381,5 @@ MECHANISM = Mechanism(
     likelihoods=likelihoods,
     revealed=revealed,
     requested=lambda design: design.bound.asked,
+    drawn_since=lambda plan: max(each.drawn_since for each in plan.selections),
 )
