@@ -68,6 +68,6 @@ def _exactly(cell: Any) -> str:
 
 
 def _shortly(cell: Any) -> str:
-    if cell is None:
+    if cell is None or cell != cell:  # noqa: PLR0124 - not a number
         return "-"
     return f"{cell:.4g}" if isinstance(cell, float) else str(cell)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from sfumato.errors import SpecError
 from sfumato.reproduce.experiment import Experiment
-from sfumato.reproduce.papers import small_domain
+from sfumato.reproduce.papers import small_domain, small_domain_figures
 
 EVERYTHING = "all"
 
-EXPERIMENTS: tuple[Experiment, ...] = (*small_domain.EXPERIMENTS,)
+EXPERIMENTS: tuple[Experiment, ...] = (*small_domain.EXPERIMENTS, *small_domain_figures.FIGURES)
 """In the order in which a reader of the works meets them."""
 
 
