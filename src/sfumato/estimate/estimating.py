@@ -42,7 +42,7 @@ Factors = Mapping[Key, Mapping[int, Floats]]
 
 
 @dataclass(frozen=True)
-class Cell:
+class GroupCell:
     """One row of an answer: its groups, the places of the domain in it, and the sums that were estimated."""
 
     public: Key
@@ -142,14 +142,14 @@ class Estimator:
         """Count, and estimate every formula of every row."""
         return [Line(cell.public, cell.sensitive, self._estimates(cell)) for cell in self.cells()]
 
-    def cells(self) -> Iterator[Cell]:
+    def cells(self) -> Iterator[GroupCell]:
         """Count: the rows of the answer, before anything is estimated but simple counts."""
         for public, cuts in self._cuts.items():
             counts = self._counted_at_once(cuts)
             for (sensitive, mask), known in zip(self.prepared.groups.items(), counts, strict=True):
                 if not self.question.groups or self._is_possible(cuts, mask):
                     self.session.clock.check()
-                    yield Cell(public, sensitive, mask, known)
+                    yield GroupCell(public, sensitive, mask, known)
 
     def public_groups(self) -> dict[Key, PublicGroup]:
         """The public groups of the lines, each as a whole."""
@@ -278,7 +278,7 @@ class Estimator:
                     found[group][number] = self._counted(one)
         return found
 
-    def _estimates(self, cell: Cell) -> tuple[Estimate, ...]:
+    def _estimates(self, cell: GroupCell) -> tuple[Estimate, ...]:
         def factors(gradient: Gradient) -> Factors:
             return {cell.public: {number: np.where(cell.mask, by, 0.0) for number, by in gradient.items()}}
 
@@ -295,13 +295,13 @@ class Estimator:
         )
         return tuple(evaluated(formula, row) for formula in self.question.formulas)
 
-    def total(self, number: int, cell: Cell) -> Estimate:
+    def total(self, number: int, cell: GroupCell) -> Estimate:
         """One sum of one row: a count has an interval of its own."""
         if number not in cell.known:
             cell.known[number] = self._total(number, cell)
         return cell.known[number]
 
-    def _total(self, number: int, cell: Cell) -> Estimate:
+    def _total(self, number: int, cell: GroupCell) -> Estimate:
         cuts, mask = self._cuts[cell.public], cell.mask.astype(np.float64)
         has_records = any(cut.measured[COUNT].rows[0] and self._theta(number, cut, mask).any() for cut in cuts)
         if not self.question.totals[number].is_count and not has_records:

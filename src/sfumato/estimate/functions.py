@@ -65,7 +65,7 @@ class Same(Function):
 
 
 @dataclass(frozen=True)
-class Whole(Function):
+class ToWhole(Function):
     """FLOOR, CEIL and TRUNC."""
 
     how: Callable[[float], int]

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.estimate.over.computing import is_number, with_columns
-from sfumato.estimate.over.rows import LINE, Bench, Result, Rows, formula_column
+from sfumato.estimate.over.rows import LINE, Bench, Result, EstimateRows, formula_column
 from sfumato.estimate.sql import grammar
 from sfumato.estimate.sql.formulas import Arithmetic, Formula, Number, added
 from sfumato.estimate.sql.grammar import Tree
@@ -26,7 +26,7 @@ _EXTREMES = {exp.Min: "ARG_MIN", exp.Max: "ARG_MAX"}
 
 
 @dataclass(frozen=True)
-class Block:
+class Ending:
     """The end of a SELECT, over the names that we gave to columns of rows."""
 
     outputs: tuple[tuple[str, Tree], ...]
@@ -62,7 +62,9 @@ def aggregates_in(tree: Tree) -> list[Tree]:
 # --------------------------------------------------------------------------------------------------------------- groups
 
 
-def grouped(bench: Bench, rows: Rows, keys: Mapping[str, Tree], sets: str, aggregates: Mapping[str, Tree]) -> Rows:
+def grouped(
+    bench: Bench, rows: EstimateRows, keys: Mapping[str, Tree], sets: str, aggregates: Mapping[str, Tree]
+) -> EstimateRows:
     """The rows of groups, with their keys and aggregates under the names that are given."""
     if any(is_number(each, rows) for each in keys.values()):
         raise QueryError("group by columns, not by an estimate; use CASE with a comparison to make classes of it.")
@@ -76,7 +78,7 @@ def grouped(bench: Bench, rows: Rows, keys: Mapping[str, Tree], sets: str, aggre
         bench.by_chance |= {name for name, each in made.items() if not each.is_formula}
     asked.append(f"MIN({LINE}) AS {LINE}")
     rest = f"GROUP BY {sets}" if sets else ""
-    return _filled(bench, Rows(bench.asked(rows, asked, f"{rest} ORDER BY {LINE}")), made)
+    return _filled(bench, EstimateRows(bench.asked(rows, asked, f"{rest} ORDER BY {LINE}")), made)
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,7 @@ class _Made:
     is_mean: bool = False
 
 
-def _aggregate(bench: Bench, rows: Rows, node: Tree, name: str, over: str) -> tuple[Rows, _Made]:
+def _aggregate(bench: Bench, rows: EstimateRows, node: Tree, name: str, over: str) -> tuple[EstimateRows, _Made]:
     """How to have an aggregate of rows or of a window computed; its argument becomes a column first."""
     function, condition = node, ""
     if isinstance(node, exp.Filter):
@@ -119,7 +121,7 @@ def _aggregate(bench: Bench, rows: Rows, node: Tree, name: str, over: str) -> tu
     )
 
 
-def _filled(bench: Bench, rows: Rows, made: dict[str, _Made]) -> Rows:
+def _filled(bench: Bench, rows: EstimateRows, made: dict[str, _Made]) -> EstimateRows:
     """The rows with formulas put together from what DuckDB listed."""
     table, formulas = rows.table, dict[str, list[Formula | None]]()
     for name, each in made.items():
@@ -131,7 +133,7 @@ def _filled(bench: Bench, rows: Rows, made: dict[str, _Made]) -> Rows:
             formulas[name] = [_added(bench, numbers, is_mean=each.is_mean) for numbers in column]
         else:
             formulas[name] = bench.formulas(column)
-    return bench.with_formulas(Rows(table, rows.estimated), formulas)
+    return bench.with_formulas(EstimateRows(table, rows.estimated), formulas)
 
 
 def _added(bench: Bench, numbers: list[int | None] | None, *, is_mean: bool) -> Formula | None:
@@ -146,7 +148,7 @@ def _added(bench: Bench, numbers: list[int | None] | None, *, is_mean: bool) -> 
 # -------------------------------------------------------------------------------------------------------------- windows
 
 
-def _windowed(bench: Bench, rows: Rows, trees: Sequence[Tree]) -> tuple[Rows, list[Tree]]:
+def _windowed(bench: Bench, rows: EstimateRows, trees: Sequence[Tree]) -> tuple[EstimateRows, list[Tree]]:
     """The rows with a column for each window, and the expressions with those columns in their place."""
     holders = [exp.Paren(this=each.copy()) for each in trees]
     known: dict[str, str] = {}
@@ -159,7 +161,7 @@ def _windowed(bench: Bench, rows: Rows, trees: Sequence[Tree]) -> tuple[Rows, li
     return rows, [each.this for each in holders]
 
 
-def _window(bench: Bench, rows: Rows, window: exp.Window, name: str) -> Rows:
+def _window(bench: Bench, rows: EstimateRows, window: exp.Window, name: str) -> EstimateRows:
     over = f" {grammar.sql_of(_spec(window))}"
     function = window.this
     named = [*(window.args.get("partition_by") or ()), *([window.args["order"]] if window.args.get("order") else [])]
@@ -197,7 +199,7 @@ def _spec(window: exp.Window) -> exp.Window:
 # ----------------------------------------------------------------------------------------------------------- the ending
 
 
-def finished(bench: Bench, rows: Rows, block: Block) -> Result:
+def finished(bench: Bench, rows: EstimateRows, block: Ending) -> Result:
     """The rows that a SELECT gives, and its columns."""
     rows = bench.filtered(rows, block.having)
     trees = [*(tree for _, tree in block.outputs), *(each.this for each in block.order)]
@@ -220,7 +222,7 @@ def finished(bench: Bench, rows: Rows, block: Block) -> Result:
     table = bench.asked(rows, [*columns, numbered], f"ORDER BY {quoted(_NEXT)} {block.limit}")
     table = table.rename_columns([LINE if name == _NEXT else name for name in table.column_names])
     shown = tuple((name, column) for (name, _), column in zip(block.outputs, named, strict=True))
-    return Result(Rows(table, rows.estimated & set(named)), shown)
+    return Result(EstimateRows(table, rows.estimated & set(named)), shown)
 
 
 def _by(ordered: Tree, tree: Tree) -> str:
@@ -230,18 +232,18 @@ def _by(ordered: Tree, tree: Tree) -> str:
     return grammar.sql_of(copy)
 
 
-def _columns(rows: Rows, name: str) -> list[str]:
+def _columns(rows: EstimateRows, name: str) -> list[str]:
     return [name, formula_column(name)] if name in rows.estimated else [name]
 
 
-def _distinct(bench: Bench, rows: Rows, names: Sequence[str]) -> Rows:
+def _distinct(bench: Bench, rows: EstimateRows, names: Sequence[str]) -> EstimateRows:
     """The first of the rows that are alike."""
     listed = ", ".join(map(quoted, names))
     table = bench.asked(rows, ["*"], f"QUALIFY ROW_NUMBER() OVER (PARTITION BY {listed} ORDER BY {LINE}) = 1")
     return replace(rows, table=table)
 
 
-def constant(bench: Bench, rows: Rows, name: str, result: Result) -> Rows:
+def constant(bench: Bench, rows: EstimateRows, name: str, result: Result) -> EstimateRows:
     """The rows with the one number of a subquery in each of them."""
     ((_, column),) = result.shown
     table, size = result.rows.table, rows.table.num_rows

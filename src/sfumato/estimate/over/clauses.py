@@ -9,7 +9,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from sfumato.errors import QueryError
-from sfumato.estimate.over.blocks import Block
+from sfumato.estimate.over.blocks import Ending
 from sfumato.estimate.over.scope import Scope, with_aliases
 from sfumato.estimate.sql import grammar
 from sfumato.estimate.sql.grammar import Tree
@@ -66,7 +66,7 @@ class Clauses:
         given = self.select.args.get(name)
         return None if given is None else self.prepared(given.this)
 
-    def block(self, over: OverRows) -> Block:
+    def block(self, over: OverRows) -> Ending:
         """Everything over the names that we gave to columns of rows."""
         aliases: dict[str, Tree] = {}
         outputs: list[tuple[str, Tree]] = []
@@ -91,7 +91,7 @@ class Clauses:
             raise QueryError(
                 "DISTINCT ON cannot be answered with a protected column; use QUALIFY ROW_NUMBER() OVER (...) = 1."
             )
-        return Block(tuple(outputs), having, qualify, ordered, limit_of(self.select), bool(distinct))
+        return Ending(tuple(outputs), having, qualify, ordered, limit_of(self.select), bool(distinct))
 
     def _ordered(
         self, ordered: Tree, outputs: list[tuple[str, Tree]], read: Callable[[Tree | None], Tree | None]

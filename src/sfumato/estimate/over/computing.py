@@ -15,7 +15,7 @@ from sqlglot import exp
 from sfumato.errors import QueryError
 from sfumato.estimate import functions
 from sfumato.estimate.functions import Function, Same
-from sfumato.estimate.over.rows import Bench, Rows, formula_column
+from sfumato.estimate.over.rows import Bench, EstimateRows, formula_column
 from sfumato.estimate.sql import grammar
 from sfumato.estimate.sql.aggregates import SIGNS
 from sfumato.estimate.sql.formulas import Applied, Arithmetic, Formula, Number
@@ -29,14 +29,14 @@ _FUNCTIONS: Mapping[type[Any], Function] = {
     exp.Sqrt: functions.SquareRoot(),
     exp.Exp: functions.Exponential(),
     exp.Abs: functions.Absolute(),
-    exp.Floor: functions.Whole(math.floor),
-    exp.Ceil: functions.Whole(math.ceil),
+    exp.Floor: functions.ToWhole(math.floor),
+    exp.Ceil: functions.ToWhole(math.ceil),
     exp.Ln: functions.Logarithm(),
 }
 _PREDICATES = (exp.Predicate, exp.Connector, exp.Not)
 
 
-def is_number(tree: Tree, rows: Rows) -> bool:
+def is_number(tree: Tree, rows: EstimateRows) -> bool:
     """Whether an expression is a number made from estimates, and no choice by them."""
     node = grammar.unwrapped(tree)
     if not rows.reads(node) or isinstance(node, _PREDICATES):
@@ -46,7 +46,7 @@ def is_number(tree: Tree, rows: Rows) -> bool:
     return True
 
 
-def with_columns(bench: Bench, rows: Rows, columns: Mapping[str, Tree]) -> Rows:
+def with_columns(bench: Bench, rows: EstimateRows, columns: Mapping[str, Tree]) -> EstimateRows:
     """The rows with more columns, each computed from those that there are."""
     computing = _Computing(bench, rows)
     numbers = {name: computing.formula(tree) for name, tree in columns.items() if is_number(tree, rows)}
@@ -60,7 +60,7 @@ def with_columns(bench: Bench, rows: Rows, columns: Mapping[str, Tree]) -> Rows:
 class _Computing:
     """Collects what DuckDB must be asked, asks it once, and puts formulas together."""
 
-    def __init__(self, bench: Bench, rows: Rows) -> None:
+    def __init__(self, bench: Bench, rows: EstimateRows) -> None:
         self.bench, self.rows = bench, rows
         self.asked: dict[str, int] = {}
         self.table: pa.Table | None = None
@@ -105,7 +105,7 @@ class _Computing:
         if isinstance(node, exp.Neg):
             return self._joined("-", exp.Literal.number(0), node.this)
         if isinstance(node, exp.IntDiv):
-            return _applied(functions.Whole(math.trunc), self._joined("/", node.this, node.expression))
+            return _applied(functions.ToWhole(math.trunc), self._joined("/", node.this, node.expression))
         if isinstance(node, exp.Case | exp.Coalesce | exp.Nullif | exp.If):
             return self._chosen(node)
         function = _function(node)
@@ -176,7 +176,7 @@ def _function(node: Tree) -> Function | None:
     if isinstance(node, exp.Round | exp.Trunc):
         places = node.args.get("decimals")
         if isinstance(node, exp.Trunc) and places is None:
-            return functions.Whole(math.trunc)
+            return functions.ToWhole(math.trunc)
         number = 0 if places is None else _constant(places)
         return functions.Rounded(int(number)) if isinstance(node, exp.Round) and number is not None else None
     if isinstance(node, exp.Log):

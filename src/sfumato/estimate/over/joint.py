@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.estimate.estimate import Estimate
-from sfumato.estimate.estimating import UPPER_BOUND, Cell, Estimator, Factors
+from sfumato.estimate.estimating import UPPER_BOUND, GroupCell, Estimator, Factors
 from sfumato.estimate.sql.formulas import Affine, Formula, Gradient, RowSums, evaluated, sums_of, value_of
 from sfumato.mechanisms.method import Method, Moments
 from sfumato.shown.tally import Key
@@ -26,7 +26,7 @@ class _Leaf:
     """A sum of one row of one part of a query."""
 
     estimator: Estimator
-    cell: Cell
+    cell: GroupCell
     number: int
 
 
@@ -42,7 +42,7 @@ class JointSums:
     _combined: dict[frozenset[tuple[int, float]], Estimate] = field(default_factory=dict)
     _estimates: dict[int, Estimate] = field(default_factory=dict)
 
-    def leaf(self, estimator: Estimator, cell: Cell, number: int) -> int:
+    def leaf(self, estimator: Estimator, cell: GroupCell, number: int) -> int:
         """The number of a sum of one row."""
         key = (id(estimator), id(cell), number)
         if key not in self._numbers:

@@ -10,10 +10,10 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
-from sfumato.estimate.over.blocks import Block, aggregates_in, constant, finished, grouped
+from sfumato.estimate.over.blocks import Ending, aggregates_in, constant, finished, grouped
 from sfumato.estimate.over.clauses import Clauses, limit_of, numbered, with_this
 from sfumato.estimate.over.records import RecordsBlock
-from sfumato.estimate.over.rows import LINE, SCALAR, Bench, Result, Rows, formula_column
+from sfumato.estimate.over.rows import LINE, SCALAR, Bench, Result, EstimateRows, formula_column
 from sfumato.estimate.over.scope import Scope, with_named_windows
 from sfumato.estimate.over.selected import RowsBlock
 from sfumato.estimate.sql import grammar, public
@@ -77,7 +77,7 @@ class Reader:
         names = [self.bench.fresh("p") for _ in table.column_names]
         shown = tuple(zip(table.column_names, names, strict=True))
         numbered = table.rename_columns(names).append_column(LINE, pa.array(range(table.num_rows), pa.int64()))
-        return Result(Rows(numbered), shown)
+        return Result(EstimateRows(numbered), shown)
 
     # ---------------------------------------------------------------------------------------------------------- records
 
@@ -171,17 +171,17 @@ class Reader:
             rows = self._with_constants(grouped(self.bench, rows, read.keys, read.sets, read.aggregates), scalars)
         return finished(self.bench, rows, block)
 
-    def _with_constants(self, rows: Rows, scalars: Mapping[str, Result]) -> Rows:
+    def _with_constants(self, rows: EstimateRows, scalars: Mapping[str, Result]) -> EstimateRows:
         """The rows with the numbers that subqueries gave."""
         for name, result in scalars.items():
             rows = constant(self.bench, rows, name, result)
         return rows
 
-    def _source(self, select: exp.Select, scope: Scope) -> Rows:
+    def _source(self, select: exp.Select, scope: Scope) -> EstimateRows:
         """FROM and JOIN: the rows of all parts side by side."""
         given = select.args.get("from_") or select.args.get("from")
         if given is None:
-            return Rows(pa.table({LINE: pa.array([0], pa.int64())}))
+            return EstimateRows(pa.table({LINE: pa.array([0], pa.int64())}))
         parts, joined = [self._named(given.this, scope)], [""]
         for join in select.args.get("joins") or ():
             if join.args.get("method") or (join.kind or "").upper() not in ("", "INNER", "OUTER", "CROSS"):
@@ -199,9 +199,9 @@ class Reader:
         table = self.session.part(
             f"SELECT {', '.join([*names, f'ROW_NUMBER() OVER (ORDER BY {lines}) AS {LINE}'])} FROM {text}"
         )
-        return Rows(table.sort_by(LINE), frozenset().union(*(part.estimated for part in parts)))
+        return EstimateRows(table.sort_by(LINE), frozenset().union(*(part.estimated for part in parts)))
 
-    def _on(self, join: exp.Join, scope: Scope, rows: Sequence[Rows]) -> str:
+    def _on(self, join: exp.Join, scope: Scope, rows: Sequence[EstimateRows]) -> str:
         """The condition of a join."""
         if (on := join.args.get("on")) is not None:
             grammar.check(on, grammar.EXPRESSIONS)
@@ -223,7 +223,7 @@ class Reader:
             raise QueryError("tables cannot be joined by an estimate; join them by the columns of their groups.")
         return grammar.sql_of(tree)
 
-    def _named(self, table: Tree, scope: Scope) -> Rows:
+    def _named(self, table: Tree, scope: Scope) -> EstimateRows:
         """The rows of a table behind FROM, with names of our own that no other table has."""
         if isinstance(table, exp.Subquery):
             result, alias = self.result(table.this), table.alias or f"subquery {len(scope.tables)}"
@@ -249,7 +249,7 @@ class Reader:
                 renamed[formula_column(column)] = formula_column(own)
         self.bench.by_chance |= {own for column, own in fresh.items() if column in self.bench.by_chance}
         kept = result.rows.table.select(list(renamed))
-        return Rows(
+        return EstimateRows(
             kept.rename_columns(list(renamed.values())), frozenset(fresh[each] for each in fresh if each in estimated)
         )
 
@@ -278,12 +278,14 @@ class Reader:
         order = union.args.get("order")
         ordered = [_of_union(each, outputs) for each in (order.expressions if order is not None else ())]
         return finished(
-            self.bench, Rows(table, estimated), Block(tuple(outputs), order=tuple(ordered), limit=limit_of(union))
+            self.bench,
+            EstimateRows(table, estimated),
+            Ending(tuple(outputs), order=tuple(ordered), limit=limit_of(union)),
         )
 
-    def _aligned(self, part: Result, parts: list[Result], names: list[str]) -> Rows:
+    def _aligned(self, part: Result, parts: list[Result], names: list[str]) -> EstimateRows:
         """The rows of a part, in which a column holds estimates if it does in any part."""
-        rows = Rows(pa.table({LINE: part.rows.table.column(LINE)}))
+        rows = EstimateRows(pa.table({LINE: part.rows.table.column(LINE)}))
         for at, name in enumerate(names):
             column = part.shown[at][1]
             values = part.rows.table.column(column)

@@ -11,9 +11,9 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
-from sfumato.estimate.estimating import Cell, Estimator
+from sfumato.estimate.estimating import GroupCell, Estimator
 from sfumato.estimate.over.blocks import aggregates_in
-from sfumato.estimate.over.rows import LINE, Bench, Rows
+from sfumato.estimate.over.rows import LINE, Bench, EstimateRows
 from sfumato.estimate.sql import grammar
 from sfumato.estimate.sql.formulas import Formula, Number, Sum, added, instance
 from sfumato.estimate.sql.grammar import Tree
@@ -138,7 +138,7 @@ class RecordsBlock:
 
     # ------------------------------------------------------------------------------------------------------------- rows
 
-    def rows(self, bench: Bench, method: Method[object]) -> Rows:
+    def rows(self, bench: Bench, method: Method[object]) -> EstimateRows:
         """Count and estimate, and give a row to each group or subtotal."""
         reader = self.reader
         groups = tuple(Group(grammar.sql_of(each), not reader.names.is_public(each)) for each in self.groups)
@@ -161,9 +161,9 @@ class RecordsBlock:
             for number, formula in enumerate(formulas)
         }
         bench.most_rows = max(bench.most_rows, len(keyed))
-        return bench.with_formulas(Rows(table), made)
+        return bench.with_formulas(EstimateRows(table), made)
 
-    def _check_hidden(self, groups: Sequence[Group], cells: Sequence[Cell]) -> None:
+    def _check_hidden(self, groups: Sequence[Group], cells: Sequence[GroupCell]) -> None:
         visible = [at for at in range(len(groups)) if at not in self.hidden]
         keys = [tuple(_key(groups, cell)[at] for at in visible) for cell in cells]
         if self.hidden and len(set(keys)) != len(keys):
@@ -173,14 +173,14 @@ class RecordsBlock:
             )
 
     def _subtotals(
-        self, keyed: Sequence[tuple[list[object], list[Cell]]]
-    ) -> tuple[list[tuple[list[object], list[Cell]]], list[tuple[int, ...]]]:
+        self, keyed: Sequence[tuple[list[object], list[GroupCell]]]
+    ) -> tuple[list[tuple[list[object], list[GroupCell]]], list[tuple[int, ...]]]:
         """The groups of all sets, each with the rows that it adds up; what a set does not group by is missing."""
-        found: list[tuple[list[object], list[Cell]]] = []
+        found: list[tuple[list[object], list[GroupCell]]] = []
         sets: list[tuple[int, ...]] = []
         for each in self.sets or []:
             kept = {*each, *self.hidden}
-            by_key: dict[tuple[object, ...], list[Cell]] = {} if kept else {(): []}
+            by_key: dict[tuple[object, ...], list[GroupCell]] = {} if kept else {(): []}
             for key, cells in keyed:
                 own = tuple(value if at in kept else None for at, value in enumerate(key))
                 by_key.setdefault(own if kept else (), []).extend(cells)
@@ -199,7 +199,7 @@ class RecordsBlock:
             return pa.array(values)
 
 
-def _key(groups: Sequence[Group], cell: Cell) -> list[object]:
+def _key(groups: Sequence[Group], cell: GroupCell) -> list[object]:
     public, sensitive = iter(cell.public), iter(cell.sensitive)
     return [next(sensitive) if group.is_sensitive else next(public) for group in groups]
 
@@ -209,7 +209,7 @@ def _bits(keys: Sequence[int], kept: Sequence[int]) -> int:
     return sum((key not in kept) << place for place, key in enumerate(reversed(keys)))
 
 
-def _formula(bench: Bench, estimator: Estimator, formula: Formula, cells: Sequence[Cell]) -> Formula | None:
+def _formula(bench: Bench, estimator: Estimator, formula: Formula, cells: Sequence[GroupCell]) -> Formula | None:
     """A formula of the sums of some rows together; sums of no record are left out, as SQL does."""
 
     def total(number: int) -> Formula:

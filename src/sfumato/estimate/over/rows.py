@@ -42,7 +42,7 @@ def formula_column(column: str) -> str:
 
 
 @dataclass(frozen=True)
-class Rows:
+class EstimateRows:
     """A table with names of our own for its columns, some of which are estimates."""
 
     table: pa.Table
@@ -73,7 +73,7 @@ class Bench:
         self._names += 1
         return f"{letter}{self._names}"
 
-    def asked(self, rows: Rows, columns: Sequence[str], rest: str = "") -> pa.Table:
+    def asked(self, rows: EstimateRows, columns: Sequence[str], rest: str = "") -> pa.Table:
         """Columns of the rows, by SQL over our names."""
         self.session.register(_ROWS, rows.table)
         found = self.session.part(f"SELECT {', '.join(columns) or '1'} FROM {quoted(_ROWS)} {rest}")
@@ -82,37 +82,37 @@ class Bench:
         self.most_rows = max(self.most_rows, found.num_rows)
         return found
 
-    def looked(self, rows: Rows, trees: Sequence[Tree]) -> None:
+    def looked(self, rows: EstimateRows, trees: Sequence[Tree]) -> None:
         """Remember that rows are chosen or ordered by what stands in trees, if some of it is estimated."""
         self.chosen = self.chosen or self.is_chance(rows, trees)
 
-    def is_chance(self, rows: Rows, trees: Sequence[Tree]) -> bool:
+    def is_chance(self, rows: EstimateRows, trees: Sequence[Tree]) -> bool:
         """Whether what stands in trees has an error, or was decided by something that has."""
         names = {name for tree in trees for name in rows.reads(tree)}
         named = {each.name for tree in trees for each in tree.find_all(exp.Column) if is_of_answer(each)}
         return not named.isdisjoint(self.by_chance) or any(not self.is_exact(rows, name) for name in names)
 
-    def is_exact(self, rows: Rows, name: str) -> bool:
+    def is_exact(self, rows: EstimateRows, name: str) -> bool:
         """Whether no number of a column has an error."""
         numbers = rows.table.column(formula_column(name)).to_pylist()
         return all(number is None or self.sums.is_exact(number) for number in numbers)
 
-    def filtered(self, rows: Rows, condition: Tree | None) -> Rows:
+    def filtered(self, rows: EstimateRows, condition: Tree | None) -> EstimateRows:
         """The rows that satisfy a condition."""
         if condition is None:
             return rows
         self.looked(rows, [condition])
         table = self.asked(rows, ["*"], f"WHERE {grammar.sql_of(condition)} ORDER BY {LINE}")
-        return Rows(table, rows.estimated)
+        return EstimateRows(table, rows.estimated)
 
-    def with_plain(self, rows: Rows, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> Rows:
+    def with_plain(self, rows: EstimateRows, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> EstimateRows:
         """The rows with more columns."""
         table = rows.table
         for name, column in columns.items():
             table = table.append_column(name, column)
-        return Rows(table, rows.estimated)
+        return EstimateRows(table, rows.estimated)
 
-    def with_formulas(self, rows: Rows, columns: Mapping[str, Sequence[Formula | None]]) -> Rows:
+    def with_formulas(self, rows: EstimateRows, columns: Mapping[str, Sequence[Formula | None]]) -> EstimateRows:
         """The rows with more estimates."""
         table = rows.table
         for name, formulas in columns.items():
@@ -131,9 +131,9 @@ class Bench:
                 numbers.append(known[each][1])
             table = table.append_column(name, pa.array(values, pa.float64()))
             table = table.append_column(formula_column(name), pa.array(numbers, pa.int64()))
-        return Rows(table, rows.estimated | set(columns))
+        return EstimateRows(table, rows.estimated | set(columns))
 
-    def shown(self, rows: Rows, column: str) -> list[Any]:
+    def shown(self, rows: EstimateRows, column: str) -> list[Any]:
         """What a column shows: estimates, or values."""
         if column not in rows.estimated:
             return list(rows.table.column(column).to_pylist())
@@ -149,6 +149,6 @@ class Bench:
 class Result:
     """What a query gives: rows, and the columns that it shows, by their names."""
 
-    rows: Rows
+    rows: EstimateRows
     shown: tuple[tuple[str, str], ...]
     """The name of each column, and what we call it."""
