@@ -52,7 +52,7 @@ from sfumato.cli.pages import PageOptions, certificate
 from sfumato.cli.reproduction import reproduce
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
-from sfumato.printable import printable
+from sfumato.printable import printable, without_passwords
 from sfumato.request.exact import exact
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import check_codes, check_notices
@@ -382,7 +382,7 @@ def _new_directory(path: Path) -> Iterator[str]:
 
 
 def _complain(sentence: str) -> None:
-    line = printable(" ".join(sentence.splitlines()))
+    line = printable(without_passwords(" ".join(sentence.splitlines())))
     stop = "" if line.endswith(".") else "."
     err.print(f"error: {line}{stop}", markup=False, highlight=False, soft_wrap=True)
 
@@ -394,7 +394,7 @@ def _fail(as_json: bool, kind: str, message: str, with_values: str | None = None
     """
     _complain(with_values if with_values is not None and sys.stderr.isatty() else message)
     if as_json:
-        print_json({"error": {"kind": kind, "message": message, **more}})
+        print_json({"error": {"kind": kind, "message": without_passwords(message), **more}})
 
 
 def build() -> TyperGroup:
