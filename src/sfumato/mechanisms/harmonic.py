@@ -348,4 +348,5 @@ MECHANISM = Mechanism(
     remark_codes=per_value.REMARKS,
     likelihoods=likelihoods,
     revealed=revealed,
+    at_posterior=BreachBoundPerValue.of_every,
 )

@@ -443,5 +443,6 @@ MECHANISM = Mechanism(
     ),
     likelihoods=likelihoods,
     revealed=revealed,
+    at_posterior=DecoyGroups.of_posterior,
     coarsened=coarsened,
 )

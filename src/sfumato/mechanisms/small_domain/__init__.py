@@ -435,5 +435,6 @@ MECHANISM = Mechanism(
     risk=risk,
     likelihoods=likelihoods,
     revealed=revealed,
+    at_posterior=lambda bound, values: bound,
     decided=decided,
 )
