@@ -58,8 +58,8 @@ def redrawn_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | 
         return None
     error = float(np.concatenate(errors).mean())
     words = (
-        f"values drawn afresh from those of the table, without regard to the person: nobody learns of a person by "
-        f"them, and counts of about {at:,} people with a value of one public column are off by {percent(error)} "
+        f"values drawn afresh from those of the table, whatever a person has: they show nothing of a single person, "
+        f"and counts of about {at:,} people with a value of one public column are off by {percent(error)} "
         "(mean over such counts of this table), because how columns go together is lost."
     )
     return Baseline("redrawn values", error, 0.0, words)

@@ -15,7 +15,7 @@ from sfumato.comparison.aims import Aim, SameError
 from sfumato.comparison.baselines import Baseline
 from sfumato.comparison.trial import Trial
 from sfumato.mechanisms.mechanism import AnyMechanism
-from sfumato.report.wording import percent, percent_exactly, points, quantity
+from sfumato.report.wording import percent_exactly, points, quantity
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.spec import BreachBound
 from sfumato.request.values import off_by
@@ -47,15 +47,15 @@ class Contender:
         return self.proposed.chosen is not None
 
     def proved(self, letter: str) -> str:
-        """What is proved of an attacker: a bound, or that there is none. Nothing here is measured."""
+        """What is proved of an attacker: how far odds rise at most, or a belief; or that nothing is. Never measured."""
         trial, guarantee = self.proposed, self.mechanism.guarantee
         if trial.chosen is None or trial.spec is None:
             return NO_BOUND
         if guarantee.is_for_everybody:
-            return f"odds at most \u00d7{quantity(float(trial.bound.whole))}"
+            return f"\u00d7{quantity(float(trial.bound.whole))}"
         if letter != "F":
             return NO_BOUND
-        return f"belief at most {max(trial.spec.limits(trial.chosen.histogram.values))}"
+        return f"\u2264 {max(trial.spec.limits(trial.chosen.histogram.values))}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,8 +246,3 @@ def _contender_json(made: Comparison, each: Contender) -> dict[str, Any]:
             for point in each.curve
         ],
     }
-
-
-def errors_by_share(trial: Trial) -> list[str]:
-    """How far off counts of 0.1, 0.5 and 1% of the records are, on average; in words."""
-    return [] if trial.chosen is None else [percent(each) for each in trial.chosen.predicted.values()]

@@ -205,7 +205,7 @@ class BreachBound(PrivacySpec):
     @property
     def brief(self) -> str:
         """Its numbers, in a few words."""
-        return f"prior {self.prior}, posterior {self.posterior}"
+        return f"{self.prior} to {self.posterior}"
 
     @property
     def sentence(self) -> str:
@@ -295,7 +295,7 @@ class BreachBoundPerValue(PrivacySpec):
     def brief(self) -> str:
         """Its numbers, in a few words."""
         made = {each.brief for each in self.bounds.values()}
-        return f"every value: {made.pop()}" if len(made) == 1 else f"{len(self.bounds)} values: a bound each"
+        return f"each {made.pop()}" if len(made) == 1 else f"{len(self.bounds)} values: a bound each"
 
     @property
     def sentence(self) -> str:
