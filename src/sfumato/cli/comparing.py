@@ -43,14 +43,14 @@ class AimOptions(OptionGroup):
         ),
     ] = None
     attacker: Annotated[
-        str | None,
+        str,
         typer.Option(
             "--attacker",
             metavar="F|C|P|O|L",
-            help="Who gains: knows frequencies, one public column, all (P), others' values too, or the release alone.",
+            help="Who gains: knows frequencies, one public column, all, others' values too, or the release alone.",
             autocompletion=lambda: ["F", "C", "P", "O", "L"],
         ),
-    ] = None
+    ] = "P"
     same_error: Annotated[
         str | None, typer.Option("--error", metavar="R", help="Compare where counts are off by R, such as 10%.")
     ] = None
@@ -133,10 +133,10 @@ def compare(  # noqa: PLR0913, PLR0917 - the options of the command
 
 def show_comparison(found: Comparison, *, quiet: bool = False) -> None:
     """Three layers, always together: proved, measured, cost; then advice, and what was left out."""
-    from sfumato.comparison.layers import KNOWING, cost, letters_of, measured, proved  # noqa: PLC0415 - takes long to load
+    from sfumato.comparison.layers import KNOWING, cost, measured, proved  # noqa: PLC0415 - takes long to load
 
     out.print(f"compared at {found.aim.words}; prior {found.bound.prior}, guarantee {found.guarantee}", highlight=False)
-    known = "; ".join(f"{letter}: {KNOWING[letter]}" for letter in letters_of(found))
+    known = "; ".join(f"{letter}: {known}" for letter, known in KNOWING.items())
     render.show_text(out, f"attackers, by what they know: {known}. Gains are those of {found.attacker}.")
     for layer in (proved(found), measured(found), cost(found, with_time=False)):
         out.print(f"\n[bold]{layer.title}[/bold]", highlight=False)

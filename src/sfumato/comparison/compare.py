@@ -15,13 +15,13 @@ from sfumato.apply.local import LocalEngine
 from sfumato.apply.survey import Survey
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import tellings
+from sfumato.audit.attackers.scene import seeded
 from sfumato.audit.attackers.telling import Telling
 from sfumato.comparison.aims import Aim, SameError, SameGain, SamePosterior, around
 from sfumato.comparison.baselines import Baseline, laplace_answers, redrawn_values
 from sfumato.comparison.outcome import Comparison, Contender
 from sfumato.comparison.size import bytes_of
 from sfumato.comparison.trial import ATTACKERS, Rehearsal, Trial, attacked, options_for, posed
-from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, SpecError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
@@ -36,6 +36,8 @@ USUAL_COUNT = 1000
 POINTS = (0.5, 1.5)
 """A curve has the bound itself and these powers of its odds: three points, before a picture is drawn."""
 SEED_BITS = 128
+ALL_COLUMNS = "P"
+"""The attacker whose gain is told if no other is named."""
 Progress = Callable[[int, int], None]
 
 
@@ -44,7 +46,7 @@ def compare(  # noqa: PLR0913 - a request, and the one thing that is the same fo
     engine: Engine | None = None,
     *,
     at_gain: Exact | None = None,
-    attacker: str | None = None,
+    attacker: str = ALL_COLUMNS,
     error: Exact | None = None,
     at: int | None = None,
     seed: int | None = None,
@@ -58,7 +60,7 @@ def compare(  # noqa: PLR0913 - a request, and the one thing that is the same fo
     """
     aim = _aim(request, at_gain, error, at)
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
-        folder, draws = Path(name), Draws.secret()
+        folder, draws = Path(name), seeded(seed)
         request, found = surveyed(request, open_table(request, folder), engine or LocalEngine(), folder, draws)
     return compare_survey(request, found, aim, attacker=attacker, at=at, seed=seed, progress=progress)
 
@@ -68,7 +70,7 @@ def compare_survey(  # noqa: PLR0913 - the same
     found: Survey,
     aim: Aim | None = None,
     *,
-    attacker: str | None = None,
+    attacker: str = ALL_COLUMNS,
     at: int | None = None,
     seed: int | None = None,
     progress: Progress = lambda done, total: None,
@@ -81,7 +83,9 @@ def compare_survey(  # noqa: PLR0913 - the same
             "own, or one that a value exceeds by its share; ask for --prior and --posterior instead."
         )
     stage = Rehearsal.of(found, bound, secrets.randbits(SEED_BITS) if seed is None else seed)
-    letter = _letter(attacker, stage)
+    letter = attacker.strip().upper()
+    if letter not in ATTACKERS:
+        raise SpecError(f"there is no attacker {attacker!r}; name one of {', '.join(ATTACKERS)}.")
     size = usual_count(found.histogram) if at is None else at
     trials = Trials(request, stage, letter, size, {})
     told = tellings(stage.aims, request.accept_telling)
@@ -122,18 +126,6 @@ def _aim(request: Request, at_gain: Exact | None, error: Exact | None, at: int |
             raise SpecError(f"the error is {limit}, and must be above 0: the standard error by the count, such as 10%.")
         return SameError(limit, at or USUAL_COUNT)
     return None
-
-
-def _letter(attacker: str | None, stage: Rehearsal) -> str:
-    """The attacker that gains are told of."""
-    if attacker is None:
-        return "P" if "P" in stage.letters else "F"
-    letter = attacker.strip().upper()
-    if letter not in ATTACKERS:
-        raise SpecError(f"there is no attacker {attacker!r}; name one of {', '.join(ATTACKERS)}.")
-    if letter not in stage.letters:
-        raise SpecError(f"the attacker {letter} needs a public column, and there is none; choose F.")
-    return letter
 
 
 def usual_count(histogram: Histogram) -> int:
@@ -182,7 +174,7 @@ class Trials:
         scenes = self.stage.scenes(chosen)
         found = {
             letter: trial.attack if letter == self.letter and trial.attack else attacked(scenes, letter)
-            for letter in self.stage.letters
+            for letter in ATTACKERS
         }
         return found, bytes_of(chosen, self.stage)
 

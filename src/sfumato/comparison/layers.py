@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.ladder import KNOWN_SHARE
 from sfumato.comparison.outcome import Comparison, Contender
+from sfumato.comparison.trial import ATTACKERS
 from sfumato.plan.predict import SELECTIVITIES
 from sfumato.report.wording import percent
 from sfumato.request.values import off_by
@@ -52,22 +53,20 @@ class Layer:
 
 def proved(found: Comparison) -> Layer:
     """What holds for certain, of each attacker; nothing measured stands here."""
-    letters = letters_of(found)
     rows = tuple(
-        (each.mechanism.name, each.mechanism.guarantee, *(each.proved(letter) for letter in letters))
+        (each.mechanism.name, each.mechanism.guarantee, *(each.proved(letter) for letter in ATTACKERS))
         for each in found.possible
     )
-    return Layer("proved", ("mechanism", "guarantee", *letters), rows, PROVED)
+    return Layer("proved", ("mechanism", "guarantee", *ATTACKERS), rows, PROVED)
 
 
 def measured(found: Comparison) -> Layer:
     """What attackers find."""
-    letters = letters_of(found)
     rows = tuple(
-        (each.mechanism.name, *(guessed(each.attacks.get(letter)) for letter in letters)) for each in found.possible
+        (each.mechanism.name, *(guessed(each.attacks.get(letter)) for letter in ATTACKERS)) for each in found.possible
     )
     note = MEASURED.format(ARROW, found.records, found.total)
-    return Layer("measured", ("mechanism", *letters), rows, note)
+    return Layer("measured", ("mechanism", *ATTACKERS), rows, note)
 
 
 def cost(found: Comparison, *, with_time: bool = True) -> Layer:
@@ -77,11 +76,6 @@ def cost(found: Comparison, *, with_time: bool = True) -> Layer:
     width = len(headings) if with_time else -1
     rows = tuple(_costs(each)[:width] for each in found.possible)
     return Layer("cost", headings[:width], rows, COST.format(found.at) + (TIME if with_time else ""))
-
-
-def letters_of(found: Comparison) -> list[str]:
-    """The attackers that were let at every mechanism."""
-    return list(next((each.attacks for each in found.possible if each.attacks), {"F": None}))
 
 
 def guessed(attack: Attack | None) -> str:

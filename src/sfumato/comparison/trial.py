@@ -85,11 +85,6 @@ class Rehearsal:
         sample = replace(found.sample, total=found.sample.records)
         return cls(sample, found.sensitive, found.histogram, targets(sample, found.sensitive, bound), seed)
 
-    @property
-    def letters(self) -> list[str]:
-        """The attackers that there can be: without public columns, only one knows anything."""
-        return list(ATTACKERS) if self.sample.columns else ["F"]
-
     def chosen(self, trial: Trial, options: object) -> Chosen:
         """The plan of a trial for the records that are here: its own, where these are all."""
         if trial.chosen is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from sfumato.comparison.layers import KNOWING, Layer, cost, letters_of, measured, proved
+from sfumato.comparison.layers import KNOWING, Layer, cost, measured, proved
 from sfumato.comparison.outcome import Comparison, Contender
 from sfumato.pages.page import HOLDER, Page, Section, drawn, facts, listed, paragraph, table
 from sfumato.report import (
@@ -38,7 +38,7 @@ def compare_page(found: Comparison, column: str, decider: str = HOLDER) -> Page:
     sections = [
         Section("What is recommended, and for whom", _advice(found, column, decider)),
         Section("Gain against error", plane(found), starts_page=True),
-        Section("Proved", _attackers(found) + _layer(proved(found)), starts_page=True),
+        Section("Proved", facts("What attackers know", KNOWING.items()) + _layer(proved(found)), starts_page=True),
         Section("Measured", ladder_figure(found) + _layer(measured(found)), starts_page=True),
         Section("Cost", errors(found) + _layer(cost(found)) + _baselines(found), starts_page=True),
         Section("What these numbers do not cover", listed(NOT_COVERED)),
@@ -97,7 +97,7 @@ def ladder_figure(found: Comparison) -> str:
     """What attackers guess right without a release and with it."""
     guesses = [
         GuessedRight.of(each.attacks[letter], each.mechanism.name)
-        for letter in letters_of(found)
+        for letter in KNOWING
         for each in found.possible
         if letter in each.attacks
     ]
@@ -117,10 +117,6 @@ def errors(found: Comparison) -> str:
         if each.proposed.chosen is not None
     ]
     return drawn(partial(error_by_count, curves, at=found.at))
-
-
-def _attackers(found: Comparison) -> str:
-    return facts("What attackers know", [(letter, KNOWING[letter]) for letter in letters_of(found)])
 
 
 def _layer(layer: Layer) -> str:
