@@ -23,14 +23,17 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 import sfumato
+from sfumato.apply.csv import POINT
 from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
+from sfumato.cli.audit import audit
 from sfumato.cli.commands import Command, RequestCommand
 from sfumato.cli.comparing import compare
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
 from sfumato.cli.options import (
     HIERARCHY,
+    Decimal,
     Encoding,
     NoticeOptions,
     PlanTableOptions,
@@ -48,6 +51,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.cli.pages import PageOptions, certificate
+from sfumato.cli.reproduction import reproduce
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
 from sfumato.printable import printable
@@ -68,6 +72,7 @@ EXAMPLES = {
     "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
     "compare": "Example: sfumato compare patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
     "certificate": "Example: sfumato certificate release --out certificate.html",
+    "audit": "Example: sfumato audit release --original patients.csv --plan-file plan.json --out report.html",
     "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
     "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
     "lint": "Example: sfumato lint published.parquet",
@@ -149,7 +154,7 @@ def init(
     check_place(target, force=force)
     guess = guess_table(table, encoding=encoding)
     likely = sensitive or [each.name for each in guess.columns if each.may_be_sensitive][:1]
-    rows = first_rows(table, encoding=encoding, missing=guess.missing)
+    rows = first_rows(table, encoding=encoding, missing=guess.missing, decimal=guess.decimal)
     for about in (name for name in likely if name in rows.column_names):
         others = [each.name for each in guess.of(Role.PUBLIC) if each.name != about and each.name in rows.column_names]
         guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
@@ -226,6 +231,7 @@ def request_of(table: Any, described: TableOptions, promise: PromiseOptions, sto
         stops.accept_marginal_prior,
         tuple(dict.fromkeys(stops.accept_telling)),
         stops.accept_exposure,
+        described.decimal,
     )
 
 
@@ -338,6 +344,7 @@ def verify(
         ),
     ] = None,
     encoding: Encoding = "utf-8",
+    decimal: Decimal = POINT,
     plan_file: Annotated[
         Path | None,
         typer.Option("--plan-file", metavar="FILE", help="With --original, if rows of persons were left out."),
@@ -352,7 +359,9 @@ def verify(
     """Check a release: files, columns, domain and the exact promise; with --original, also against the table."""
     files = {name: Path(file) for name, file in assignments(hierarchy or (), HIERARCHY)}
     with render.fetching(err, release, quiet=printed.is_silent):
-        found = sfumato.verify(release, original, encoding=encoding, plan_file=plan_file, hierarchies=files)
+        found = sfumato.verify(
+            release, original, encoding=encoding, decimal=decimal, plan_file=plan_file, hierarchies=files
+        )
     if printed.as_json:
         print_json(render.verification_json(found))
     else:
@@ -402,7 +411,8 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    for command in (demo, init, plan, compare, publish, info, query, verify, certificate, measure, lint):
+    commands = (demo, init, plan, compare, publish, info, query, verify, certificate, audit, measure, lint, reproduce)
+    for command in commands:
         kind = RequestCommand if command in (plan, compare, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))

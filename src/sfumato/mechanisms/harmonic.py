@@ -349,4 +349,5 @@ MECHANISM = Mechanism(
     likelihoods=likelihoods,
     revealed=revealed,
     at_posterior=BreachBoundPerValue.of_every,
+    requested=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
 )

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
-from sfumato.draws import Draws
+from sfumato.draws import WORDS_SINCE, Draws
 from sfumato.mechanisms.method import Method
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
@@ -167,6 +167,8 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """The codes that its remarks can have; where two mechanisms remark the same, they have the same code."""
     risk: Callable[[PlanT, Counts], Risk | None] = _nothing
     """What an attacker learns at most who knows the counts of the values in each group of the table, if known."""
+    requested: Callable[[DesignT], PrivacySpec | None] = _nothing
+    """The request as the design tells it, which says how far each value may be believed; None where it does not."""
     likelihoods: Callable[[PlanT, Replaced], Sequence[Floats] | None] = _nothing
     """How likely what each record shows would be from each value, up to a factor of the record; one table for each
     column that is protected for itself. None where that is not known."""
@@ -185,6 +187,9 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     plans_anew: Callable[[Mapping[str, Any]], bool] = lambda options: False
     """Whether plans with these options, as JSON has them, may be others than in times when plan files did not tell the
     plan."""
+
+    drawn_since: Callable[[PlanT], int] = lambda plan: WORDS_SINCE
+    """Since which version of the draws a key gives the same rows by this plan, slots apart."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A mechanism travels by its name, so that what holds one can be pickled."""

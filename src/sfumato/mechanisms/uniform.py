@@ -229,4 +229,5 @@ MECHANISM = Mechanism(
     likelihoods=likelihoods,
     revealed=revealed,
     at_posterior=lambda bound, values: bound,
+    requested=lambda design: design.bound.asked,
 )

@@ -379,6 +379,7 @@ def dealing_mechanism(
         likelihoods=likelihoods,
         revealed=revealed,
         at_posterior=at_posterior,
+        requested=lambda design: ShareCap(dict(zip(design.domain, design.caps, strict=True))),
         decided=decided,
     )
 

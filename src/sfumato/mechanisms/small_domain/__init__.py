@@ -436,5 +436,6 @@ MECHANISM = Mechanism(
     likelihoods=likelihoods,
     revealed=revealed,
     at_posterior=lambda bound, values: bound,
+    requested=lambda design: design.bound.asked,
     decided=decided,
 )
