@@ -26,7 +26,9 @@ import sfumato
 from sfumato.apply.csv import POINT
 from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
+from sfumato.cli.audit import audit
 from sfumato.cli.commands import Command, RequestCommand
+from sfumato.cli.comparing import compare
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
 from sfumato.cli.options import (
@@ -68,7 +70,9 @@ DEMO_ROWS = 50_000
 EXAMPLES = {
     "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
     "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
+    "compare": "Example: sfumato compare patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
     "certificate": "Example: sfumato certificate release --out certificate.html",
+    "audit": "Example: sfumato audit release --original patients.csv --plan-file plan.json --out report.html",
     "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
     "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
     "lint": "Example: sfumato lint published.parquet",
@@ -183,7 +187,7 @@ def plan(
         histogram, column = described.grouped(Histogram.read(described.counts))
         found = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
     else:
-        request = _request(described.table, described, promise, accepting)
+        request = request_of(described.table, described, promise, accepting)
         with render.progress_engine(err, printed) as engine:
             found = sfumato.plan_table(request, engine)
         column = request.schema.sensitive
@@ -211,7 +215,8 @@ def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aime
     return target(histogram, bound, ERROR if aimed.error is None else aimed.error, aimed.at or AT, **how)
 
 
-def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:
+def request_of(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:
+    """The request that the options of a command make."""
     return sfumato.Request(
         table,
         described.schema(),
@@ -240,7 +245,7 @@ def publish(
     printed: PrintOptions,
 ) -> None:
     """Publish a table with its sensitive column protected."""
-    request = _request(table, described, promise, stops)
+    request = request_of(table, described, promise, stops)
     with render.progress_engine(err, printed) as engine:
         publication = sfumato.publish(
             request,
@@ -406,8 +411,9 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    for command in (demo, init, plan, publish, info, query, verify, certificate, measure, lint, reproduce):
-        kind = RequestCommand if command in (plan, publish) else Command
+    commands = (demo, init, plan, compare, publish, info, query, verify, certificate, audit, measure, lint, reproduce)
+    for command in commands:
+        kind = RequestCommand if command in (plan, compare, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))
 

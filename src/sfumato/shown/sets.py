@@ -17,10 +17,14 @@ import pyarrow.parquet as pq
 
 from sfumato.arrays import Codes, Counts, Floats
 from sfumato.errors import ReleaseFormatError, SpecError
+from sfumato.request.values import Value
 from sfumato.shown import Counter, Naming, Reader, Replaced, Shown
 from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
 from sfumato.shown.quoting import TABLE, plain_name, quoted
 from sfumato.shown.tally import Key, Measured, Scan, Scanner, Tally
+
+MOST_REPEATED = 24
+"""Sets of so many values are written with a dictionary."""
 
 BYTE = 255
 """So many zeros and ones have a sum that fits into a byte."""
@@ -68,7 +72,7 @@ class Sets(Shown):
         form = "a list of values" if self.as_list else f"bits: {self.size} of them, in the order of the domain"
         return f"{subject}: each record shows a set of values, as {form}, which may or may not hold the true one."
 
-    def matched(self, naming: Naming, columns: Sequence[str]) -> tuple[str, list[str]]:
+    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """The set holds the value."""
         data = f"d.{plain_name(naming.together)}"
         return f"list_contains({data}, w.value)" if self.as_list else f"get_bit({data}::BIT, w.place) = 1", []
@@ -159,8 +163,9 @@ class Sets(Shown):
         except (pa.ArrowException, ValueError) as error:
             raise unlike() from error
 
-    def sizes(self, column: pa.Array, domain: pa.Array) -> tuple[Counts, bool]:
+    def sizes(self, batch: pa.RecordBatch, domain: pa.Array) -> tuple[Counts, bool]:
         """How many values each set holds, and whether there is anything that stands for no value."""
+        column = batch.column(0)
         if self.as_list:
             members = self.membership(column, domain).sum(axis=1)
             return members, bool((members != pc.list_value_length(column).to_numpy(zero_copy_only=False)).any())
@@ -228,7 +233,11 @@ class SetColumn:
     as_list: bool
 
     has_missing = False
-    is_plain = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Bits of so many values hardly repeat, and a dictionary of them would be given up half-way."""
+        return not self.as_list and len(self.sensitive.numbers) > MOST_REPEATED
 
     @property
     def name(self) -> str:
