@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.estimate.over.computing import is_number, with_columns
-from sfumato.estimate.over.rows import LINE, Bench, Result, EstimateRows, formula_column
+from sfumato.estimate.over.rows import LINE, Bench, EstimateRows, Result, formula_column
 from sfumato.estimate.sql import grammar
 from sfumato.estimate.sql.formulas import Arithmetic, Formula, Number, added
 from sfumato.estimate.sql.grammar import Tree

@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.arrays import Floats
 from sfumato.estimate.estimate import Estimate
-from sfumato.estimate.estimating import UPPER_BOUND, GroupCell, Estimator, Factors
+from sfumato.estimate.estimating import UPPER_BOUND, Estimator, Factors, GroupCell
 from sfumato.estimate.sql.formulas import Affine, Formula, Gradient, RowSums, evaluated, sums_of, value_of
 from sfumato.mechanisms.method import Method, Moments
 from sfumato.shown.tally import Key

@@ -13,7 +13,7 @@ from sfumato.estimate.connection import Session
 from sfumato.estimate.over.blocks import Ending, aggregates_in, constant, finished, grouped
 from sfumato.estimate.over.clauses import Clauses, limit_of, numbered, with_this
 from sfumato.estimate.over.records import RecordsBlock
-from sfumato.estimate.over.rows import LINE, SCALAR, Bench, Result, EstimateRows, formula_column
+from sfumato.estimate.over.rows import LINE, SCALAR, Bench, EstimateRows, Result, formula_column
 from sfumato.estimate.over.scope import Scope, with_named_windows
 from sfumato.estimate.over.selected import RowsBlock
 from sfumato.estimate.sql import grammar, public

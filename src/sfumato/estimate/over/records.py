@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
-from sfumato.estimate.estimating import GroupCell, Estimator
+from sfumato.estimate.estimating import Estimator, GroupCell
 from sfumato.estimate.over.blocks import aggregates_in
 from sfumato.estimate.over.rows import LINE, Bench, EstimateRows
 from sfumato.estimate.sql import grammar
