@@ -16,7 +16,7 @@ from sfumato.audit.original import verify
 from sfumato.cli import render
 from sfumato.estimate.release import Release
 from sfumato.outlook import Outlook, Request, plan_table
-from sfumato.pages import certificate, plan_page
+from sfumato.pages import ask_page, certificate, plan_page
 from sfumato.publication import publish
 from sfumato.release.manifest import README
 from sfumato.request.schema import Schema
@@ -56,6 +56,7 @@ def printed(made: Made) -> str:
 
 WRITERS: Mapping[str, Callable[[Made], str]] = {
     "certificate": lambda made: certificate(made.release.path, DAY).page().html(),
+    "page": lambda made: ask_page(made.release).html(),
     "plan": lambda made: plan_page(made.planned, made.request.spec, SENSITIVE).html(),
     "README": lambda made: (made.release.path / README).read_text(encoding="utf-8"),
     "printed": printed,
@@ -81,8 +82,8 @@ QUALIFIED = ("local", "of this column", "one record per person", "epsilon = ln(a
 
 
 def read_out(text: str) -> str:
-    """The words of a page: without its style, its elements, and names of options."""
-    bare = re.sub(r"<style>.*?</style>|<[^>]*>", " ", text, flags=re.DOTALL)
+    """The words of a page: without its style, packed numbers, its elements, and names of options."""
+    bare = re.sub(r"<style>.*?</style>|<script type=.*?</script>|<[^>]*>", " ", text, flags=re.DOTALL)
     return " ".join(re.sub(r"--[a-z-]+", " ", html.unescape(bare)).split())
 
 

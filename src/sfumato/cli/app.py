@@ -46,7 +46,7 @@ from sfumato.cli.options import (
     assignments,
 )
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
-from sfumato.cli.pages import PageOptions, certificate
+from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
 from sfumato.printable import printable
@@ -66,6 +66,7 @@ EXAMPLES = {
     "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
     "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
     "certificate": "Example: sfumato certificate release --out certificate.html",
+    "page": "Example: sfumato page release --out ask.html",
     "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
     "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
     "lint": "Example: sfumato lint published.parquet",
@@ -232,10 +233,12 @@ def publish(
     promise: PromiseOptions,
     stops: StopOptions,
     written: ReleaseOptions,
+    paged: AskPageOptions,
     noticed: NoticeOptions,
     printed: PrintOptions,
 ) -> None:
     """Publish a table with its sensitive column protected."""
+    paged.check(written.target, force=written.force)
     request = _request(table, described, promise, stops)
     with render.progress_engine(err, printed) as engine:
         publication = sfumato.publish(
@@ -248,12 +251,14 @@ def publish(
             on_notice=(lambda notice: None) if printed.quiet else partial(render.show_notice, err),
             fail_on=noticed.codes,
         )
-    if printed.as_json:
-        print_json({"path": str(publication.release.path), **render.publication_json(publication)})
-    elif not printed.quiet:
-        render.show_info(out, publication.release)
+    release = publication.release
+    if not printed.is_silent:
+        render.show_info(out, release)
         render.show_exposures(out, publication.exposures, publication.uniqueness)
-        out.print(f"written to {render.plain(str(publication.release.path))}", soft_wrap=True, highlight=False)
+        out.print(f"written to {render.plain(str(release.path))}", soft_wrap=True, highlight=False)
+    told = paged.save(release, printed, force=written.force)
+    if printed.as_json:
+        print_json({"path": str(release.path), **told, **render.publication_json(publication)})
 
 
 def info(release: ReleasePath, printed: PrintOptions) -> None:
@@ -399,7 +404,7 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    for command in (demo, init, plan, publish, info, query, verify, certificate, measure, lint):
+    for command in (demo, init, plan, publish, info, query, verify, certificate, page, measure, lint):
         kind = RequestCommand if command in (plan, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))

@@ -94,13 +94,13 @@ def _bars(console: Console, *, is_wanted: bool) -> Iterator[Callable[[str, int, 
 
 
 @contextmanager
-def progress_of(console: Console, printed: PrintOptions) -> Iterator[Callable[[int, int], None]]:
-    """Shows how many questions are answered, while the terminal is interactive."""
+def progress_of(console: Console, printed: PrintOptions, doing: str = "asking") -> Iterator[Callable[[int, int], None]]:
+    """Shows how many questions are answered, or counts made, while the terminal is interactive."""
     if printed.is_silent or not console.is_terminal:
         yield lambda done, total: None
         return
-    with Progress(TextColumn("asking"), BarColumn(), MofNCompleteColumn(), console=console, transient=True) as bars:
-        task = bars.add_task("asking")
+    with Progress(TextColumn(doing), BarColumn(), MofNCompleteColumn(), console=console, transient=True) as bars:
+        task = bars.add_task(doing)
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
