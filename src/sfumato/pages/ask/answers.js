@@ -47,7 +47,7 @@ class Asking {
         const isAll = places.length === this.about.domain_size;
         const moments = isAll ? exactly(tally.rows) : this.count(tally, places);
         const codes = groups.map(id => isPublic(id) ? key[by.indexOf(id)] : own[told.indexOf(id)]);
-        found.push({codes, ...this.estimate(moments, level, isShare ? tally.rows : 1)});
+        found.push({codes, ...this.estimate(moments, level, isShare ? tally.rows : 1, isShare)});
       }
     }
     const order = (one, other) => one.codes.map((code, at) => code - other.codes[at]).find(Boolean) ?? 0;
@@ -122,11 +122,12 @@ class Asking {
   }
 
   // A number with its error; of a share, divided by the records of its group, which are known exactly.
-  estimate(moments, level, by) {
+  estimate(moments, level, by, isShare) {
     const {base, slope, least, most} = moments, note = [];
     const isExact = base === 0 && slope === 0 && least === most;
     const [low, high] = isExact ? [moments.value, moments.value] : interval(moments, level, this.about.levels[level]);
-    if (!isExact && moments.note) note.push(moments.note);
+    // What is said of a very number says nothing of what is made from it.
+    if (!isExact && moments.note && !(isShare && moments.is_own_note)) note.push(moments.note);
     if (moments.value < 0 && least >= 0) note.push(BELOW_ZERO);
     const error = isExact ? 0 : standardError(moments);
     const [value, se, from, to, atLeast, atMost] = [moments.value, error, low, high, least, most].map(each => each / by);

@@ -179,6 +179,7 @@ def ask_page(
             found = page(records_of(opened))
             if found.size <= room:
                 return found
+        room -= page(Contents((), {})).size  # what is in every page
         return page(tallies_of(opened, session, room, progress))
 
 
