@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import itertools
 import os
 import re
 import shlex
@@ -93,6 +94,13 @@ def toured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def reader(toured: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The working directory is one's own, with what the tutorial leaves behind."""
     monkeypatch.chdir(shutil.copytree(toured, tmp_path / "tutorial"))
+
+
+@pytest.mark.parametrize("block", blocks(DOCS / "errata.md", "python"), ids=itertools.count())
+def test_counterexample_of_the_errata_holds(block: str) -> None:
+    """Each asserts by itself what it says."""
+    assert "assert" in block
+    exec(block, {})
 
 
 def test_architecture_walk_runs() -> None:

@@ -27,6 +27,7 @@ from far_engine import FarEngine
 from releases import BOUND, WAYS, known_key, people, published, published_by
 from sfumato import outlook
 from sfumato.apply import engine as engines
+from sfumato.apply import rewrite as rewriting
 from sfumato.apply import scatter, writing
 from sfumato.apply.engine import Engine
 from sfumato.apply.local import LocalEngine
@@ -164,8 +165,9 @@ def given_input(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a table of a hundred rows several parts and several row groups."""
+    """Give a table of a hundred rows several parts and several row groups, and a batch several blocks."""
     monkeypatch.setattr(scatter, "PART_ROWS", 16)
+    monkeypatch.setattr(rewriting, "CACHED", 3)
     monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 25)
 
 

@@ -14,11 +14,11 @@ from sfumato.apply.offsets import Offset, PieceCounts, offsets
 from sfumato.apply.scatter import ORDER, Rows
 from sfumato.apply.slots import Slots
 from sfumato.arrays import Codes, Counts, Numbers, Words
-from sfumato.draws import Draws
+from sfumato.draws import CACHED, Draws
 from sfumato.errors import SourceError
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.request.histogram import margins
-from sfumato.shown import Shown
+from sfumato.shown import Replaced, Shown
 from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
 
 
@@ -51,8 +51,17 @@ class Rewrite:
             if column.name not in parts:
                 rows[column.name] = column.encode(batch.column(column.name))
         slots = None if ranks_before is None else self._slots_of(codes, ranks_before)
-        replaced = self.mechanism.replace(self.plan, codes, slots, self._draws, first_row)
+        replaced = self._replaced(codes, slots, first_row)
         return {**rows, **self.shown.rows(replaced, self.sensitive.name, self.cell_name)}
+
+    def _replaced(self, codes: Codes, slots: Numbers | None, first_row: int) -> Replaced:
+        """Replace so many rows at a time as stay in the cache of a core; no row depends on another one."""
+        draws, blocks = self._draws, []
+        for start in range(0, max(len(codes), 1), CACHED):
+            part = slice(start, start + CACHED)
+            own_slots = None if slots is None else slots[..., part]
+            blocks.append(self.mechanism.replace(self.plan, codes[part], own_slots, draws, first_row + start))
+        return Replaced.joined(blocks)
 
     def piece(self, batches: Iterable[pa.RecordBatch], offset: Offset) -> Iterator[Rows]:
         """Rewrite the batches of a piece, which must hold what it held when it was counted."""

@@ -15,7 +15,7 @@ from sfumato.apply.csv import CsvSource
 from sfumato.apply.declared import groups_of, typed_domain
 from sfumato.apply.domains import check_lines, check_rows, check_types, sensitive_domain, table_columns
 from sfumato.apply.engine import Engine
-from sfumato.apply.notices import mark_notices, notices
+from sfumato.apply.notices import comma_notices, mark_notices, notices
 from sfumato.apply.offsets import PieceCounts
 from sfumato.apply.persons import Grouping, check_identifier
 from sfumato.apply.preparation import Preparation
@@ -97,6 +97,8 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
         sample.records,
     )
     said = [*notices(schema, profile.left_out, persons), *mark_notices(profile)]
+    if is_csv:
+        said += comma_notices(profile)
     return Survey(source, persons, preparation, columns, sensitive, histogram, pieces, sample, uniqueness, tuple(said))
 
 

@@ -23,6 +23,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 import sfumato
+from sfumato.apply.csv import POINT
 from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.commands import Command, RequestCommand
@@ -30,6 +31,7 @@ from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
 from sfumato.cli.options import (
     HIERARCHY,
+    Decimal,
     Encoding,
     NoticeOptions,
     PlanTableOptions,
@@ -47,6 +49,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
+from sfumato.cli.reproduction import reproduce
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
 from sfumato.printable import printable
@@ -148,7 +151,7 @@ def init(
     check_place(target, force=force)
     guess = guess_table(table, encoding=encoding)
     likely = sensitive or [each.name for each in guess.columns if each.may_be_sensitive][:1]
-    rows = first_rows(table, encoding=encoding, missing=guess.missing)
+    rows = first_rows(table, encoding=encoding, missing=guess.missing, decimal=guess.decimal)
     for about in (name for name in likely if name in rows.column_names):
         others = [each.name for each in guess.of(Role.PUBLIC) if each.name != about and each.name in rows.column_names]
         guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
@@ -224,6 +227,7 @@ def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops
         stops.accept_marginal_prior,
         tuple(dict.fromkeys(stops.accept_telling)),
         stops.accept_exposure,
+        described.decimal,
     )
 
 
@@ -340,6 +344,7 @@ def verify(
         ),
     ] = None,
     encoding: Encoding = "utf-8",
+    decimal: Decimal = POINT,
     plan_file: Annotated[
         Path | None,
         typer.Option("--plan-file", metavar="FILE", help="With --original, if rows of persons were left out."),
@@ -354,7 +359,9 @@ def verify(
     """Check a release: files, columns, domain and the exact promise; with --original, also against the table."""
     files = {name: Path(file) for name, file in assignments(hierarchy or (), HIERARCHY)}
     with render.fetching(err, release, quiet=printed.is_silent):
-        found = sfumato.verify(release, original, encoding=encoding, plan_file=plan_file, hierarchies=files)
+        found = sfumato.verify(
+            release, original, encoding=encoding, decimal=decimal, plan_file=plan_file, hierarchies=files
+        )
     if printed.as_json:
         print_json(render.verification_json(found))
     else:
@@ -404,7 +411,7 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    for command in (demo, init, plan, publish, info, query, verify, certificate, page, measure, lint):
+    for command in (demo, init, plan, publish, info, query, verify, certificate, page, measure, lint, reproduce):
         kind = RequestCommand if command in (plan, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))

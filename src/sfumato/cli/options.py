@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 import typer
 
+from sfumato.apply.csv import POINT
 from sfumato.cli.option_group import OptionGroup, command_parameter
 from sfumato.errors import SchemaError
 from sfumato.estimate.intervals import DEFAULT_LEVEL
@@ -39,11 +40,17 @@ OUTPUT = "Output"
 HIERARCHY, PUBLISH_AT = "--hierarchy COL=FILE", "--publish-at COL=LEVEL"
 """How options of columns are written."""
 
-TABLES = "A CSV or Parquet file, a quoted glob, or a directory of Parquet files; here or in a store (s3://...)"
+TABLES = (
+    "A CSV, Parquet, Arrow or JSON lines file, a quoted glob or a directory of them, here or in a store (s3://...); "
+    "- for standard input"
+)
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}.")]
 RequestPath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}; or a request file (.toml, see init).")]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a directory, a .zip, or s3://...")]
 Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
+Decimal = Annotated[
+    str, typer.Option("--decimal", metavar="MARK", help="The decimal mark in a CSV file: a point, or a comma.")
+]
 
 BY_COLUMN = " or ".join(flag.name for kind in REQUESTS if kind.TAKES_COLUMNS for flag in kind.FLAGS)
 
@@ -128,6 +135,7 @@ class TableOptions(OptionGroup):
         typer.Option("--text", metavar="COL", help="Read a CSV column or a domain as text. Repeatable."),
     ] = field(default_factory=list)
     encoding: Encoding = "utf-8"
+    decimal: Decimal = POINT
     missing: Annotated[
         list[str],
         typer.Option("--missing", metavar="TEXT", help="A text that stands for a missing value: ?, NA. Repeatable."),

@@ -95,7 +95,7 @@ def _bars(console: Console, *, is_wanted: bool) -> Iterator[Callable[[str, int, 
 
 @contextmanager
 def progress_of(console: Console, printed: PrintOptions, doing: str = "asking") -> Iterator[Callable[[int, int], None]]:
-    """Shows how many questions are answered, or counts made, while the terminal is interactive."""
+    """Shows how many questions are answered, or steps done, while the terminal is interactive."""
     if printed.is_silent or not console.is_terminal:
         yield lambda done, total: None
         return

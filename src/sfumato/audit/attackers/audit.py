@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sfumato.apply.csv import POINT
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import FREQUENCIES
 from sfumato.audit.attackers.ladder import KNOWN_SHARE, ladder
@@ -72,14 +73,15 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     seed: int | None = None,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
     encoding: str = "utf-8",
+    decimal: str = POINT,
 ) -> Audit:
     """Let all attackers at a release; `second` is another release of the same table, with its plan file.
 
     With a request (`spec`) it is also counted who is believed beyond it; with a population, who is alone in it. A seed
     makes it possible to repeat what is drawn.
     """
-    opened, links = Release.open(release), linked(release, population, encoding=encoding)
-    table = original_of(opened, original, plan_file, hierarchies=hierarchies, encoding=encoding)
+    opened, links = Release.open(release), linked(release, population, encoding=encoding, decimal=decimal)
+    table = original_of(opened, original, plan_file, hierarchies=hierarchies, encoding=encoding, decimal=decimal)
     looks = trails(opened, table)
     try:
         found, again = matched(opened, table, plan_file), None
@@ -90,7 +92,7 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     looks += beside(found)
     if second is not None:
         other = Release.open(second[0])
-        same = original_of(other, original, second[1], hierarchies=hierarchies, encoding=encoding)
+        same = original_of(other, original, second[1], hierarchies=hierarchies, encoding=encoding, decimal=decimal)
         again = matched(other, same, second[1]).scenes(spec, seed)
         looks.append(reused_key(release, second[0]))
     attacks = [

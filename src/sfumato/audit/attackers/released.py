@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.apply.csv import POINT
 from sfumato.apply.rewrite import order_words
 from sfumato.apply.sample import MOST_RECORDS
 from sfumato.apply.scatter import positions_in_order
@@ -94,20 +95,22 @@ class Matched:
         return None if found is None else found[number]
 
 
-def original_of(
+def original_of(  # noqa: PLR0913 - a release, a table, and how it is read
     release: Release,
     original: Any,
     plan_file: str | Path | None = None,
     *,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
     encoding: str = "utf-8",
+    decimal: str = POINT,
 ) -> pa.Table:
     """The rows of a table that were published, with bins and groups as in the release, and true values."""
     _, written = read(load_json(release.folder))
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private = Path(name)
         text, missing = text_columns(written), read_missing(written.ours)
-        source = open_source(original, private / "spool", text=text, encoding=encoding, missing=missing)
+        spool = private / "spool"
+        source = open_source(original, spool, text=text, encoding=encoding, missing=missing, decimal=decimal)
         source, _ = published_rows(written, source, private, plan_file)
         types, rows = prepared_rows(release.folder, written, source, hierarchy_groups(written, hierarchies or {}))
         return pa.Table.from_batches(rows, schema=types).combine_chunks()

@@ -22,7 +22,7 @@ from sfumato.errors import InternalError
 from sfumato.mechanisms.buckets.smoothing import SMALLEST, Smoothing
 from sfumato.mechanisms.coins.methods import BIASED
 from sfumato.mechanisms.method import Method, Moments, Piece, Twin
-from sfumato.shown.tally import Holdings, Tally
+from sfumato.shown.tally import LINES, Holdings, Tally, certain_bounds
 
 SINGULAR = 1e-9
 """A direction of which the buckets keep less than this part is lost."""
@@ -37,9 +37,6 @@ SETS = 1024
 """Of so many it is worked out at once."""
 MOST_NUMBERS = 1 << 22
 """Buckets times sets of values that are looked at together."""
-
-LINES = 64
-"""So many conditions at a time are looked at bucket by bucket."""
 
 
 def _holdings(tally: Tally) -> Holdings:
@@ -86,12 +83,6 @@ def _sensitivity(holdings: Holdings, places: Places) -> str:
     return (
         f"if the selected shares of the values have a spread of tau, add tau² times {float(lost @ lost):.4g} to n_se²"
     )
-
-
-def certain_bounds(size: Floats, selected: Floats, marked: Floats) -> tuple[Floats, Floats]:
-    """Between what the count of each condition must lie, whoever holds what."""
-    least = np.maximum(selected + marked - size, 0).sum(axis=-1)
-    return least, np.minimum(selected, marked).sum(axis=-1)
 
 
 class RandomDeal:
@@ -292,13 +283,11 @@ def _inverse(meeting: Meeting, tally: Tally, told: Floats, spread: Floats, place
     p_y (1-p_y) [sum over buckets of s_y u² - o_y if y is wanted]: the deal is hypergeometric.
     """
     weights, lengths = meeting.undone(places)
-    looked_at = [some.inside(places) for some in _some_at_a_time(tally)]
-    bounds = [certain_bounds(size, selected, marked) for size, marked, selected in looked_at]
-    least, most = (np.concatenate(ends) for ends in zip(*bounds, strict=True)) if bounds else np.zeros((2, 0))
+    least, most = tally.certain(places)
     nothing = np.zeros(len(tally))
     if lengths is None:  # the buckets keep nothing of this count beyond what is certain
-        plain = [(selected * marked / size).sum(axis=1) for size, marked, selected in looked_at]
-        return Moments(np.concatenate(plain), (most - least) ** 2, nothing, most, least)
+        plain = tally.counts @ (_holdings(tally).marked(places) / meeting.sizes)
+        return Moments(plain, (most - least) ** 2, nothing, most, least)
     value = told @ weights
     value = np.where((least == most) & np.isclose(value, least), least, value)  # certain, but for floating-point noise
     return Moments(value, spread @ lengths, nothing, most, least)
