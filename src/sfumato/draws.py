@@ -28,11 +28,11 @@ from sfumato.errors import InternalError, SpecError
 
 Halves = tuple[Numbers, Numbers]
 
-VERSION = 2
+VERSION = 3
 """Of the draws: the same key gives the same draws in all versions of the software that share this number."""
 
-WORDS_SINCE, SLOTS_SINCE = 1, 2
-"""Since which version the words of a key are what they are, and the slots of records, which are made of them."""
+WORDS_SINCE, SLOTS_SINCE, RANKED_SETS_SINCE = 1, 2, 3
+"""Since which version the words of a key are what they are; and what is made of them: slots, sets by their number."""
 
 KEY_BYTES = 32
 WORD_BYTES = 8

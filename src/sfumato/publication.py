@@ -116,7 +116,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             seen = outlook(request, found, draws, repeated.mechanism if repeated else None)
             chosen = seen.chosen
             if repeated is not None:
-                repeated.check_plan(chosen.digest)
+                repeated.check_plan(chosen.digest, chosen.mechanism.drawn_since(chosen.plan))
             for notice in seen.notices:
                 on_notice(notice)
             check_notices(seen.notices, fail_on)

@@ -167,7 +167,7 @@ def given_input(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a table of a hundred rows several parts and several row groups, and a batch several blocks."""
     monkeypatch.setattr(scatter, "PART_ROWS", 16)
-    monkeypatch.setattr(rewriting, "CACHED", 3)
+    monkeypatch.setattr(rewriting, "BLOCK_ROWS", 3)
     monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 25)
 
 

@@ -14,12 +14,16 @@ from sfumato.apply.offsets import Offset, PieceCounts, offsets
 from sfumato.apply.scatter import ORDER, Rows
 from sfumato.apply.slots import Slots
 from sfumato.arrays import Codes, Counts, Numbers, Words
-from sfumato.draws import CACHED, Draws
+from sfumato.draws import Draws
 from sfumato.errors import SourceError
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.request.histogram import margins
 from sfumato.shown import Replaced, Shown
 from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
+
+BLOCK_ROWS = 12 << 10
+"""So many rows are replaced at a time: what they need stays in the cache of a core, and an array of words has less
+than the 128 KiB from which on the C library asks the system for fresh memory each time."""
 
 
 @dataclass(frozen=True)
@@ -55,10 +59,10 @@ class Rewrite:
         return {**rows, **self.shown.rows(replaced, self.sensitive.name, self.cell_name)}
 
     def _replaced(self, codes: Codes, slots: Numbers | None, first_row: int) -> Replaced:
-        """Replace so many rows at a time as stay in the cache of a core; no row depends on another one."""
+        """Replace a few rows at a time; none of them depends on another."""
         draws, blocks = self._draws, []
-        for start in range(0, max(len(codes), 1), CACHED):
-            part = slice(start, start + CACHED)
+        for start in range(0, max(len(codes), 1), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
             own_slots = None if slots is None else slots[..., part]
             blocks.append(self.mechanism.replace(self.plan, codes[part], own_slots, draws, first_row + start))
         return Replaced.joined(blocks)

@@ -136,7 +136,7 @@ def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first
     size = plan.histogram.domain_size
     step = max(1, MOST_BITS // size)
     pieces = [
-        np.packbits(plan.selection.drawn(codes[start : start + step], draws, NAME, first_row + start), axis=1)
+        plan.selection.bits(codes[start : start + step], draws, NAME, first_row + start)
         for start in range(0, len(codes), step)
     ]
     return Replaced(np.concatenate(pieces) if pieces else np.zeros((0, -(-size // 8)), dtype=np.uint8))
@@ -317,4 +317,5 @@ MECHANISM = Mechanism(
     remark_codes=("sets-of-one",),
     likelihoods=likelihoods,
     revealed=revealed,
+    drawn_since=lambda plan: plan.selection.drawn_since,
 )

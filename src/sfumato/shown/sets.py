@@ -22,6 +22,9 @@ from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
 from sfumato.shown.quoting import TABLE, plain_name, quoted
 from sfumato.shown.tally import Key, Measured, Scan, Scanner, Tally
 
+MOST_REPEATED = 24
+"""Sets of so many values are written with a dictionary."""
+
 BYTE = 255
 """So many zeros and ones have a sum that fits into a byte."""
 
@@ -228,7 +231,11 @@ class SetColumn:
     as_list: bool
 
     has_missing = False
-    is_plain = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Bits of so many values hardly repeat, and a dictionary of them would be given up half-way."""
+        return not self.as_list and len(self.sensitive.numbers) > MOST_REPEATED
 
     @property
     def name(self) -> str:

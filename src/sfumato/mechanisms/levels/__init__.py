@@ -394,4 +394,5 @@ MECHANISM = Mechanism(
     summary=summary,
     likelihoods=likelihoods,
     revealed=revealed,
+    drawn_since=lambda plan: max(each.drawn_since for each in plan.selections),
 )
