@@ -125,7 +125,7 @@ class Asking {
   estimate(moments, level, by, isShare) {
     const {base, slope, least, most} = moments, note = [];
     const isExact = base === 0 && slope === 0 && least === most;
-    const [low, high] = isExact ? [moments.value, moments.value] : interval(moments, level, this.about.levels[level]);
+    const [low, high] = isExact ? [moments.value, moments.value] : interval(moments, level, this.about.quantiles[level]);
     // What is said of a very number says nothing of what is made from it.
     if (!isExact && moments.note && !(isShare && moments.is_own_note)) note.push(moments.note);
     if (moments.value < 0 && least >= 0) note.push(BELOW_ZERO);

@@ -91,7 +91,7 @@ class AskPage:
             "domain_size": len(self.manifest.domain),
             "records": self.records,
             "counted": self.manifest.counted,
-            "levels": {str(level): quantile(level) for level in LEVELS},
+            "quantiles": {str(level): quantile(level) for level in LEVELS},
             "too_many": TOO_MANY,
         }
         script = _script(self.twin)

@@ -131,7 +131,7 @@ class View {
     const select = (name, pairs, current, pick) => element("label", {}, name, element(
       "select", {"data-pick": name, onchange: event => { pick(event.target.value); this.soon(); }},
       ...pairs.map(([value, words]) => element("option", {value, selected: value === current}, words))));
-    const levels = Object.keys(this.about.levels).map(level => [level, `${Math.round(level * 100)}%`]);
+    const levels = Object.keys(this.about.quantiles).map(level => [level, `${Math.round(level * 100)}%`]);
     const all = this.about.counted;
     return element("div", {},
       element("div", {class: "radios"}, radio(false, "numbers"), radio(true, `shares of the ${all} in each group`)),
