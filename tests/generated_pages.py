@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,18 @@ from releases import SENSITIVE, WAYS, accepting, people
 from sfumato.audit.original import verify
 from sfumato.cli import render
 from sfumato.estimate.release import Release
+from sfumato.evidence import Dossier, audit_release
 from sfumato.outlook import Outlook, Request, plan_table
-from sfumato.pages import ask_page, certificate, plan_page
+from sfumato.pages import ask_page, certificate, plan_page, report_page
 from sfumato.publication import publish
 from sfumato.release.manifest import README
 from sfumato.request.schema import Schema
 
 DAY = date(2026, 3, 1)
+QUESTIONS = (
+    f"SELECT sex, COUNT(*) FROM release WHERE {SENSITIVE} = 'flu' GROUP BY sex",
+    "SELECT nothing FROM release",
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,14 @@ class Made:
     request: Request
     planned: Outlook
     release: Release
+    plan: Path
+
+    @cached_property
+    def dossier(self) -> Dossier:
+        """What a report about the release says."""
+        files = dict[str, Any](self.request.schema.hierarchies)
+        found = {"plan_file": self.plan, "hierarchies": files, "seed": 1, "questions": QUESTIONS}
+        return audit_release(self.release.path, self.request.table, on=DAY, **found)
 
 
 def made(mechanism: str, folder: Path, table: Any = None) -> Made:
@@ -39,7 +53,8 @@ def made(mechanism: str, folder: Path, table: Any = None) -> Made:
     schema = WAYS[mechanism].schema(Schema.of(SENSITIVE), table)
     asked = WAYS[mechanism].request(mechanism)
     request = Request(table, schema, **asked, accept_exposure=True, **accepting(table, schema))
-    return Made(request, plan_table(request), publish(request, folder / "release").release)
+    plan = folder / "plan.json"
+    return Made(request, plan_table(request), publish(request, folder / "release", plan_file=plan).release, plan)
 
 
 def printed(made: Made) -> str:
@@ -58,6 +73,7 @@ WRITERS: Mapping[str, Callable[[Made], str]] = {
     "certificate": lambda made: certificate(made.release.path, DAY).page().html(),
     "page": lambda made: ask_page(made.release).html(),
     "plan": lambda made: plan_page(made.planned, made.request.spec, SENSITIVE).html(),
+    "report": lambda made: report_page(made.dossier).html(),
     "README": lambda made: (made.release.path / README).read_text(encoding="utf-8"),
     "printed": printed,
 }

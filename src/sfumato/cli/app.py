@@ -26,6 +26,7 @@ import sfumato
 from sfumato.apply.csv import POINT
 from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
+from sfumato.cli.audit import audit
 from sfumato.cli.commands import Command, RequestCommand
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
@@ -70,6 +71,7 @@ EXAMPLES = {
     "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
     "certificate": "Example: sfumato certificate release --out certificate.html",
     "page": "Example: sfumato page release --out ask.html",
+    "audit": "Example: sfumato audit release --original patients.csv --plan-file plan.json --out report.html",
     "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
     "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
     "lint": "Example: sfumato lint published.parquet",
@@ -411,7 +413,8 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    for command in (demo, init, plan, publish, info, query, verify, certificate, page, measure, lint, reproduce):
+    made = (demo, init, plan, publish, info, query, verify, certificate, page, audit, measure, lint, reproduce)
+    for command in made:
         kind = RequestCommand if command in (plan, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))

@@ -356,4 +356,5 @@ MECHANISM = Mechanism(
     remark_codes=per_value.REMARKS,
     likelihoods=likelihoods,
     revealed=revealed,
+    requested=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
 )

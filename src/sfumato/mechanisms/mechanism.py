@@ -167,6 +167,8 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """The codes that its remarks can have; where two mechanisms remark the same, they have the same code."""
     risk: Callable[[PlanT, Counts], Risk | None] = _nothing
     """What an attacker learns at most who knows the counts of the values in each group of the table, if known."""
+    requested: Callable[[DesignT], PrivacySpec | None] = _nothing
+    """The request as the design tells it, which says how far each value may be believed; None where it does not."""
     likelihoods: Callable[[PlanT, Replaced], Sequence[Floats] | None] = _nothing
     """How likely what each record shows would be from each value, up to a factor of the record; one table for each
     column that is protected for itself. None where that is not known."""

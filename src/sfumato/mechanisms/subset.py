@@ -41,6 +41,7 @@ from sfumato.request.notice import Notice
 from sfumato.request.spec import BreachBound, BreachBoundPerValue
 from sfumato.request.values import Value, values_from_json, values_to_json
 from sfumato.shown import Replaced
+from sfumato.shown.member_columns import MemberColumns
 from sfumato.shown.sets import Sets
 from sfumato.shown.tally import Holdings, Tally
 
@@ -51,17 +52,20 @@ MOST_BITS = 1 << 24
 
 
 class Form(StrEnum):
-    """How a set is written: as bits, or as a list of values."""
+    """How a set is written: as bits, as a list of values, or as a column of truth values for each value."""
 
     BITS = "bits"
     LIST = "list"
+    COLUMNS = "columns"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """How the sets are written."""
 
-    form: Form = option(Form.BITS, "--subset-form", "Write the sets as bits or as lists of values.")
+    form: Form = option(
+        Form.BITS, "--subset-form", "Write the sets as bits, as lists of values, or as a column for each value."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +166,10 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
 
 def shown(design: Design, /) -> Sets:
     """Each record shows a set of values."""
-    return Sets(len(design.domain), design.form is Form.LIST)
+    size = len(design.domain)
+    if design.form is Form.COLUMNS:
+        return MemberColumns(size, False, design.subset_size)
+    return Sets(size, design.form is Form.LIST)
 
 
 def weights(design: Design, /) -> Mapping[str, Any]:
@@ -220,6 +227,7 @@ CLOSED: Method[Design] = weighed(
     "unbiased count, exact or score interval",
     NO_ASSUMPTION,
     _by_closed_form,
+    needs_hits_only=lambda design: True,  # all wanted members add the same
     twin=_twin,
 )
 METHODS: Mapping[str, Method[Design]] = {
@@ -317,5 +325,6 @@ MECHANISM = Mechanism(
     remark_codes=("sets-of-one",),
     likelihoods=likelihoods,
     revealed=revealed,
+    requested=lambda design: design.bound.asked,
     drawn_since=lambda plan: plan.selection.drawn_since,
 )

@@ -228,4 +228,5 @@ MECHANISM = Mechanism(
     summary=summary,
     likelihoods=likelihoods,
     revealed=revealed,
+    requested=lambda design: design.bound.asked,
 )

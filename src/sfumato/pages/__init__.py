@@ -4,5 +4,16 @@ from sfumato.pages.ask import AskPage, ask_page
 from sfumato.pages.certificate import Certificate, certificate
 from sfumato.pages.page import Page, check_place, save
 from sfumato.pages.plan import plan_page
+from sfumato.pages.report import report_page
 
-__all__ = ["AskPage", "Certificate", "Page", "ask_page", "certificate", "check_place", "plan_page", "save"]
+__all__ = [
+    "AskPage",
+    "Certificate",
+    "Page",
+    "ask_page",
+    "certificate",
+    "check_place",
+    "plan_page",
+    "report_page",
+    "save",
+]

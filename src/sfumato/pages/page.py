@@ -30,7 +30,7 @@ MOST_ROWS = 50
 LONGEST_WORD, LONGEST_TEXT = 60, 3000
 PRIVATE = "PRIVATE: for the holder of the table, not to be passed on"
 SUFFIXES = (".html", ".htm")
-NOTHING = "\u2013"
+NOTHING, BLANK = "\u2013", "\u00a0"
 ONE_SHEET = "10mm 14mm 13mm"
 """The margin of paper where all has to find its place on one sheet."""
 
@@ -47,8 +47,8 @@ def said(text: str, most: int = LONGEST_TEXT) -> str:
 
 
 def called(name: str) -> str:
-    """A name or a value out of a table, as markup."""
-    return said(name, LONGEST_WORD)
+    """A name or a value out of a table, cut to what can be read; text, which a table or a paragraph escapes."""
+    return shortened(name, LONGEST_WORD)
 
 
 def paragraph(text: str, class_: str | None = None) -> str:
@@ -96,6 +96,17 @@ def facts(caption: str, pairs: Iterable[tuple[str, str]]) -> str:
     return element("table", element("caption", said(caption)), element("tbody", *lines), class_="data facts")
 
 
+def tiles(numbers: Iterable[tuple[str, str, str]]) -> str:
+    """A few numbers that are read first: how much, what it is, and what it does not cover."""
+    shown = (
+        element(
+            "div", element("strong", said(much)), element("p", said(what)), element("p", said(beyond), class_="quiet")
+        )
+        for much, what, beyond in numbers
+    )
+    return element("div", *shown, class_="tiles")
+
+
 def _side(at: int, numbers: Sequence[int]) -> str | None:
     return "number" if at in numbers else None
 
@@ -123,10 +134,19 @@ def drawn(draw: Callable[[float], Figure], widest: int = WIDE) -> str:
     return element("div", figure, class_="figure")
 
 
-def decision(is_met: bool, decider: str, why: Sequence[str] = ()) -> str:
-    """Never a verdict: whether a request is met, why not, and who decides whether that is enough."""
+def decision(
+    is_met: bool, decider: str, why: Sequence[str] = (), stated: Sequence[tuple[str, str]] | None = None
+) -> str:
+    """Never a verdict: whether a request is met, why not, and who decides whether that is enough.
+
+    What a person stated stands above the lines that are for it.
+    """
     met = "The request is met." if is_met else "The request is not met."
-    blank = element("div", *(element("span", each) for each in BLANKS), class_="blank")
+    pairs = [(each, "") for each in BLANKS] if stated is None else stated
+    written = (
+        element("div", element("strong", said(words) or BLANK), element("span", said(label))) for label, words in pairs
+    )
+    blank = element("div", *written, class_="blank")
     sentence = f"{met} Whether this is enough is for {decider} to decide."
     return element("div", paragraph(sentence), *map(paragraph, why), blank, class_="decision")
 

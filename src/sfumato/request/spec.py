@@ -163,6 +163,11 @@ class BreachBound(PrivacySpec):
         """Whether the bound speaks of odds alone: its ends say no more than its amplification does."""
         return self.prior == SMALLEST_PRIOR
 
+    @property
+    def asked(self) -> BreachBound | None:
+        """Itself where its ends were asked for; None where it stands for odds alone, and no belief is a limit."""
+        return None if self.is_of_odds else self
+
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Self:
         """Read it back from a design, which has one row a person unless it says otherwise."""
@@ -230,6 +235,13 @@ class BreachBoundPerValue(PrivacySpec):
     def __post_init__(self) -> None:
         if not self.bounds:
             raise SpecError("no value has a bound, so nothing would be protected; give at least one.")
+
+    @classmethod
+    def of_bounds(cls, values: Sequence[Value], bounds: Sequence[BreachBound | None]) -> Self | None:
+        """The request behind the bounds of a design; None where no value has one that was asked for."""
+        pairs = zip(values, bounds, strict=True)
+        found = {value: bound for value, bound in pairs if bound is not None and bound.asked is not None}
+        return cls(found) if found else None
 
     @classmethod
     def from_tolerance(cls, histogram: Histogram, tolerance: Exact) -> BreachBoundPerValue:

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from sfumato.arrays import Codes, Counts, Floats
 from sfumato.errors import ReleaseFormatError, SpecError
+from sfumato.request.values import Value
 from sfumato.shown import Counter, Naming, Reader, Replaced, Shown
 from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
 from sfumato.shown.quoting import TABLE, plain_name, quoted
@@ -71,7 +72,7 @@ class Sets(Shown):
         form = "a list of values" if self.as_list else f"bits: {self.size} of them, in the order of the domain"
         return f"{subject}: each record shows a set of values, as {form}, which may or may not hold the true one."
 
-    def matched(self, naming: Naming, columns: Sequence[str]) -> tuple[str, list[str]]:
+    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """The set holds the value."""
         data = f"d.{plain_name(naming.together)}"
         return f"list_contains({data}, w.value)" if self.as_list else f"get_bit({data}::BIT, w.place) = 1", []
@@ -162,8 +163,9 @@ class Sets(Shown):
         except (pa.ArrowException, ValueError) as error:
             raise unlike() from error
 
-    def sizes(self, column: pa.Array, domain: pa.Array) -> tuple[Counts, bool]:
+    def sizes(self, batch: pa.RecordBatch, domain: pa.Array) -> tuple[Counts, bool]:
         """How many values each set holds, and whether there is anything that stands for no value."""
+        column = batch.column(0)
         if self.as_list:
             members = self.membership(column, domain).sum(axis=1)
             return members, bool((members != pc.list_value_length(column).to_numpy(zero_copy_only=False)).any())

@@ -56,10 +56,16 @@ def frequencies(scene: Scene) -> Attack:
 
 def worst_column(scene: Scene) -> Attack:
     """C: whoever knows the public column that makes most guesses right, with the release if its law is known."""
-    tried = [_attack(scene, ONE_COLUMN, (name,), scene.target.held_out((name,))) for name in scene.target.columns]
+    tried = each_column(scene)
     if not tried:
         raise SpecError("there is no public column that somebody could know.")
     return max(tried, key=lambda each: (each.with_release or each.without).right)
+
+
+def each_column(scene: Scene) -> tuple[Attack, ...]:
+    """Whoever knows one public column of a person, each in its turn."""
+    names = scene.target.columns
+    return tuple(_attack(scene, ONE_COLUMN, (name,), scene.target.held_out((name,))) for name in names)
 
 
 def all_columns(scene: Scene) -> Attack:

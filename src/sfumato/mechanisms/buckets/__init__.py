@@ -373,6 +373,7 @@ def dealing_mechanism(
         remark_codes=("in-the-clear", "values-unprotected", "best-not-proved", "shrunk-is-closer"),
         likelihoods=likelihoods,
         revealed=revealed,
+        requested=lambda design: ShareCap(dict(zip(design.domain, design.caps, strict=True))),
         decided=decided,
     )
 

@@ -443,5 +443,6 @@ MECHANISM = Mechanism(
     ),
     likelihoods=likelihoods,
     revealed=revealed,
+    requested=lambda design: DecoyGroups(design.group_size),
     coarsened=coarsened,
 )

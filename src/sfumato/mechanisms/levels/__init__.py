@@ -394,5 +394,6 @@ MECHANISM = Mechanism(
     summary=summary,
     likelihoods=likelihoods,
     revealed=revealed,
+    requested=lambda design: design.bound.asked,
     drawn_since=lambda plan: max(each.drawn_since for each in plan.selections),
 )

@@ -435,5 +435,6 @@ MECHANISM = Mechanism(
     risk=risk,
     likelihoods=likelihoods,
     revealed=revealed,
+    requested=lambda design: design.bound.asked,
     decided=decided,
 )
