@@ -273,7 +273,7 @@ def _is_release(manifest: Path) -> bool:
         return True
 
 
-class Written(Protocol):
+class Writable(Protocol):
     """What can be saved as a page."""
 
     @property
@@ -281,7 +281,7 @@ class Written(Protocol):
     def html(self) -> str: ...  # noqa: D102
 
 
-def save(page: Written, target: Path, *, force: bool) -> None:
+def save(page: Writable, target: Path, *, force: bool) -> None:
     """Write a page, whole or not at all; a private one for its owner alone."""
     check_place(target, force=force)
     place_file(page.html(), target, "the page", force=force, mode=0o600 if page.is_private else 0o666)

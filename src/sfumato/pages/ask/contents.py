@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Contents:
+class PageContents:
     """The public columns that can be asked about, and the arrays behind them."""
 
     columns: Sequence[Offered]
@@ -40,7 +40,7 @@ class Contents:
     """Public columns that cannot be asked about."""
 
 
-def records_of(release: Release) -> Contents:
+def records_of(release: Release) -> PageContents:
     """All records, in the order of the release: a code for each public column, and what each shows."""
     manifest, shown = release.manifest, []
     read, paths = manifest.shown.reader(manifest.naming), manifest.paths(release.folder)
@@ -67,10 +67,10 @@ def records_of(release: Release) -> Contents:
     whole = np.concatenate(shown) if shown else np.zeros(0, dtype=np.int64)
     is_set = whole.ndim > 1
     arrays["shown"] = bit_maps(whole) if is_set else whole
-    return Contents(columns, arrays, {"is_set": is_set})
+    return PageContents(columns, arrays, {"is_set": is_set})
 
 
-def tallies_of(release: Release, session: Session, largest: int, progress: Progress) -> Contents:
+def tallies_of(release: Release, session: Session, largest: int, progress: Progress) -> PageContents:
     """What the records of each pair of public columns show, counted; as many pairs as have room."""
     manifest = release.manifest
     columns, left_out = [], []
@@ -102,7 +102,7 @@ def tallies_of(release: Release, session: Session, largest: int, progress: Progr
     kept = [each for each in columns if each.id in covered]
     if not tables:
         raise QueryError("this release is too large for a page, even as counts; ask it with sfumato query.")
-    return Contents(kept, arrays, {"tables": [{"columns": each} for each in tables]}, left_out)
+    return PageContents(kept, arrays, {"tables": [{"columns": each} for each in tables]}, left_out)
 
 
 def _counted(manifest: Manifest, session: Session, chosen: Sequence[Offered]) -> dict[str, npt.NDArray[Any]] | None:

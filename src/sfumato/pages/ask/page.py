@@ -18,7 +18,7 @@ from sfumato.estimate.intervals import quantile
 from sfumato.estimate.release import Release
 from sfumato.mechanisms.method import Method, Twin
 from sfumato.pages.ask.columns import protected_columns
-from sfumato.pages.ask.contents import Contents, Progress, records_of, tallies_of
+from sfumato.pages.ask.contents import PageContents, Progress, records_of, tallies_of
 from sfumato.pages.ask.packing import packed
 from sfumato.pages.ask.style import STYLE
 from sfumato.pages.certificate import LIMITS
@@ -57,7 +57,7 @@ class AskPage:
     records: int
     method: Method[Any]
     twin: Twin
-    contents: Contents
+    contents: PageContents
     title: str
     is_private: bool = False
 
@@ -170,7 +170,7 @@ def ask_page(
         said = title or TITLE.format(manifest.sensitive_name)
         records, width = opened.rows, int(measured[COUNT].counts.shape[1])
 
-        def page(contents: Contents) -> AskPage:
+        def page(contents: PageContents) -> AskPage:
             contents.about["width"] = width
             return AskPage(manifest, records, method, twin, contents, said)
 
@@ -179,7 +179,7 @@ def ask_page(
             found = page(records_of(opened))
             if found.size <= room:
                 return found
-        room -= page(Contents((), {})).size  # what is in every page
+        room -= page(PageContents((), {})).size  # what is in every page
         return page(tallies_of(opened, session, room, progress))
 
 
