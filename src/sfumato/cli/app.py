@@ -28,6 +28,7 @@ from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.audit import audit
 from sfumato.cli.commands import Command, RequestCommand
+from sfumato.cli.comparing import compare
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
 from sfumato.cli.options import (
@@ -53,7 +54,7 @@ from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
 from sfumato.cli.reproduction import reproduce
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
-from sfumato.printable import printable
+from sfumato.printable import printable, without_passwords
 from sfumato.request.exact import exact
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import check_codes, check_notices
@@ -69,6 +70,7 @@ DEMO_ROWS = 50_000
 EXAMPLES = {
     "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
     "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
+    "compare": "Example: sfumato compare patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
     "certificate": "Example: sfumato certificate release --out certificate.html",
     "page": "Example: sfumato page release --out ask.html",
     "audit": "Example: sfumato audit release --original patients.csv --plan-file plan.json --out report.html",
@@ -186,7 +188,7 @@ def plan(
         histogram, column = described.grouped(Histogram.read(described.counts))
         found = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
     else:
-        request = _request(described.table, described, promise, accepting)
+        request = request_of(described.table, described, promise, accepting)
         with render.progress_engine(err, printed) as engine:
             found = sfumato.plan_table(request, engine)
         column = request.schema.sensitive
@@ -214,7 +216,8 @@ def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aime
     return target(histogram, bound, ERROR if aimed.error is None else aimed.error, aimed.at or AT, **how)
 
 
-def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:
+def request_of(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:
+    """The request that the options of a command make."""
     return sfumato.Request(
         table,
         described.schema(),
@@ -245,7 +248,7 @@ def publish(
 ) -> None:
     """Publish a table with its sensitive column protected."""
     paged.check(written.target, force=written.force)
-    request = _request(table, described, promise, stops)
+    request = request_of(table, described, promise, stops)
     with render.progress_engine(err, printed) as engine:
         publication = sfumato.publish(
             request,
@@ -389,7 +392,7 @@ def _new_directory(path: Path) -> Iterator[str]:
 
 
 def _complain(sentence: str) -> None:
-    line = printable(" ".join(sentence.splitlines()))
+    line = printable(without_passwords(" ".join(sentence.splitlines())))
     stop = "" if line.endswith(".") else "."
     err.print(f"error: {line}{stop}", markup=False, highlight=False, soft_wrap=True)
 
@@ -401,7 +404,7 @@ def _fail(as_json: bool, kind: str, message: str, with_values: str | None = None
     """
     _complain(with_values if with_values is not None and sys.stderr.isatty() else message)
     if as_json:
-        print_json({"error": {"kind": kind, "message": message, **more}})
+        print_json({"error": {"kind": kind, "message": without_passwords(message), **more}})
 
 
 def build() -> TyperGroup:
@@ -413,9 +416,9 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    made = (demo, init, plan, publish, info, query, verify, certificate, page, audit, measure, lint, reproduce)
-    for command in made:
-        kind = RequestCommand if command in (plan, publish) else Command
+    looking = (info, query, verify, certificate, page, audit, measure, lint, reproduce)
+    for command in (demo, init, plan, compare, publish, *looking):
+        kind = RequestCommand if command in (plan, compare, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))
 

@@ -12,7 +12,7 @@ from typer.core import TyperCommand, TyperOption
 
 from sfumato.cli.request_file import BY_COLUMN, SUFFIX, TABLE, RequestFile
 from sfumato.errors import SpecError
-from sfumato.printable import printable
+from sfumato.printable import printable, without_passwords
 
 LEAVING_OUT = ("identifier", "drop")
 """Columns that a file leaves out stay out, whichever others the command line names."""
@@ -68,7 +68,7 @@ class RequestCommand(Command):
     def _tell(self, ctx: Any, filed: Mapping[str, Any], file: str) -> None:
         if ctx.params.get("verbose"):
             for line in origins(ctx, filed, file):
-                typer.echo(printable(f"setting: {line}"), err=True)
+                typer.echo(printable(without_passwords(f"setting: {line}")), err=True)
 
 
 def _decide_rows(ctx: Any) -> None:

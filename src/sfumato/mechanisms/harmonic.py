@@ -356,5 +356,6 @@ MECHANISM = Mechanism(
     remark_codes=per_value.REMARKS,
     likelihoods=likelihoods,
     revealed=revealed,
+    at_posterior=BreachBoundPerValue.of_every,
     requested=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
 )

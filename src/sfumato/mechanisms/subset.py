@@ -325,6 +325,7 @@ MECHANISM = Mechanism(
     remark_codes=("sets-of-one",),
     likelihoods=likelihoods,
     revealed=revealed,
+    at_posterior=lambda bound, values: bound,
     requested=lambda design: design.bound.asked,
     drawn_since=lambda plan: plan.selection.drawn_since,
 )

@@ -2,6 +2,7 @@
 
 from sfumato.pages.ask import AskPage, ask_page
 from sfumato.pages.certificate import Certificate, certificate
+from sfumato.pages.compare import compare_page
 from sfumato.pages.page import Page, check_place, save
 from sfumato.pages.plan import plan_page
 from sfumato.pages.report import report_page
@@ -13,6 +14,7 @@ __all__ = [
     "ask_page",
     "certificate",
     "check_place",
+    "compare_page",
     "plan_page",
     "report_page",
     "save",

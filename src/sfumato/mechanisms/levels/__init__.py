@@ -394,6 +394,7 @@ MECHANISM = Mechanism(
     summary=summary,
     likelihoods=likelihoods,
     revealed=revealed,
+    at_posterior=lambda bound, values: bound,
     requested=lambda design: design.bound.asked,
     drawn_since=lambda plan: max(each.drawn_since for each in plan.selections),
 )
