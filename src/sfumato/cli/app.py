@@ -27,7 +27,7 @@ from sfumato.apply.csv import POINT
 from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.audit import audit
-from sfumato.cli.commands import Command, RequestCommand
+from sfumato.cli.commands import EXAMPLES, Command, RequestCommand
 from sfumato.cli.comparing import compare
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
@@ -67,17 +67,6 @@ NAME = "sfumato"
 BAD_INPUT = 2
 STOPPED = 130
 DEMO_ROWS = 50_000
-EXAMPLES = {
-    "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
-    "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
-    "compare": "Example: sfumato compare patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
-    "certificate": "Example: sfumato certificate release --out certificate.html",
-    "page": "Example: sfumato page release --out ask.html",
-    "audit": "Example: sfumato audit release --original patients.csv --plan-file plan.json --out report.html",
-    "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
-    "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
-    "lint": "Example: sfumato lint published.parquet",
-}
 
 
 def _version(wanted: bool) -> None:
