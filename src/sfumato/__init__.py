@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sfumato.audit.measures.measure import Measures, measure
     from sfumato.audit.original import verify
     from sfumato.audit.result import Verification
+    from sfumato.comparison.compare import compare
+    from sfumato.comparison.outcome import Comparison
     from sfumato.errors import (
         InfeasibleError,
         InternalError,
@@ -61,6 +63,7 @@ __all__ = [
     "BreachBound",
     "BreachBoundPerValue",
     "Chosen",
+    "Comparison",
     "CountQuery",
     "DecoyGroups",
     "Diversity",
@@ -101,6 +104,7 @@ __all__ = [
     "Verification",
     "bound_for_error",
     "choose",
+    "compare",
     "lint",
     "measure",
     "plan_table",
@@ -115,6 +119,7 @@ _HOMES = {
     "BreachBound": "sfumato.request.spec",
     "BreachBoundPerValue": "sfumato.request.spec",
     "Chosen": "sfumato.plan.predict",
+    "Comparison": "sfumato.comparison.outcome",
     "CountQuery": "sfumato.estimate.count.queries",
     "DecoyGroups": "sfumato.request.group_spec",
     "Diversity": "sfumato.request.group_spec",
@@ -155,6 +160,7 @@ _HOMES = {
     "Verification": "sfumato.audit.result",
     "bound_for_error": "sfumato.plan.target",
     "choose": "sfumato.plan.choose",
+    "compare": "sfumato.comparison.compare",
     "lint": "sfumato.audit.lint.linting",
     "measure": "sfumato.audit.measures.measure",
     "plan_table": "sfumato.outlook",

@@ -21,7 +21,7 @@ from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
 from sfumato.request.requests import REQUESTS
 from sfumato.request.schema import Merged
-from sfumato.request.spec import PrivacySpec
+from sfumato.request.spec import BreachBound, PrivacySpec
 from sfumato.request.values import Value
 from sfumato.shown import Contents, Naming, Replaced, Shown
 from sfumato.shown.tally import Holdings
@@ -175,6 +175,10 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     revealed: Callable[[DesignT, Codes, Codes, Places], Sequence[Floats] | None] = _nothing
     """The same for some records (the last argument) of a release, from its design, from what all its records show as
     its reader reads them, and what they hold: for whoever knows how frequent the values of each cell are."""
+    at_posterior: Callable[[BreachBound, Sequence[Value]], SpecT | None] = _nothing
+    """The request of its own kind that lets a belief within the prior of a bound rise to the posterior and no further,
+    against those whom its guarantee covers, for the values of a domain: what mechanisms are compared at. None where it
+    has none."""
     coarsened: Callable[[Columns, SpecT, OptionsT], dict[str, Merged]] = lambda columns, spec, options: {}
     """Values of each column to publish as one, because they are too rare to be protected."""
     decided: Callable[[PlanT], Any] = _nothing
