@@ -29,6 +29,7 @@ from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.audit import audit
 from sfumato.cli.commands import Command, RequestCommand
 from sfumato.cli.comparing import compare
+from sfumato.cli.exporting import export
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
 from sfumato.cli.options import (
@@ -74,6 +75,7 @@ EXAMPLES = {
     "certificate": "Example: sfumato certificate release --out certificate.html",
     "audit": "Example: sfumato audit release --original patients.csv --plan-file plan.json --out report.html",
     "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
+    "export": "Example: sfumato export release --values HIV,COPD --to counts.dta",
     "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
     "lint": "Example: sfumato lint published.parquet",
 }
@@ -411,7 +413,22 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    commands = (demo, init, plan, compare, publish, info, query, verify, certificate, audit, measure, lint, reproduce)
+    commands = (
+        demo,
+        init,
+        plan,
+        compare,
+        publish,
+        info,
+        query,
+        verify,
+        certificate,
+        export,
+        audit,
+        measure,
+        lint,
+        reproduce,
+    )
     for command in commands:
         kind = RequestCommand if command in (plan, compare, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
