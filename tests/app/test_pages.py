@@ -5,18 +5,17 @@ from __future__ import annotations
 import re
 import stat
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
 from command_line import BOUND, complaint, fail, run, succeed, write_csv
 from generated_pages import WRITERS, made
-from needs import needs
 from releases import people as table_of_people
 from sfumato import Answer, Estimate
 from sfumato.cli import pages as commands
@@ -114,16 +113,6 @@ class Seen:
     """What a reader of the screen is told of pictures and tables."""
     hindrances: list[str] = field(default_factory=list)
     """What keeps people from reading it, by the rules of axe: serious findings and worse."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium without a window."""
-    program = needs("chromium", "chromium-browser", "google-chrome")
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
 
 
 @pytest.fixture(scope="module")

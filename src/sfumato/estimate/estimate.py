@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sfumato.arrays import Floats, Mask
 from sfumato.errors import QueryError
+from sfumato.estimate.functions import Function
 from sfumato.estimate.intervals import DEFAULT_LEVEL, intervals, quantile, standard_errors, within_one_error
 from sfumato.estimate.notebook import estimate_html, estimates_html
 from sfumato.estimate.tabular import Tabular
@@ -64,6 +65,18 @@ class Scaled:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A function of an estimate."""
+
+    inner: Estimate
+    function: Function
+
+    def interval(self, level: float) -> Interval:
+        """What the function makes of the interval of the estimate."""
+        return Interval(*self.function.image(*self.inner.interval(level)))
+
+
+@dataclass(frozen=True, slots=True)
 class Ratio:
     """A ratio of two estimates, with the variances and the covariance of the two."""
 
@@ -104,7 +117,7 @@ class Estimate(Tabular):
     moments: Moments = field(repr=False)
     note: str | None = None
     """Why something is not given, or what to beware of."""
-    derived: Scaled | Ratio | None = field(default=None, repr=False)
+    derived: Scaled | Image | Ratio | None = field(default=None, repr=False)
     """How it comes from other estimates, where that tells the interval."""
     made: str | None = field(default=None, repr=False)
     """How it is made from counts, where it is none; the method says so too."""

@@ -1,7 +1,6 @@
 """Aggregates as sums over records: each record adds a public factor times a score of its sensitive value.
 
-COUNT adds 1, SUM a column; AVG is a SUM over a COUNT. What an aggregate is computed from by arithmetic is a formula: a
-tree of + - * / over numbers and sums.
+COUNT adds 1, SUM a column; AVG is a SUM over a COUNT.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
 from sfumato.estimate.sql import grammar, public, ranges
 from sfumato.estimate.sql.conditions import Condition, split
+from sfumato.estimate.sql.formulas import Arithmetic, Formula, Number, Sum
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names
 
@@ -35,31 +35,6 @@ class Total:
         """Whether every record that satisfies the condition adds one."""
         return self.factor is None and self.score is None
 
-
-@dataclass(frozen=True)
-class Number:
-    """A constant in a formula."""
-
-    value: float
-
-
-@dataclass(frozen=True)
-class Sum:
-    """One of the sums, by its number."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class Arithmetic:
-    """Two formulas joined by + - * or /."""
-
-    sign: str
-    left: Formula
-    right: Formula
-
-
-Formula = Number | Sum | Arithmetic
 
 SIGNS: Mapping[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 
@@ -174,6 +149,20 @@ class Aggregates:
             f"{sql!r} cannot be computed from estimates: use + - * / of COUNT, SUM, AVG and numbers, and change the "
             "numbers of the answer yourself."
         )
+
+
+def is_arithmetic(expression: Tree) -> bool:
+    """Whether an expression of aggregates is one that is read as a formula here."""
+    node = grammar.unwrapped(expression)
+    if type(node) in SIGNS:
+        return is_arithmetic(node.this) and is_arithmetic(node.expression)
+    if isinstance(node, exp.Neg):
+        return is_arithmetic(node.this)
+    if isinstance(node, exp.Literal):
+        return not node.is_string
+    if isinstance(node, exp.Filter):
+        node = node.this
+    return isinstance(node, grammar.AGGREGATES)
 
 
 def _given(value: Tree) -> Tree:
