@@ -29,6 +29,7 @@ from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.audit import audit
 from sfumato.cli.commands import EXAMPLES, Command, RequestCommand
 from sfumato.cli.comparing import compare
+from sfumato.cli.exporting import export
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
 from sfumato.cli.options import (
@@ -407,7 +408,7 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    looking = (info, query, verify, certificate, page, audit, measure, lint, reproduce)
+    looking = (info, query, verify, certificate, page, export, audit, measure, lint, reproduce)
     for command in (demo, init, plan, compare, publish, *looking):
         kind = RequestCommand if command in (plan, compare, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
