@@ -27,8 +27,9 @@ from sfumato.apply.csv import POINT
 from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.audit import audit
-from sfumato.cli.commands import Command, RequestCommand
+from sfumato.cli.commands import EXAMPLES, Command, RequestCommand
 from sfumato.cli.comparing import compare
+from sfumato.cli.exporting import export
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
 from sfumato.cli.options import (
@@ -50,7 +51,7 @@ from sfumato.cli.options import (
     assignments,
 )
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
-from sfumato.cli.pages import PageOptions, certificate
+from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
 from sfumato.cli.reproduction import reproduce
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
@@ -67,16 +68,6 @@ NAME = "sfumato"
 BAD_INPUT = 2
 STOPPED = 130
 DEMO_ROWS = 50_000
-EXAMPLES = {
-    "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
-    "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
-    "compare": "Example: sfumato compare patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
-    "certificate": "Example: sfumato certificate release --out certificate.html",
-    "audit": "Example: sfumato audit release --original patients.csv --plan-file plan.json --out report.html",
-    "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
-    "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
-    "lint": "Example: sfumato lint published.parquet",
-}
 
 
 def _version(wanted: bool) -> None:
@@ -183,6 +174,7 @@ def plan(
     spec = promise.spec.for_rows(described.rows_per_person)  # first, because without it there is nothing to plan
     if (described.table is None) == (described.counts is None):
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
+    compared = None
     if described.counts is not None:
         histogram, column = described.grouped(Histogram.read(described.counts))
         found = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
@@ -190,6 +182,7 @@ def plan(
         request = request_of(described.table, described, promise, accepting)
         with render.progress_engine(err, printed) as engine:
             found = sfumato.plan_table(request, engine)
+            compared = filed.compared(request, engine)
         column = request.schema.sensitive
     notices = found.notices
     aim = None if spec.bound is None else _aim(found.chosen.histogram, spec.bound, promise, aimed)
@@ -206,7 +199,7 @@ def plan(
     for notice in () if printed.quiet else notices:  # last, where somebody who reads the end of the result finds them
         render.show_notice(err, notice)
     check_notices(notices, stops.codes)
-    filed.save(found, spec, column, aim, quiet=printed.is_silent)
+    filed.save(found, spec, column, aim, compared=compared, quiet=printed.is_silent)
 
 
 def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:
@@ -241,10 +234,12 @@ def publish(
     promise: PromiseOptions,
     stops: StopOptions,
     written: ReleaseOptions,
+    paged: AskPageOptions,
     noticed: NoticeOptions,
     printed: PrintOptions,
 ) -> None:
     """Publish a table with its sensitive column protected."""
+    paged.check(written.target, force=written.force)
     request = request_of(table, described, promise, stops)
     with render.progress_engine(err, printed) as engine:
         publication = sfumato.publish(
@@ -257,12 +252,14 @@ def publish(
             on_notice=(lambda notice: None) if printed.quiet else partial(render.show_notice, err),
             fail_on=noticed.codes,
         )
-    if printed.as_json:
-        print_json({"path": str(publication.release.path), **render.publication_json(publication)})
-    elif not printed.quiet:
-        render.show_info(out, publication.release)
+    release = publication.release
+    if not printed.is_silent:
+        render.show_info(out, release)
         render.show_exposures(out, publication.exposures, publication.uniqueness)
-        out.print(f"written to {render.plain(str(publication.release.path))}", soft_wrap=True, highlight=False)
+        out.print(f"written to {render.plain(str(release.path))}", soft_wrap=True, highlight=False)
+    told = paged.save(release, printed, force=written.force)
+    if printed.as_json:
+        print_json({"path": str(release.path), **told, **render.publication_json(publication)})
 
 
 def info(release: ReleasePath, printed: PrintOptions) -> None:
@@ -411,8 +408,8 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    commands = (demo, init, plan, compare, publish, info, query, verify, certificate, audit, measure, lint, reproduce)
-    for command in commands:
+    looking = (info, query, verify, certificate, page, export, audit, measure, lint, reproduce)
+    for command in (demo, init, plan, compare, publish, *looking):
         kind = RequestCommand if command in (plan, compare, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))

@@ -19,6 +19,19 @@ LEAVING_OUT = ("identifier", "drop")
 
 PERSON_ROWS = ("rows_per_person", "surplus", "one_row")
 ROLES = ("sensitive", "identifier", "person", "drop")
+EXAMPLES = {
+    "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
+    "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
+    "compare": "Example: sfumato compare patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
+    "certificate": "Example: sfumato certificate release --out certificate.html",
+    "page": "Example: sfumato page release --out ask.html",
+    "audit": "Example: sfumato audit release --original patients.csv --plan-file plan.json --out report.html",
+    "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
+    "export": "Example: sfumato export release --values HIV,COPD --to counts.dta",
+    "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
+    "lint": "Example: sfumato lint published.parquet",
+}
+"""What stands under the help of a command, by its name."""
 
 
 class Command(TyperCommand):
