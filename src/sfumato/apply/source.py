@@ -1,4 +1,4 @@
-"""Where a table comes from: Parquet or CSV, here or in a store, pandas, or anything that speaks Arrow streams.
+"""Where a table comes from: Parquet or CSV, here or in a store, pandas, Spark, or anything that speaks Arrow streams.
 
 A source can be read twice, in the same order, in batches of any size. Columns arrive in a few plain types (see
 `sfumato.values.plain_type`), strings preferably as dictionaries.
@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 
 from sfumato.address import PIECE_BYTES, Address, File, readable
 from sfumato.apply.csv import CsvSource
+from sfumato.apply.spark_frames import is_frame, spooled
 from sfumato.errors import SchemaError, SourceError, reason
 from sfumato.request.digest import Each, files_digest
 from sfumato.request.values import plain_type
@@ -282,15 +283,18 @@ class MarkedSource:
 def open_source(
     table: Any, spool: Path, *, text: Sequence[str] = (), encoding: str = "utf-8", missing: Sequence[str] = ()
 ) -> Source:
-    """Open a path, a glob, a directory, an address in a store, a pandas frame, an Arrow table or an Arrow stream.
+    """Open a path, a glob, a directory, an address in a store, a pandas or Spark frame, an Arrow table or stream.
 
-    A stream that can be read only once is written to `spool` for the second pass, a private file without a name.
+    A stream that can be read only once is written to `spool` for the second pass, a private file without a name; and a
+    frame of Spark to files in a folder of that name.
     """
     source = _opened(table, spool, text, encoding, missing)
     return MarkedSource(source, tuple(missing)) if missing and not isinstance(source, CsvSource) else source
 
 
 def _opened(table: Any, spool: Path, text: Sequence[str], encoding: str, missing: Sequence[str]) -> Source:
+    if is_frame(table):
+        return ParquetSource.open(spooled(table, spool))
     if isinstance(table, str | Path):
         files = _files(str(table))
         if files[0].suffix.lower() in (".csv", ".tsv", ".txt"):
@@ -306,15 +310,15 @@ def _opened(table: Any, spool: Path, text: Sequence[str], encoding: str, missing
     if hasattr(table, "__arrow_c_stream__"):
         return MemorySource.spooled(table, spool)
     raise SourceError(
-        f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas frame, or an object with an "
-        "Arrow stream (pyarrow, polars, DuckDB)."
+        f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas or Spark frame, or an object "
+        "with an Arrow stream (pyarrow, polars, DuckDB)."
     )
 
 
 def _files(path: str) -> list[File]:
     if not path:
         raise SourceError("the name of the table is empty; name a file, a quoted glob or a directory.")
-    given = Address.of(path, SourceError) or Path(path)
+    given = Address.of(path, SourceError) or Path(path).absolute()  # whoever reads it may work in another folder
     try:
         if given.is_file():
             return [given]
