@@ -191,6 +191,13 @@ class MemorySource:
             mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         return cls(pa.ipc.open_stream(pa.py_buffer(mapped)).read_all())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A piece travels by itself: of a slice, pickle would send all that it is a slice of."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.table.schema) as writer:
+            writer.write_table(self.table.unify_dictionaries())
+        return _arrived, (sink.getvalue().to_pybytes(),)
+
     @property
     def schema(self) -> pa.Schema:
         """The columns, with plain types."""
@@ -219,6 +226,10 @@ class MemorySource:
             for first in range(0, self.rows, SPOOL_ROWS):
                 writer.write_table(self.table.slice(first, SPOOL_ROWS).unify_dictionaries().combine_chunks())
         return sink.digest.hexdigest()
+
+
+def _arrived(stream: bytes) -> MemorySource:
+    return MemorySource(pa.ipc.open_stream(stream).read_all())
 
 
 class _HashSink:

@@ -20,11 +20,12 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from sfumato.address import is_spark_name
 from sfumato.apply.engine import Engine, Means, Progress, TablePiece
 from sfumato.apply.local import LocalEngine, no_progress
 from sfumato.apply.scatter import Bundle
 from sfumato.apply.source import Source
-from sfumato.apply.spark_frames import is_frame, is_name, session
+from sfumato.apply.spark_frames import is_frame, session
 from sfumato.apply.spark_tasks import ROW, Batches, Sent, collected, numbers, remote, told, worked
 
 PIECE_ROWS = 1 << 20
@@ -102,9 +103,8 @@ class SparkEngine:
 
 def usual_engine(table: Any, progress: Progress = no_progress) -> Engine:
     """The engine for a table, where nobody asks for another: the session of a frame, or this machine."""
-    if not is_frame(table):
-        return LocalEngine(progress=progress)
-    return SparkEngine(session() if is_name(table) else table.sparkSession, progress=progress)
+    found = session() if is_spark_name(table) else getattr(table, "sparkSession", None) if is_frame(table) else None
+    return LocalEngine(progress=progress) if found is None else SparkEngine(found, progress=progress)
 
 
 def _result(row: Sent) -> Any:

@@ -18,23 +18,17 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.address import SPARK, is_spark_name
 from sfumato.apply.spark_tasks import ROW, Batches, Sent, collected, remote, told
-from sfumato.errors import MissingExtraError, SchemaError, SourceError
+from sfumato.errors import EngineError, MissingExtraError, SchemaError, SfumatoError, SourceError
 from sfumato.request.digest import file_digest
 
-NAME = "spark:"
-"""What the name of a table begins with that Spark knows."""
 GROUP_ROWS = 1 << 18
 
 
 def is_frame(table: Any) -> bool:
     """Whether a table is one of Spark's: a frame, or the name of one."""
-    return is_name(table) or type(table).__module__.split(".")[0] == "pyspark"
-
-
-def is_name(table: Any) -> bool:
-    """Whether a table is named as Spark knows it."""
-    return isinstance(table, str) and table.startswith(NAME)
+    return is_spark_name(table) or type(table).__module__.split(".")[0] == "pyspark"
 
 
 def session(master: str | None = None) -> Any:
@@ -43,21 +37,41 @@ def session(master: str | None = None) -> Any:
         spark = import_module("pyspark.sql").SparkSession
     except ImportError as error:
         raise MissingExtraError("Spark is not installed; install it (pip install 'sfumato[spark]').") from error
-    if master is not None and master.startswith("sc://"):
-        return spark.builder.remote(master).getOrCreate()
-    if master is None and ("SPARK_REMOTE" in os.environ or spark.getActiveSession() is not None):
-        return spark.builder.getOrCreate()
-    builder = spark.builder.config("spark.ui.showConsoleProgress", "false")
+    try:
+        return (master is None and spark.getActiveSession()) or _new_session(spark.builder, master)
+    except Exception as error:  # as many kinds as there are versions of Spark
+        raise EngineError(
+            f"there is no session of Spark ({type(error).__name__}); say where it is (--spark-master sc://host:15002, "
+            "or the environment's SPARK_REMOTE), or run it here with Java (--spark-master local[2])."
+        ) from error
+
+
+def _new_session(builder: Any, master: str | None) -> Any:
+    if (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://"):
+        return (builder if master is None else builder.remote(master)).getOrCreate()
+    builder = builder.config("spark.ui.showConsoleProgress", "false")  # over which ours would be written
     if (master or "local").startswith("local"):
-        # Workers on this machine are to find what this program has found.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers here are to find what this program found
         builder = builder.config("spark.ui.enabled", "false")
     return (builder if master is None else builder.master(master)).getOrCreate()
 
 
+def _named(table: str) -> Any:
+    """The frame of a table that Spark knows."""
+    name = table.removeprefix(SPARK)
+    try:
+        frame = session().table(name)
+        frame.columns  # noqa: B018 - it is not looked for before
+        return frame
+    except SfumatoError:
+        raise
+    except Exception as error:
+        raise SourceError(f"Spark has no table {name!r} that can be read ({type(error).__name__}).") from error
+
+
 def spooled(table: Any, folder: Path) -> list[Path]:
     """Write a frame to files in a new folder; their order depends on what is in them, and not on who was first."""
-    frame = session().table(table.removeprefix(NAME)) if is_name(table) else table
+    frame = _named(table) if is_spark_name(table) else table
     if not hasattr(frame, "mapInArrow"):
         raise SourceError(
             f"a table of type {type(frame).__name__!r} is not a Spark frame; give a DataFrame of pyspark.sql."

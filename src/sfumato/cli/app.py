@@ -47,6 +47,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.cli.pages import PageOptions, certificate
+from sfumato.cli.where import EngineOptions
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
 from sfumato.printable import printable
@@ -164,6 +165,7 @@ def plan(
     promise: PromiseOptions,
     accepting: StopOptions,
     aimed: TargetOptions,
+    where: EngineOptions,
     stops: NoticeOptions,
     filed: PageOptions,
     printed: PrintOptions,
@@ -181,7 +183,7 @@ def plan(
         found = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
     else:
         request = _request(described.table, described, promise, accepting)
-        with render.progress_engine(err, printed) as engine:
+        with render.progress_engine(err, printed, partial(where.made, described.table)) as engine:
             found = sfumato.plan_table(request, engine)
         column = request.schema.sensitive
     notices = found.notices
@@ -231,13 +233,14 @@ def publish(
     described: TableOptions,
     promise: PromiseOptions,
     stops: StopOptions,
+    where: EngineOptions,
     written: ReleaseOptions,
     noticed: NoticeOptions,
     printed: PrintOptions,
 ) -> None:
     """Publish a table with its sensitive column protected."""
     request = _request(table, described, promise, stops)
-    with render.progress_engine(err, printed) as engine:
+    with render.progress_engine(err, printed, partial(where.made, table)) as engine:
         publication = sfumato.publish(
             request,
             written.target,

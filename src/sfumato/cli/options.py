@@ -40,8 +40,11 @@ HIERARCHY, PUBLISH_AT = "--hierarchy COL=FILE", "--publish-at COL=LEVEL"
 """How options of columns are written."""
 
 TABLES = "A CSV or Parquet file, a quoted glob, or a directory of Parquet files; here or in a store (s3://...)"
+OF_SPARK = "a table of Spark (spark:catalog.schema.table)"
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}.")]
-RequestPath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}; or a request file (.toml, see init).")]
+RequestPath = Annotated[
+    str, typer.Argument(metavar="TABLE", help=f"{TABLES}; {OF_SPARK}; or a request file (.toml, see init).")
+]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a directory, a .zip, or s3://...")]
 Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
 

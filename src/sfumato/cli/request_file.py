@@ -32,7 +32,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin
 
-from sfumato.address import Address
+from sfumato.address import Address, is_spark_name
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import (
     NoticeOptions,
@@ -42,6 +42,7 @@ from sfumato.cli.options import (
     StopOptions,
     TargetOptions,
 )
+from sfumato.cli.where import EngineOptions
 from sfumato.errors import SpecError, reason
 
 SUFFIX = ".toml"
@@ -52,6 +53,7 @@ GROUPS: tuple[type[OptionGroup], ...] = (
     StopOptions,
     ReleaseOptions,
     NoticeOptions,
+    EngineOptions,
 )
 """The options that a file may have: all but those that say how the outcome is told."""
 SECTIONS = ("table", "columns", "promise", "output")
@@ -88,6 +90,11 @@ def known_keys() -> dict[str, Key]:
     return found
 
 
+def _is_address(named: str) -> bool:
+    """Whether a table is not in a file here: in a store, or one that Spark knows."""
+    return is_spark_name(named) or Address.of(named, SpecError) is not None
+
+
 @dataclass(frozen=True)
 class RequestFile:
     """What a request file says, as the command line would be given it."""
@@ -118,7 +125,7 @@ class RequestFile:
     def table(self) -> str | None:
         """The table that is named, which is there."""
         named: str | None = self.given.get(TABLE)
-        is_here = named is not None and Address.of(named, SpecError) is None
+        is_here = named is not None and not _is_address(named)
         if named is not None and is_here and not Path(named).exists() and not glob.glob(named):
             raise SpecError(
                 f"the request file {str(self.path)!r} names a table that is not there, {named!r}; a path in it is "
@@ -185,8 +192,7 @@ class _Reader:
         """A path, from where the command runs; or an address, which is the same from everywhere."""
         if not isinstance(value, str):
             raise self.wrong(name, "the name of a file, in quotes")
-        address = Address.of(value, SpecError)
-        return str(self.path.parent / value if address is None else address)
+        return str(Address.of(value, SpecError) or value) if _is_address(value) else str(self.path.parent / value)
 
     def edges(self, column: str, value: Any) -> str:
         """The edges of bins as an option has them."""
