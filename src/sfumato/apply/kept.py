@@ -40,7 +40,7 @@ class KeptSource:
     folder: Path
     budget: int
     """Bytes; what does not fit goes to the disk."""
-    _readings: dict[tuple[tuple[str, ...], int], _Reading] = field(default_factory=dict)
+    _readings: dict[tuple[tuple[str, ...], int], KeptBatches] = field(default_factory=dict)
 
     @property
     def schema(self) -> pa.Schema:
@@ -71,14 +71,14 @@ class KeptSource:
         if known is not None and known.is_whole:
             yield from (HeldBatch(known, number, rows) for number, rows in enumerate(known.sizes))
             return
-        reading = self._readings[asked] = _Reading(self.folder, self.budget)
+        reading = self._readings[asked] = KeptBatches(self.folder, self.budget)
         for batch in self.table.batches(columns, batch_rows):
             reading.sizes.append(batch.num_rows)
             yield HeldBatch(reading, len(reading.sizes) - 1, batch.num_rows, batch)
         reading.is_read = True
 
 
-class _Reading:
+class KeptBatches:
     """The batches of one reading, as codes; they may be put and got by several threads."""
 
     def __init__(self, folder: Path, budget: int) -> None:
@@ -172,7 +172,7 @@ class _Coded:
 class HeldBatch:
     """One batch of a reading: one that was just read, to be kept by the thread that uses it, or one that was kept."""
 
-    reading: _Reading
+    reading: KeptBatches
     number: int
     rows: int
     new: pa.RecordBatch | None = None
