@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sfumato.audit.measures.measure import Measures, measure
     from sfumato.audit.original import verify
     from sfumato.audit.result import Verification
+    from sfumato.comparison.compare import compare
+    from sfumato.comparison.outcome import Comparison
     from sfumato.errors import (
         InfeasibleError,
         InternalError,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from sfumato.estimate.answer import Answer
     from sfumato.estimate.count.queries import CountQuery, Range
     from sfumato.estimate.estimate import Estimate, Estimates, Interval
+    from sfumato.estimate.exporting import Exported, export
     from sfumato.estimate.release import Release
     from sfumato.mechanisms.curve import ErrorAt
     from sfumato.outlook import Outlook, Request, plan_table
@@ -61,12 +64,14 @@ __all__ = [
     "BreachBound",
     "BreachBoundPerValue",
     "Chosen",
+    "Comparison",
     "CountQuery",
     "DecoyGroups",
     "Diversity",
     "ErrorAt",
     "Estimate",
     "Estimates",
+    "Exported",
     "Finding",
     "Hierarchy",
     "Histogram",
@@ -101,6 +106,8 @@ __all__ = [
     "Verification",
     "bound_for_error",
     "choose",
+    "compare",
+    "export",
     "lint",
     "measure",
     "plan_table",
@@ -115,12 +122,14 @@ _HOMES = {
     "BreachBound": "sfumato.request.spec",
     "BreachBoundPerValue": "sfumato.request.spec",
     "Chosen": "sfumato.plan.predict",
+    "Comparison": "sfumato.comparison.outcome",
     "CountQuery": "sfumato.estimate.count.queries",
     "DecoyGroups": "sfumato.request.group_spec",
     "Diversity": "sfumato.request.group_spec",
     "ErrorAt": "sfumato.mechanisms.curve",
     "Estimate": "sfumato.estimate.estimate",
     "Estimates": "sfumato.estimate.estimate",
+    "Exported": "sfumato.estimate.exporting",
     "Finding": "sfumato.audit.lint.finding",
     "Hierarchy": "sfumato.request.hierarchy",
     "Histogram": "sfumato.request.histogram",
@@ -155,6 +164,8 @@ _HOMES = {
     "Verification": "sfumato.audit.result",
     "bound_for_error": "sfumato.plan.target",
     "choose": "sfumato.plan.choose",
+    "compare": "sfumato.comparison.compare",
+    "export": "sfumato.estimate.exporting",
     "lint": "sfumato.audit.lint.linting",
     "measure": "sfumato.audit.measures.measure",
     "plan_table": "sfumato.outlook",

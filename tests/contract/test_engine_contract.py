@@ -287,6 +287,23 @@ def test_same_key_gives_the_same_bytes_where_sets_are_lists(
 
 
 @SOME_ENGINES
+def test_same_key_gives_the_same_bytes_where_sets_are_columns(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They say what the bits of the same key say."""
+    make_small(monkeypatch)
+    expected = {}
+    for form in (subset.Form.LIST, subset.Form.COLUMNS):
+        monkeypatch.setitem(WAYS, "subset", replace(WAYS["subset"], options=subset.Options(form)))
+        expected[form] = written(INPUTS["with gaps"], USUAL, tmp_path / form, "subset")
+    assert written(INPUTS["with gaps"], engine, tmp_path / "other", "subset") == expected[subset.Form.COLUMNS]
+    lists, told = (pq.read_table(tmp_path / form / DATA) for form in (subset.Form.LIST, subset.Form.COLUMNS))
+    for value in ("flu", "cold", "asthma", None):
+        holds = [value in members for members in lists.column("disease").to_pylist()]
+        assert told.column(f"disease_{value or 'missing'}").to_pylist() == holds
+
+
+@SOME_ENGINES
 def test_same_key_gives_the_same_bytes_where_columns_are_protected_each_for_itself(
     engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

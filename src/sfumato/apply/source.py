@@ -25,7 +25,8 @@ import pyarrow.parquet as pq
 from sfumato.address import PIECE_BYTES, Address, File, readable
 from sfumato.apply.compressed import COMPRESSIONS, ending
 from sfumato.apply.csv import POINT, CsvSource
-from sfumato.apply.formats import arrow, json_lines
+from sfumato.apply.formats import arrow, duckdb_file, excel, inside, json_lines
+from sfumato.apply.formats.postgres import PostgresTable
 from sfumato.apply.standard_input import MARK, standard_input
 from sfumato.errors import SchemaError, SourceError, reason
 from sfumato.request.digest import Each, files_digest
@@ -311,8 +312,7 @@ def open_source(  # noqa: PLR0913 - a table, and how it is read
 
 def _opened(table: Any, spool: Path, how: Reading) -> Source:
     if isinstance(table, str | Path):
-        name = str(table)
-        return _of_files([standard_input(spool)] if name == MARK else _files(name), spool, how)
+        return _named(str(table), spool, how)
     if isinstance(table, pa.Table):
         return MemorySource(table)
     # Before the stream protocol, which pandas speaks too: its index is no column of the table.
@@ -337,6 +337,27 @@ def _collected(lazy: Any) -> Any:
         raise SourceError(f"polars cannot compute the lazy frame ({type(error).__name__}); collect it first.") from None
 
 
+def _named(name: str, spool: Path, how: Reading) -> Source:
+    if name == MARK:
+        return _of_files([standard_input(spool)], spool, how)
+    if (asked := PostgresTable.of(name)) is not None:
+        with asked.rows() as rows:
+            return MemorySource.spooled(rows, spool)
+    path, part = inside.split(name)
+    files = _files(path)
+    if (kind := kind_of(files[0])) in (Kind.EXCEL, Kind.DUCKDB):
+        if len(files) > 1:
+            raise SourceError(f"{path!r} matches several files, of which one can be read at a time; name one.")
+        if kind is Kind.DUCKDB:
+            with duckdb_file.rows_of(files[0], part) as rows:
+                return MemorySource.spooled(rows, spool)
+        digest = files_digest(files)
+        return MemorySource(excel.read_sheet(files[0], part, how.text, how.missing), digest)
+    if part is not None:
+        raise SourceError(f"{files[0].name!r} is one table: leave out {inside.MARK + part!r} behind its name.")
+    return _of_files(files, spool, how)
+
+
 def _of_files(files: Sequence[File], spool: Path, how: Reading) -> Source:
     match kind_of(files[0]):
         case Kind.CSV:
@@ -352,7 +373,7 @@ def _of_files(files: Sequence[File], spool: Path, how: Reading) -> Source:
             if files_digest(files) != before:
                 raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
             return replace(read, digest=before)
-        case None:
+        case _:
             raise SourceError(
                 f"{files[0].name!r} is no table that can be read: name a file that ends in {ENDINGS}, or convert it."
             )
@@ -365,9 +386,13 @@ class Kind(Enum):
     CSV = (".csv", ".tsv", ".txt")
     ARROW = arrow.ENDINGS
     JSON = json_lines.ENDINGS
+    EXCEL = excel.ENDINGS
+    DUCKDB = duckdb_file.ENDINGS
 
 
-ENDINGS = ".parquet, .csv, .tsv (also .csv.gz), .arrow, .feather or .jsonl"
+IN_FOLDERS = (Kind.PARQUET, Kind.CSV, Kind.ARROW, Kind.JSON)
+"""What a table may be in several files of."""
+ENDINGS = ".parquet, .csv, .tsv (also .csv.gz), .arrow, .feather, .jsonl, .xlsx or .duckdb"
 """For people."""
 
 
@@ -408,7 +433,7 @@ def _below(folder: File) -> list[File]:
     found: list[File] = [
         file
         for file in files
-        if kind_of(file) is not None
+        if kind_of(file) in IN_FOLDERS
         and ending(file) not in (".txt", ".json")
         and not file.name.startswith((".", "_"))
         and (isinstance(file, Address) or file.is_file())

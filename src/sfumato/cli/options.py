@@ -42,7 +42,7 @@ HIERARCHY, PUBLISH_AT = "--hierarchy COL=FILE", "--publish-at COL=LEVEL"
 
 TABLES = (
     "A CSV, Parquet, Arrow or JSON lines file, a quoted glob or a directory of them, here or in a store (s3://...); "
-    "- for standard input"
+    "book.xlsx::SHEET, file.duckdb::TABLE, postgresql://user@host/database::TABLE; - for standard input"
 )
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}.")]
 RequestPath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}; or a request file (.toml, see init).")]

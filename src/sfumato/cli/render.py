@@ -37,6 +37,9 @@ if TYPE_CHECKING:  # what is only looked at need not be loaded before it is ther
     from sfumato.plan.target import ErrorTarget
 
 MOST_CELLS = 12
+COMPARING = "comparing"
+UNITS = {COMPARING: "mechanisms"}
+"""What is counted while a stage goes on, where it is not rows."""
 
 
 class GuardedConsole(Console):
@@ -79,7 +82,7 @@ def _bars(console: Console, *, is_wanted: bool) -> Iterator[Callable[[str, int, 
         TextColumn("{task.description:>10}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("rows"),
+        TextColumn("{task.fields[unit]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bars:
@@ -87,7 +90,7 @@ def _bars(console: Console, *, is_wanted: bool) -> Iterator[Callable[[str, int, 
 
         def show(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
+                tasks[stage] = bars.add_task(stage, total=total, unit=UNITS.get(stage, "rows"))
             bars.update(tasks[stage], completed=done, total=total)
 
         yield show

@@ -21,7 +21,7 @@ from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
 from sfumato.request.requests import REQUESTS
 from sfumato.request.schema import Merged
-from sfumato.request.spec import PrivacySpec
+from sfumato.request.spec import BreachBound, PrivacySpec
 from sfumato.request.values import Value
 from sfumato.shown import Contents, Naming, Replaced, Shown
 from sfumato.shown.tally import Holdings
@@ -167,12 +167,18 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """The codes that its remarks can have; where two mechanisms remark the same, they have the same code."""
     risk: Callable[[PlanT, Counts], Risk | None] = _nothing
     """What an attacker learns at most who knows the counts of the values in each group of the table, if known."""
+    requested: Callable[[DesignT], PrivacySpec | None] = _nothing
+    """The request as the design tells it, which says how far each value may be believed; None where it does not."""
     likelihoods: Callable[[PlanT, Replaced], Sequence[Floats] | None] = _nothing
     """How likely what each record shows would be from each value, up to a factor of the record; one table for each
     column that is protected for itself. None where that is not known."""
     revealed: Callable[[DesignT, Codes, Codes, Places], Sequence[Floats] | None] = _nothing
     """The same for some records (the last argument) of a release, from its design, from what all its records show as
     its reader reads them, and what they hold: for whoever knows how frequent the values of each cell are."""
+    at_posterior: Callable[[BreachBound, Sequence[Value]], SpecT | None] = _nothing
+    """The request of its own kind that lets a belief within the prior of a bound rise to the posterior and no further,
+    against those whom its guarantee covers, for the values of a domain: what mechanisms are compared at. None where it
+    has none."""
     coarsened: Callable[[Columns, SpecT, OptionsT], dict[str, Merged]] = lambda columns, spec, options: {}
     """Values of each column to publish as one, because they are too rare to be protected."""
     decided: Callable[[PlanT], Any] = _nothing

@@ -6,7 +6,7 @@ Nobody else knows which kinds there are: everybody asks a `Shown`. A new kind is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
@@ -224,8 +224,15 @@ class Shown(ABC):
         return None
 
     @abstractmethod
-    def matched(self, naming: Naming, columns: Sequence[str]) -> tuple[str, list[str]]:
-        """SQL of whether a record `d` shows the value in these columns of weights `w`; and which weights concern it."""
+    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
+        """SQL of whether a record `d` shows the value in these columns of weights `w`; and which weights concern it.
+
+        The value is the one that is asked for, where what a record shows of it has a place of its own.
+        """
+
+    def weight_columns(self, naming: Naming) -> Mapping[str, Sequence[str]]:
+        """What the table of the weights says besides, where it has a line for each value."""
+        return {}
 
     def beside(self, naming: Naming) -> Sequence[str]:
         """SQL of what else a record `d` adds by the weights `w`, besides the weight of a value that it shows or not."""

@@ -22,6 +22,7 @@ from sfumato.mechanisms.unranking import sets_of
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
 from sfumato.shown import Replaced
+from sfumato.shown.member_columns import MemberColumns
 from sfumato.shown.sets import Sets
 from sfumato.shown.tally import Tally
 from single import Single, counted
@@ -343,7 +344,8 @@ def test_weights_summed_over_the_rows_are_the_estimate(
 @pytest.mark.parametrize("form", Form)
 def test_a_release_shows_sets_of_the_domain(form: Form) -> None:
     design = subset.design(_plan(9, _bound("3/2"), Options(form)))
-    assert subset.shown(design) == Sets(9, form is Form.LIST)
+    columns = MemberColumns(9, False, design.subset_size)
+    assert subset.shown(design) == (columns if form is Form.COLUMNS else Sets(9, form is Form.LIST))
 
 
 # Publishing the design
