@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a machine with Python 3.11 or newer and a package index is enough. Outside
-# of it only a browser is installed, by `make test` of root, for the pages; a program of the system that a test needs and
-# that is missing skips that test (in CI: fails it).
+# of it only a browser is installed, for the pages, and PostgreSQL, for tables in it, by `make test` of root; a program of
+# the system that a test needs and that is missing skips that test (in CI: fails it).
 #   make demo PYTHON=python3.12          another interpreter (a change of interpreter makes .venv anew)
 #   make test ARGS="-k uniform"          further arguments for pytest or the benchmark
 
@@ -18,7 +18,9 @@ DEV := $(VENV)/.installed-dev
 
 # Pages are looked at in Debian's Chromium. Where it cannot be installed, those tests say so and are left out.
 BROWSER := $(VENV)/.browser
-LACKS = $$(command -v chromium > /dev/null || echo chromium)
+DATABASE := $(VENV)/.database
+SERVER := ls /usr/lib/postgresql/*/bin/pg_ctl > /dev/null 2>&1
+LACKS = $$(command -v chromium > /dev/null || echo chromium) $$($(SERVER) || command -v pg_ctl > /dev/null || echo pg_ctl)
 
 # Tests are compiled once and kept, whatever the environment says: compiling them takes longer than many of them.
 PYTEST = PYTHONDONTWRITEBYTECODE= CI_LACKS="$(LACKS)" $(BIN)/python -m pytest -n auto --dist worksteal
@@ -39,11 +41,11 @@ demo: $(RUN) ## publish a made-up table, query the release, show the result
 quick: $(DEV) ## one case of every test that is not long, in less than a minute: after each edit
 	$(PYTEST) --extent quick $(ARGS)
 
-test: $(DEV) $(BROWSER) ## all that guards a promise, in some minutes: before each commit
+test: $(DEV) $(BROWSER) $(DATABASE) ## all that guards a promise, in some minutes: before each commit
 	$(PYTEST) $(ARGS)
 	$(if $(ARGS),,$(MAKE) sail spark)
 
-full: $(DEV) $(BROWSER) ## the whole matrices, and many more examples: before a release
+full: $(DEV) $(BROWSER) $(DATABASE) ## the whole matrices, and many more examples: before a release
 	$(PYTEST) --extent full $(ARGS)
 	$(if $(ARGS),,$(MAKE) sail spark sparks EXTENT=full)
 
@@ -77,8 +79,9 @@ smoke: $(DEV) ## install the wheel alone, without dev tools or extras, and run i
 	cd $(SMOKE) && venv/bin/sfumato --help > /dev/null
 	cd $(SMOKE) && venv/bin/sfumato demo
 
-bench: $(DEV) ## time publishing, side by side
+bench: $(DEV) ## time publishing and perturbing, side by side
 	$(BIN)/python bench/publish.py $(ARGS)
+	$(BIN)/python bench/peers.py
 
 clean: ## remove everything that make and the tools left
 	rm -rf $(VENV) .venv-* build dist src/*.egg-info
@@ -115,4 +118,10 @@ $(BROWSER): $(MADE)
 	@command -v chromium > /dev/null || [ "$$(id -u)" -ne 0 ] || \
 	{ apt-get -q update && apt-get -qy install --no-install-recommends chromium; } > $@.log 2>&1 || \
 	echo "chromium could not be installed: pages are not looked at in a browser"
+	@touch $@
+
+$(DATABASE): $(MADE)
+	@$(SERVER) || [ "$$(id -u)" -ne 0 ] || \
+	{ apt-get -q update && apt-get -qy install --no-install-recommends postgresql; } > $@.log 2>&1 || \
+	echo "PostgreSQL could not be installed: no table is read from it"
 	@touch $@

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import io
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from functools import cached_property
+from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +19,18 @@ from releases import SENSITIVE, WAYS, accepting, people
 from sfumato.audit.original import verify
 from sfumato.cli import render
 from sfumato.estimate.release import Release
+from sfumato.evidence import Dossier, audit_release
 from sfumato.outlook import Outlook, Request, plan_table
-from sfumato.pages import certificate, plan_page
+from sfumato.pages import ask_page, certificate, plan_page, report_page
 from sfumato.publication import publish
 from sfumato.release.manifest import README
 from sfumato.request.schema import Schema
 
 DAY = date(2026, 3, 1)
+QUESTIONS = (
+    f"SELECT sex, COUNT(*) FROM release WHERE {SENSITIVE} = 'flu' GROUP BY sex",
+    "SELECT nothing FROM release",
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,14 @@ class Made:
     request: Request
     planned: Outlook
     release: Release
+    plan: Path
+
+    @cached_property
+    def dossier(self) -> Dossier:
+        """What a report about the release says."""
+        files = dict[str, Any](self.request.schema.hierarchies)
+        found = {"plan_file": self.plan, "hierarchies": files, "seed": 1, "questions": QUESTIONS}
+        return audit_release(self.release.path, self.request.table, on=DAY, **found)
 
 
 def made(mechanism: str, folder: Path, table: Any = None) -> Made:
@@ -39,7 +56,8 @@ def made(mechanism: str, folder: Path, table: Any = None) -> Made:
     schema = WAYS[mechanism].schema(Schema.of(SENSITIVE), table)
     asked = WAYS[mechanism].request(mechanism)
     request = Request(table, schema, **asked, accept_exposure=True, **accepting(table, schema))
-    return Made(request, plan_table(request), publish(request, folder / "release").release)
+    plan = folder / "plan.json"
+    return Made(request, plan_table(request), publish(request, folder / "release", plan_file=plan).release, plan)
 
 
 def printed(made: Made) -> str:
@@ -56,7 +74,9 @@ def printed(made: Made) -> str:
 
 WRITERS: Mapping[str, Callable[[Made], str]] = {
     "certificate": lambda made: certificate(made.release.path, DAY).page().html(),
+    "page": lambda made: ask_page(made.release).html(),
     "plan": lambda made: plan_page(made.planned, made.request.spec, SENSITIVE).html(),
+    "report": lambda made: report_page(made.dossier).html(),
     "README": lambda made: (made.release.path / README).read_text(encoding="utf-8"),
     "printed": printed,
 }
@@ -81,8 +101,8 @@ QUALIFIED = ("local", "of this column", "one record per person", "epsilon = ln(a
 
 
 def read_out(text: str) -> str:
-    """The words of a page: without its style, its elements, and names of options."""
-    bare = re.sub(r"<style>.*?</style>|<[^>]*>", " ", text, flags=re.DOTALL)
+    """The words of a page: without its style, packed numbers, its elements, and names of options."""
+    bare = re.sub(r"<style>.*?</style>|<script type=.*?</script>|<[^>]*>", " ", text, flags=re.DOTALL)
     return " ".join(re.sub(r"--[a-z-]+", " ", html.unescape(bare)).split())
 
 
@@ -93,3 +113,53 @@ def verdicts(text: str) -> list[str]:
     for each in re.findall(r"[^.]*\bdifferential(?:ly private| privacy)\b[^.]*", words, re.IGNORECASE):
         found += [] if all(said in each for said in QUALIFIED) else [each]
     return found
+
+
+VOID = {"meta", "path", "rect", "circle"}
+
+
+class Elements(HTMLParser):
+    """Every element of a page with its attributes; elements must be closed in their order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag in VOID, f"a browser would not close <{tag}/>"
+        self.found.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.found if name == tag]
+
+
+def check_sound(text: str) -> Elements:
+    """What every page must be: well formed, with one heading, its policy, and nothing from elsewhere."""
+    elements = Elements(text)
+    names = {name for name, _ in elements.found}
+    assert not names & {"script", "link", "img", "iframe", "object", "form", "base", "a"}
+    assert not [key for _, each in elements.found for key in each if key.startswith("on") or key in {"src", "style"}]
+    assert {"header", "main", "h1"} <= names
+    assert len(elements.named("h1")) == len(elements.named("main")) == 1
+    (style,) = re.findall(r"<style>(.*?)</style>", text, flags=re.DOTALL)
+    policy = next(each["content"] or "" for each in elements.named("meta") if "http-equiv" in each)
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert policy.startswith(f"default-src 'none'; style-src 'sha256-{digest}';")
+    assert "url(" not in style
+    assert "@import" not in style
+    assert len(elements.named("table")) == len(elements.named("caption"))
+    assert all("scope" in each for each in elements.named("th"))
+    return elements

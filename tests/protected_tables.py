@@ -20,6 +20,7 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     "uniform": ("--mechanism", "uniform", *BOUND),
     "subset as bits": ("--mechanism", "subset", *BOUND),
     "subset as lists": ("--mechanism", "subset", *BOUND, "--subset-form", "list"),
+    "subset as columns": ("--mechanism", "subset", *BOUND, "--subset-form", "columns"),
     "small-domain": CELLS,
     "small-domain with shares": (*CELLS, "--publish-shares"),
     "fine-grain": ("--mechanism", "fine-grain", "--tolerance", "3"),

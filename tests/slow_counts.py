@@ -48,6 +48,9 @@ class SlowRelease:
         several = self.design.get("domains")  # of columns that are protected each for itself: all their combinations
         written = [list(each) for each in itertools.product(*several)] if several else self.design["domain"]
         self.domain: list[Value] = [self._value(each) for each in written]
+        self.member_columns: list[str] = []  # of sets that have a column for each value, as the weights name them
+        if self.design.get("form") == "columns":
+            self.member_columns = pq.read_table(folder / "weights.parquet").column("column").to_pylist()
 
     def _value(self, written: Any) -> Value:
         several = written if len(self.names) > 1 else [written]
@@ -57,7 +60,7 @@ class SlowRelease:
     @property
     def public(self) -> list[str]:
         """The public columns."""
-        shown = {*self.names, " + ".join(self.names), self.ours.get("cell_column")}
+        shown = {*self.names, " + ".join(self.names), self.ours.get("cell_column"), *self.member_columns}
         return [name for name in self.rows[0] if name not in shown]
 
     def count(self, is_wanted: Test = everything, is_counted: Test = everything) -> Fraction:
@@ -122,6 +125,8 @@ class SlowRelease:
 
     def members(self, row: Row) -> set[int]:
         """The places that the set of a row holds."""
+        if self.member_columns:
+            return {place for place, name in enumerate(self.member_columns) if row[name]}
         shown = row[" + ".join(self.names)]
         if self.design.get("form") == "list":
             assert len(set(shown)) == len(shown)

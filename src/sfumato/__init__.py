@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from sfumato.audit.measures.measure import Measures, measure
     from sfumato.audit.original import verify
     from sfumato.audit.result import Verification
+    from sfumato.comparison.compare import compare
+    from sfumato.comparison.outcome import Comparison
     from sfumato.errors import (
         EngineError,
         InfeasibleError,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from sfumato.estimate.answer import Answer
     from sfumato.estimate.count.queries import CountQuery, Range
     from sfumato.estimate.estimate import Estimate, Estimates, Interval
+    from sfumato.estimate.exporting import Exported, export
     from sfumato.estimate.release import Release
     from sfumato.mechanisms.curve import ErrorAt
     from sfumato.outlook import Outlook, Request, plan_table
@@ -63,6 +66,7 @@ __all__ = [
     "BreachBound",
     "BreachBoundPerValue",
     "Chosen",
+    "Comparison",
     "CountQuery",
     "DecoyGroups",
     "Diversity",
@@ -70,6 +74,7 @@ __all__ = [
     "ErrorAt",
     "Estimate",
     "Estimates",
+    "Exported",
     "Finding",
     "Hierarchy",
     "Histogram",
@@ -105,6 +110,8 @@ __all__ = [
     "Verification",
     "bound_for_error",
     "choose",
+    "compare",
+    "export",
     "lint",
     "measure",
     "plan_table",
@@ -119,6 +126,7 @@ _HOMES = {
     "BreachBound": "sfumato.request.spec",
     "BreachBoundPerValue": "sfumato.request.spec",
     "Chosen": "sfumato.plan.predict",
+    "Comparison": "sfumato.comparison.outcome",
     "CountQuery": "sfumato.estimate.count.queries",
     "DecoyGroups": "sfumato.request.group_spec",
     "Diversity": "sfumato.request.group_spec",
@@ -126,6 +134,7 @@ _HOMES = {
     "ErrorAt": "sfumato.mechanisms.curve",
     "Estimate": "sfumato.estimate.estimate",
     "Estimates": "sfumato.estimate.estimate",
+    "Exported": "sfumato.estimate.exporting",
     "Finding": "sfumato.audit.lint.finding",
     "Hierarchy": "sfumato.request.hierarchy",
     "Histogram": "sfumato.request.histogram",
@@ -161,6 +170,8 @@ _HOMES = {
     "Verification": "sfumato.audit.result",
     "bound_for_error": "sfumato.plan.target",
     "choose": "sfumato.plan.choose",
+    "compare": "sfumato.comparison.compare",
+    "export": "sfumato.estimate.exporting",
     "lint": "sfumato.audit.lint.linting",
     "measure": "sfumato.audit.measures.measure",
     "plan_table": "sfumato.outlook",

@@ -11,7 +11,7 @@ import io
 import os
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -169,13 +169,36 @@ def is_spark_name(given: Any) -> bool:
     return isinstance(given, str) and given.startswith(SPARK)
 
 
-File = Path | Address
+@dataclass(frozen=True, slots=True)
+class HeldFile:
+    """A file of ours that has no name on the disk, such as what came in by standard input."""
+
+    name: str
+    """What it is called in messages; its ending says what it is."""
+    content: pa.Buffer = field(repr=False)
+
+    @property
+    def suffix(self) -> str:
+        """What the name ends with, from its last dot on."""
+        return PurePosixPath(self.name).suffix
+
+    def readable(self) -> Any:
+        """The file as Arrow reads it: from any place in it."""
+        return pa.BufferReader(self.content)
+
+    def open(self, mode: str = "r", newline: str | None = None, encoding: str = "utf-8") -> Any:
+        """The file from its first byte on, as `Path.open` gives it to readers."""
+        file = self.readable()
+        return file if mode == "rb" else io.TextIOWrapper(file, encoding=encoding, newline=newline)
+
+
+File = Path | Address | HeldFile
 """What can be read from its first byte to its last."""
 
 
 def readable(file: File) -> Any:
     """A file as Arrow takes it."""
-    return file.readable() if isinstance(file, Address) else file
+    return file if isinstance(file, Path) else file.readable()
 
 
 def file_version(file: File) -> str | None:

@@ -28,11 +28,11 @@ from sfumato.errors import InternalError, SpecError
 
 Halves = tuple[Numbers, Numbers]
 
-VERSION = 2
+VERSION = 3
 """Of the draws: the same key gives the same draws in all versions of the software that share this number."""
 
-WORDS_SINCE, SLOTS_SINCE = 1, 2
-"""Since which version the words of a key are what they are, and the slots of records, which are made of them."""
+WORDS_SINCE, SLOTS_SINCE, RANKED_SETS_SINCE = 1, 2, 3
+"""Since which version the words of a key are what they are; and what is made of them: slots, sets by their number."""
 
 KEY_BYTES = 32
 WORD_BYTES = 8
@@ -48,7 +48,10 @@ LARGEST_TABLE = 65_536
 FEISTEL_ROUNDS = 10
 
 CACHED = 1 << 15
-"""So many numbers at a time are permuted: their halves stay in the cache of a core from round to round."""
+"""So many numbers at a time are drawn or permuted: they stay in the cache of a core from step to step."""
+
+ZEROS = memoryview(bytes(CACHED * WORD_BYTES))
+"""What is encrypted, so that the keystream itself is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +119,11 @@ class Stream:
         first_block, skipped = divmod(first_row, WORDS_PER_BLOCK)
         nonce = attempt.to_bytes(8, "big") + first_block.to_bytes(8, "big")
         encryptor = Cipher(algorithms.AES(self.subkey), modes.CTR(nonce)).encryptor()
-        keystream = encryptor.update(bytes((rows + skipped) * WORD_BYTES))
-        return np.frombuffer(keystream, dtype="<u8", offset=skipped * WORD_BYTES)
+        words = np.empty(rows + skipped + WORDS_PER_BLOCK, dtype="<u8")  # a cipher asks for room for a block more
+        room = words.data.cast("B")
+        for start in range(0, (rows + skipped) * WORD_BYTES, len(ZEROS)):
+            encryptor.update_into(ZEROS[: (rows + skipped) * WORD_BYTES - start], room[start:])
+        return words[skipped : skipped + rows]
 
     def integers(self, first_row: int, rows: int, bound: int | Words) -> Words:
         """One integer of `range(bound)` for each row, exactly uniform; rejected words are drawn anew by attempt.

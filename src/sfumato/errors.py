@@ -25,7 +25,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sfumato.printable import printable
+from sfumato.printable import printable, without_passwords
 
 
 class SfumatoError(Exception):
@@ -41,7 +41,7 @@ class SfumatoError(Exception):
 
 
 def _line(sentence: str) -> str:
-    return printable(" ".join(sentence.splitlines()))
+    return printable(without_passwords(" ".join(sentence.splitlines())))
 
 
 class SpecError(SfumatoError, ValueError):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.apply.alike import Uniqueness
+from sfumato.apply.csv import POINT
 from sfumato.apply.domains import with_merged
 from sfumato.apply.engine import Engine
 from sfumato.apply.notices import frequent_notice
@@ -57,7 +58,8 @@ WORTH_SAYING = 0.001
 class Request:
     """What the holder asks for: a table with its roles, a bound, and how to meet it."""
 
-    table: Any
+    table: Any = field(repr=False)
+    """Not shown: a frame holds values, and an address may hold a password."""
     schema: Schema
     spec: PrivacySpec
     """For a person with as many rows as the schema allows."""
@@ -78,6 +80,8 @@ class Request:
     """Go on with these public columns, whatever they tell."""
     accept_exposure: bool = False
     """Go on whatever public columns add to a release whose promise holds without them."""
+    decimal: str = POINT
+    """The decimal mark of a CSV file."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.schema, Schema):
@@ -121,6 +125,7 @@ class Request:
             **({"hierarchies": {name: each.to_json() for name, each in known.items()}} if known else {}),
             **({"publish_at": dict(self.schema.publish_at)} if self.schema.publish_at else {}),
             **({"missing": sorted(self.missing)} if self.missing else {}),
+            **({} if self.decimal == POINT else {"decimal": self.decimal}),
             **({"compound": list(self.schema.compound)} if self.schema.compound else {}),
             **({} if self.schema.person_rows.is_plain else {"person_rows": self.schema.person_rows.to_json()}),
             **({"accept_telling": sorted(self.accept_telling)} if self.accept_telling else {}),
@@ -160,15 +165,26 @@ class Outlook:
 def open_table(request: Request, folder: Path) -> Source:
     """Open the table of a request; a stream that can be read only once is spooled into the folder."""
     text = (*request.text, *request.schema.domains)  # whose types are not for the values of a CSV file to tell
-    given, spool = request.table, folder / "spool"
-    source = open_source(given, spool, text=text, encoding=request.encoding, missing=request.missing)
+    source = open_source(
+        request.table,
+        folder / "spool",
+        text=text,
+        encoding=request.encoding,
+        missing=request.missing,
+        decimal=request.decimal,
+    )
     if unknown := next((name for name in request.text if name not in source.schema.names), None):
         raise SchemaError(no_column(unknown, source.schema.names))
     return source
 
 
-def surveyed(request: Request, source: Source, engine: Engine, folder: Path, draws: Draws) -> tuple[Request, Survey]:
-    """Read the table once; and once more with rare values merged, if a mechanism was asked to and there are any."""
+def surveyed(  # noqa: PLR0913 - what is asked, and where it is read
+    request: Request, source: Source, engine: Engine, folder: Path, draws: Draws, *, keeps: bool = False
+) -> tuple[Request, Survey]:
+    """Read the table once; and once more with rare values merged, if a mechanism was asked to and there are any.
+
+    If the rows will be needed again, what was read may be kept for that (`keeps`).
+    """
     most = max((REGISTRY[name].most_combinations for name in request.family), default=0)
     read = partial(
         survey,
@@ -178,6 +194,7 @@ def surveyed(request: Request, source: Source, engine: Engine, folder: Path, dra
         draws=draws,
         text=request.text,
         most_combinations=most,
+        keeps=keeps,
     )
     for name in request.accept_telling:  # what is not published leaves no trace, and could tell nothing either
         if name not in source.schema.names:

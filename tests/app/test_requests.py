@@ -36,7 +36,7 @@ commands = pytest.mark.parametrize("command", [publishing, planning], ids=["publ
 
 OPTIONS = {
     "small-domain": [["--merge", "paper"], ["--min-cell", "10"], ["--publish-shares"]],
-    "subset": [["--subset-form", "bits"], ["--subset-form", "list"]],
+    "subset": [["--subset-form", "bits"], ["--subset-form", "list"], ["--subset-form", "columns"]],
     "levels": [["--levels", "code=4/5,chapter=1/5"], ["--importance", "code=1,chapter=3"]],
     "fine-grain": [["--direction", "upward"], ["--objective", "record"]],
 }

@@ -27,6 +27,7 @@ from far_engine import FarEngine
 from releases import BOUND, WAYS, known_key, people, published, published_by
 from sfumato import outlook
 from sfumato.apply import engine as engines
+from sfumato.apply import rewrite as rewriting
 from sfumato.apply import scatter, writing
 from sfumato.apply.engine import Engine
 from sfumato.apply.local import LocalEngine
@@ -85,8 +86,9 @@ def given_input(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a table of a hundred rows several parts and several row groups."""
+    """Give a table of a hundred rows several parts and several row groups, and a batch several blocks."""
     monkeypatch.setattr(scatter, "PART_ROWS", 16)
+    monkeypatch.setattr(rewriting, "BLOCK_ROWS", 3)
     monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 25)
 
 
@@ -107,7 +109,7 @@ def surveyed(
     source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
     schema = way.schema(given_input.schema, given_input.table)
     request = Request(given_input.table, schema, **way.request(mechanism))
-    request, found = outlook.surveyed(request, source, engine, folder, draws)
+    request, found = outlook.surveyed(request, source, engine, folder, draws, keeps=True)
     chosen = choose(found.histogram, way.spec, draws, mechanism, options=request.options)
     counts = found.histogram.counts
     return found, Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
@@ -203,6 +205,23 @@ def test_same_key_gives_the_same_bytes_where_sets_are_lists(
     sets = pq.read_table(tmp_path / "other" / DATA).column("disease").to_pylist()
     assert {len(members) for members in sets} == {2}
     assert {member for members in sets for member in members} == {"flu", "cold", "asthma", None}
+
+
+@SOME_ENGINES
+def test_same_key_gives_the_same_bytes_where_sets_are_columns(
+    engine: LocalEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They say what the bits of the same key say."""
+    make_small(monkeypatch)
+    expected = {}
+    for form in (subset.Form.LIST, subset.Form.COLUMNS):
+        monkeypatch.setitem(WAYS, "subset", replace(WAYS["subset"], options=subset.Options(form)))
+        expected[form] = written(INPUTS["with gaps"], USUAL, tmp_path / form, "subset")
+    assert written(INPUTS["with gaps"], engine, tmp_path / "other", "subset") == expected[subset.Form.COLUMNS]
+    lists, told = (pq.read_table(tmp_path / form / DATA) for form in (subset.Form.LIST, subset.Form.COLUMNS))
+    for value in ("flu", "cold", "asthma", None):
+        holds = [value in members for members in lists.column("disease").to_pylist()]
+        assert told.column(f"disease_{value or 'missing'}").to_pylist() == holds
 
 
 @SOME_ENGINES

@@ -285,6 +285,7 @@ CELLS = small_domain.Options(min_cell=0)
 SHARES = small_domain.Options(min_cell=0, publish_shares=True)
 PAPER = small_domain.Options(small_domain.Merge.PAPER)
 LIST = subset.Options(subset.Form.LIST)
+COLUMNS = subset.Options(subset.Form.COLUMNS)
 SHARED = levels.Options("value=1/3,level 1=2/3")
 THREE = levels.Options("value=1/2,level 1=1/4,level 2=1/4")
 CLEAR = buckets.Options(buckets.Sizes.MULTI, min_bucket=1)
@@ -304,6 +305,7 @@ CASES: Mapping[str, Sequence[Case]] = {
             ("one of two values", BreachBound("1/3", "2/3"), subset.Options(), (5, 1)),
             ("two of four values", BreachBound("1/10", "1/8"), subset.Options(), (4, 0, 2, 1)),
             ("two of six values as a list", BreachBound("1/3", "1/2"), LIST, (3, 1, 0, 0, 2, 5)),
+            ("two of five values as columns", BreachBound("1/3", "1/2"), COLUMNS, (3, 1, 0, 2, 5)),
             ("three of nine values, in two bytes", BreachBound("1/3", "1/2"), subset.Options(), (*range(8), 2)),
         ],
         "levels": [

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from sfumato.arrays import Words
 from sfumato.draws import (
+    CACHED,
     KEY_BYTES,
     LARGEST_BOUND,
     LARGEST_TABLE,
@@ -78,6 +79,15 @@ def test_words_follow_the_documented_layout(first_row: int, attempt: int, column
     subkey = _subkey_by_hand(KEY, column, purpose)
     words = _draws().for_column(column).stream(purpose).words(first_row, 3, attempt)
     assert words.tolist() == [_word_by_hand(subkey, first_row + row, attempt) for row in range(3)]
+
+
+@pytest.mark.parametrize("first_row", [0, 1])
+def test_words_go_on_from_one_cached_block_to_the_next(first_row: int) -> None:
+    subkey, rows = _subkey_by_hand(KEY, "", "coins"), 2 * CACHED + 3
+    words = _draws().stream("coins").words(first_row, rows)
+    looked_at = [edge + step for edge in (0, CACHED, 2 * CACHED) for step in (-2, -1, 0, 1, 2) if edge + step >= 0]
+    assert len(words) == rows
+    assert words[looked_at].tolist() == [_word_by_hand(subkey, first_row + row) for row in looked_at]
 
 
 @given(batch_splits(ROWS), st.integers(0, 2**40))

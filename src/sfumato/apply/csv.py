@@ -1,9 +1,9 @@
 """CSV files: everything is read as text first, and a column becomes a number or a date only if nothing is lost.
 
 A column is a column of integers if every value is written the way an integer prints (so `007` stays text), of numbers
-if every value reads as one, of dates if every value is an ISO date. Empty fields are missing values, and so are the
-texts that the holder names as such, before anything is read as a number. A column with a declared domain is read as
-text: its type is that of the domain, whatever values occur.
+if every value reads as one (with a decimal point, or with a comma where that is said), of dates if every value is an
+ISO date. Empty fields are missing values, and so are the texts that the holder names as such, before anything is read
+as a number. A column with a declared domain is read as text: its type is that of the domain, whatever values occur.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from sfumato.address import File, readable
-from sfumato.errors import SchemaError, SourceError, reason
+from sfumato.address import File
+from sfumato.apply.compressed import ending, opened, opened_text, unreadable
+from sfumato.errors import SchemaError, SourceError
 from sfumato.request.digest import Each, files_digest
 
 BLOCK_BYTES = 1 << 23
@@ -32,6 +33,9 @@ OVERSIZED = pa.decimal256(76, 0)
 INTEGER = r"^(0|-?[1-9][0-9]*)$"
 NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]+)?$"
 DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+POINT = "."
+DECIMALS = (POINT, ",")
+"""What may stand before the digits behind a whole number."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +50,24 @@ class CsvSource:
     """How many rows each file has."""
     missing: tuple[str, ...] = ()
     """Texts that stand for a missing value, beside the empty one."""
+    decimal: str = POINT
 
     @classmethod
     def open(
-        cls, paths: Sequence[File], *, text: Sequence[str] = (), encoding: str = "utf-8", missing: Sequence[str] = ()
+        cls,
+        paths: Sequence[File],
+        *,
+        text: Sequence[str] = (),
+        encoding: str = "utf-8",
+        missing: Sequence[str] = (),
+        decimal: str = POINT,
     ) -> CsvSource:
         """Read the files once to find the types of their columns."""
         try:
             "".encode(encoding)
         except (LookupError, ValueError) as error:
             raise SourceError(f"the encoding {encoding!r} is unknown; try utf-8, latin-1 or cp1252.") from error
+        check_decimal(decimal)
         header, delimiter = _header(paths[0], encoding)
         for path in paths[1:]:
             if _header(path, encoding) != (header, delimiter):
@@ -63,8 +75,8 @@ class CsvSource:
         if repeated := sorted({name for name in header if header.count(name) > 1}):
             raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
         texts = pa.schema([(name, pa.string()) for name in header])
-        untyped = cls(tuple(paths), texts, delimiter, encoding, missing=tuple(missing))
-        guesses = {name: _Guess() for name in header if name not in text}
+        untyped = cls(tuple(paths), texts, delimiter, encoding, missing=tuple(missing), decimal=decimal)
+        guesses = {name: _Guess(decimal) for name in header if name not in text}
         file_rows = []
         for path in paths:
             rows = 0
@@ -102,7 +114,7 @@ class CsvSource:
     def _blocks(self, path: File, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         try:
             with pa_csv.open_csv(
-                readable(path),
+                opened(path),
                 read_options=pa_csv.ReadOptions(block_size=BLOCK_BYTES, encoding=self.encoding),
                 parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
                 convert_options=pa_csv.ConvertOptions(
@@ -117,12 +129,12 @@ class CsvSource:
         except (pa.ArrowException, UnicodeError):
             raise SourceError(self._explain(path)) from None  # Arrow repeats the row
         except OSError as error:
-            raise SourceError(f"{path.name!r} cannot be read: {reason(error)}.") from error
+            raise unreadable(path, error) from error
 
     def _explain(self, path: File) -> str:
         """Find what is wrong with a file that Arrow refused, without repeating any of its content."""
         try:
-            with path.open(newline="", encoding=self.encoding) as file:
+            with opened_text(path, self.encoding) as file:
                 for row in (reader := csv.reader(file, delimiter=self.delimiter)):
                     if len(row) not in (0, len(self.schema)):
                         return (
@@ -139,7 +151,7 @@ class CsvSource:
         columns = []
         for name, column in zip(block.schema.names, block.columns, strict=True):
             try:
-                values = column.dictionary.cast(self.schema.field(name).type)
+                values = _cast(column.dictionary, self.schema.field(name).type, self.decimal)
             except pa.ArrowInvalid:
                 raise SourceError(
                     f"the table changed while it was read: {name!r} holds values it did not hold before."
@@ -151,12 +163,13 @@ class CsvSource:
 def _header(path: File, encoding: str) -> tuple[list[str], str]:
     """The column names and the separator, which is the candidate that splits the first line most often."""
     try:
-        with path.open(newline="", encoding=encoding) as file:
+        with opened_text(path, encoding) as file:
             line = file.readline(LONGEST_LINE).lstrip("\ufeff")
             if len(line) == LONGEST_LINE:
                 raise csv.Error
-            # A separator inside quotes belongs to a name.
-            delimiter = max(DELIMITERS, key=re.sub('"[^"]*"?', "", line).count)
+            # A separator inside quotes belongs to a name; the ending .tsv says which one it is.
+            candidates = "\t" if ending(path) == ".tsv" else DELIMITERS
+            delimiter = max(candidates, key=re.sub('"[^"]*"?', "", line).count)
             header = next(csv.reader(itertools.chain([line], file), delimiter=delimiter), [])
     except csv.Error as error:
         raise SourceError(f"the first line of {path.name!r} does not name columns that can be read.") from error
@@ -165,7 +178,7 @@ def _header(path: File, encoding: str) -> tuple[list[str], str]:
             f"{path.name!r} is not {encoding} text; say its encoding (--encoding latin-1, for example)."
         ) from error
     except OSError as error:
-        raise SourceError(f"{path.name!r} cannot be read: {reason(error)}.") from error
+        raise unreadable(path, error) from error
     if not line.strip():
         raise SourceError(f"{path.name!r} is empty: the first line must name the columns.")
     return header, delimiter
@@ -174,12 +187,13 @@ def _header(path: File, encoding: str) -> tuple[list[str], str]:
 class _Guess:
     """The types that the values of a column still allow, narrowest first."""
 
-    def __init__(self) -> None:
+    def __init__(self, decimal: str) -> None:
         self.seen = False
+        self.decimal = decimal
         self.types = [
             (pa.int64(), INTEGER),
             (OVERSIZED, INTEGER),
-            (pa.float64(), NUMBER),
+            (pa.float64(), number(decimal)),
             (pa.date32(), DATE),
         ]
 
@@ -187,7 +201,7 @@ class _Guess:
         """Narrow the guess by the distinct values of one block."""
         if len(values):
             self.seen = True
-            self.types = [(kind, pattern) for kind, pattern in self.types if reads_as(values, kind, pattern)]
+            self.types = [each for each in self.types if reads_as(values, *each, self.decimal)]
 
     @property
     def type(self) -> pa.DataType:
@@ -195,12 +209,38 @@ class _Guess:
         return self.types[0][0] if self.seen and self.types else pa.string()
 
 
-def reads_as(values: pa.Array, kind: pa.DataType, pattern: str) -> bool:
+def check_decimal(decimal: str) -> None:
+    """Refuse what no table has before its digits."""
+    if decimal not in DECIMALS:
+        raise SourceError(f"the decimal mark {decimal!r} is unknown; numbers are written with a point or a comma.")
+
+
+def number(decimal: str) -> str:
+    """How numbers are spelled with a decimal mark; with a comma, a point is part of no number."""
+    return NUMBER.replace(r"\.", re.escape(decimal))
+
+
+def looks_like_commas(texts: pa.Array) -> bool:
+    """Whether texts read as numbers if a comma is taken for the decimal mark, and not all of them without it."""
+    texts = texts.drop_null()
+    if not len(texts) or not pc.any(pc.match_substring(texts, ",")).as_py():
+        return False
+    return reads_as(texts, pa.float64(), number(","), ",")
+
+
+def _cast(texts: pa.Array, kind: pa.DataType, decimal: str) -> pa.Array:
+    """Texts in the type that all of them have."""
+    if decimal != POINT and pa.types.is_floating(kind):
+        texts = pc.replace_substring(texts, decimal, POINT, max_replacements=1)
+    return texts.cast(kind)
+
+
+def reads_as(values: pa.Array, kind: pa.DataType, pattern: str, decimal: str = POINT) -> bool:
     """Whether all texts are spelled as values of a type are, and are such values."""
     if not pc.all(pc.match_substring_regex(values, pattern)).as_py():
         return False
     try:
-        values.cast(kind)
+        _cast(values, kind, decimal)
     except pa.ArrowInvalid:
         return False
     return True

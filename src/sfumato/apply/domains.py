@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.apply.csv import OVERSIZED
+from sfumato.apply.csv import OVERSIZED, looks_like_commas
 from sfumato.apply.declared import outside_domain, typed_domain
 from sfumato.apply.profile import FEW_RECORDS, MOST_VALUES, ColumnProfile, Profile
 from sfumato.errors import SchemaError
@@ -198,6 +198,11 @@ def _check_alone(column: ColumnProfile, rows: int, schema: Schema) -> None:
         raise SchemaError(
             f"the sensitive column {column.name!r} {why}: it looks like an identifier or free text; group its values "
             f"first, or confirm it by name (--keep {named})."
+        )
+    if pa.types.is_string(column.type) and looks_like_commas(column.values):
+        raise SchemaError(
+            f"column {column.name!r} {why}, and looks like numbers with a decimal comma: say so (--decimal ,) and "
+            f"coarsen it (--bins {column.name}=...), or leave it out (--drop {column.name})."
         )
     raise SchemaError(
         f"column {column.name!r} {why}, so it points at persons: leave it out (--person {column.name} if it says whose "

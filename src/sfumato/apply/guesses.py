@@ -7,6 +7,7 @@ remarks that are fixed sentences, round edges of ranges, and those of the usual 
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,13 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.apply.bins import is_fractional
-from sfumato.apply.csv import OVERSIZED
+from sfumato.apply.csv import OVERSIZED, POINT, CsvSource, looks_like_commas
 from sfumato.apply.domains import loneliness
 from sfumato.apply.marks import DOUBTFUL_MARKS, MARKS
 from sfumato.apply.profile import ColumnProfile
 from sfumato.apply.round_edges import round_days, round_numbers
 from sfumato.apply.source import Source, open_source
-from sfumato.errors import SchemaError
+from sfumato.apply.standard_input import MARK as STANDARD_INPUT
+from sfumato.errors import SchemaError, SourceError
 from sfumato.request.schema import Role
 from sfumato.request.small_files import LONGEST_VALUE
 from sfumato.request.values import field_type
@@ -107,6 +109,8 @@ class TableGuess:
     """Marks for missing values that occur."""
     doubtful: tuple[str, ...] = ()
     """Texts that occur, and may be such marks."""
+    decimal: str = POINT
+    """A comma where texts are numbers with it."""
 
     def with_telling(self, telling: Collection[str], sensitive: str, *, is_sure: bool) -> TableGuess:
         """The same, where some columns tell another: they are left out if that one is surely sensitive."""
@@ -134,17 +138,31 @@ def guess_table(table: str | Path, *, encoding: str = "utf-8") -> TableGuess:
     source = _opened(table, encoding, missing)
     if missing:
         rows = first_rows(table, encoding=encoding, missing=missing)
+    decimal = POINT
+    if isinstance(source, CsvSource) and any(map(_has_commas, rows.columns)):
+        decimal = ","
+        source = _opened(table, encoding, missing, decimal)
+        rows = first_rows(table, encoding=encoding, missing=missing, decimal=decimal)
     guesses = [_guess(name, source.schema.field(name).type, rows, marks) for name in source.schema.names]
-    return TableGuess(_one_person(guesses), missing, tuple(text for text in found if text not in MARKS))
+    return TableGuess(_one_person(guesses), missing, tuple(text for text in found if text not in MARKS), decimal)
 
 
-def _opened(table: str | Path, encoding: str, missing: Sequence[str]) -> Source:
-    return open_source(table, Path(table), encoding=encoding, missing=missing)  # a table in files is never spooled
+def _has_commas(column: pa.ChunkedArray) -> bool:
+    return pa.types.is_string(column.type) and looks_like_commas(column.unique())
 
 
-def first_rows(table: str | Path, *, encoding: str = "utf-8", missing: Sequence[str] = ()) -> pa.Table:
+def _opened(table: str | Path, encoding: str, missing: Sequence[str], decimal: str = POINT) -> Source:
+    if str(table) == STANDARD_INPUT:
+        raise SourceError("a request file names its table, and standard input has no name; give a file.")
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:  # what is spooled there has no name any more
+        return open_source(table, Path(folder) / "spool", encoding=encoding, missing=missing, decimal=decimal)
+
+
+def first_rows(
+    table: str | Path, *, encoding: str = "utf-8", missing: Sequence[str] = (), decimal: str = POINT
+) -> pa.Table:
     """The first rows of the columns whose types can be published."""
-    source = _opened(table, encoding, missing)
+    source = _opened(table, encoding, missing, decimal)
     names = source.schema.names
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")

@@ -7,6 +7,7 @@ import shlex
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.apply.csv import looks_like_commas
 from sfumato.apply.marks import MARKS
 from sfumato.apply.profile import Profile
 from sfumato.request.histogram import Histogram
@@ -71,6 +72,20 @@ def mark_notices(profile: Profile) -> list[Notice]:
         f"and it is counted as a value; say so if it is none ({ways})."
     )
     return [Notice("missing-marks", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
+
+
+def comma_notices(profile: Profile) -> list[Notice]:
+    """Name the columns of texts that would be numbers if a comma were taken for the decimal mark."""
+    texts = [column for column in profile.columns.values() if pa.types.is_string(column.type)]
+    columns = [column.name for column in texts if looks_like_commas(column.values)]
+    if not columns:
+        return []
+    are = "looks like numbers" if len(columns) == 1 else "look like numbers"
+    sentence = (
+        f"{listed(columns)} {are} with a decimal comma, and every number is published as a text; if they are numbers, "
+        "say so (--decimal ,), and then publish them in ranges (--bins)."
+    )
+    return [Notice("decimal-commas", sentence, columns[0] if len(columns) == 1 else None, {"columns": len(columns)})]
 
 
 def frequent_notice(histogram: Histogram, bound: BreachBound, column: str) -> list[Notice]:

@@ -18,8 +18,12 @@ from sfumato.draws import Draws
 from sfumato.errors import SourceError
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.request.histogram import margins
-from sfumato.shown import Shown
+from sfumato.shown import Replaced, Shown
 from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
+
+BLOCK_ROWS = 12 << 10
+"""So many rows are replaced at a time: what they need stays in the cache of a core, and an array of words has less
+than the 128 KiB from which on the C library asks the system for fresh memory each time."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,17 @@ class Rewrite:
             if column.name not in parts:
                 rows[column.name] = column.encode(batch.column(column.name))
         slots = None if ranks_before is None else self._slots_of(codes, ranks_before)
-        replaced = self.mechanism.replace(self.plan, codes, slots, self._draws, first_row)
+        replaced = self._replaced(codes, slots, first_row)
         return {**rows, **self.shown.rows(replaced, self.sensitive.name, self.cell_name)}
+
+    def _replaced(self, codes: Codes, slots: Numbers | None, first_row: int) -> Replaced:
+        """Replace a few rows at a time; none of them depends on another."""
+        draws, blocks = self._draws, []
+        for start in range(0, max(len(codes), 1), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            own_slots = None if slots is None else slots[..., part]
+            blocks.append(self.mechanism.replace(self.plan, codes[part], own_slots, draws, first_row + start))
+        return Replaced.joined(blocks)
 
     def piece(self, batches: Iterable[pa.RecordBatch], offset: Offset) -> Iterator[Rows]:
         """Rewrite the batches of a piece, which must hold what it held when it was counted."""

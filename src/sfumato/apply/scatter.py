@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.arrays import Places, Words
+from sfumato.draws import LARGEST_WORD
 from sfumato.shown.columns import smallest_type
 
 FILE_ROWS = 1 << 24
@@ -167,16 +168,22 @@ class Gathered:
 def positions_in_order(words: Words) -> Places:
     """The positions of the rows in rising order of their words; equal words keep the order of the table.
 
-    Sorting words that carry their position in their low bits is three times as fast as sorting positions by words. Two
-    words that differ only in those bits are rare (one part in fifty has such a pair), and are then sorted in full.
+    Words of a part begin alike, so the 32 bits after that tell nearly all of them apart. Two counting sorts by 16 bits
+    each are faster than one sort that compares; the few rows that agree in all 32 are sorted by the whole word.
     """
-    low_bits = np.uint64(max(len(words) - 1, 1).bit_length())
-    carrying = (words >> low_bits << low_bits) | np.arange(len(words), dtype=np.uint64)
-    carrying.sort()
-    leading = carrying >> low_bits
-    if (leading[1:] == leading[:-1]).any():
-        return np.argsort(words, kind="stable")
-    return (carrying & ((np.uint64(1) << low_bits) - np.uint64(1))).astype(np.int64)
+    within = words - words.min(initial=LARGEST_WORD)
+    leading = within >> np.uint64(max(int(within.max(initial=0)).bit_length() - 32, 0))
+    by_low = np.argsort(leading.astype(np.uint16), kind="stable")
+    high = (leading >> np.uint64(16)).astype(np.uint16)
+    positions = by_low.take(np.argsort(high.take(by_low), kind="stable"))
+    in_order = leading.take(positions)
+    is_tied = in_order[1:] == in_order[:-1]
+    if is_tied.any():
+        tied = np.flatnonzero(np.append(is_tied, False) | np.append(False, is_tied))
+        rows = positions[tied]
+        # Rows of different ties stay apart, because their words differ in the leading bits already.
+        positions[tied] = rows[np.argsort(words[rows], kind="stable")]
+    return positions
 
 
 def sliced(rows: Rows, start: int, stop: int) -> Rows:

@@ -12,6 +12,7 @@ import mmap
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from fnmatch import fnmatchcase
 from itertools import groupby
 from pathlib import Path
@@ -22,11 +23,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.address import PIECE_BYTES, Address, File, readable
-from sfumato.apply.csv import CsvSource
+from sfumato.apply.compressed import COMPRESSIONS, ending
+from sfumato.apply.csv import POINT, CsvSource
+from sfumato.apply.formats import arrow, duckdb_file, excel, inside, json_lines
+from sfumato.apply.formats.postgres import PostgresTable
 from sfumato.apply.spark_frames import is_frame, spooled
+from sfumato.apply.standard_input import MARK, standard_input
 from sfumato.errors import SchemaError, SourceError, reason
 from sfumato.request.digest import Each, files_digest
-from sfumato.request.values import plain_type
+from sfumato.request.values import plain_schema, plain_type
 
 SPOOL_ROWS = 65_536
 READ_BYTES = 1 << 20
@@ -61,11 +66,6 @@ class Source(Protocol):
         the same, and nothing is read.
         """
         ...
-
-
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with plain types and without metadata."""
-    return pa.schema([pa.field(column.name, plain_type(column.type)) for column in schema])
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +152,8 @@ class MemorySource:
     """An Arrow table in memory, or mapped from a spool file."""
 
     table: pa.Table
+    digest: str | None = None
+    """That of the files it was read from, where it was read from some: they need not be the same to Arrow for ever."""
 
     @classmethod
     def of_pandas(cls, frame: Any) -> MemorySource:
@@ -196,7 +198,7 @@ class MemorySource:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, self.table.schema) as writer:
             writer.write_table(self.table.unify_dictionaries())
-        return _arrived, (sink.getvalue().to_pybytes(),)
+        return _arrived, (sink.getvalue().to_pybytes(), self.digest)
 
     @property
     def schema(self) -> pa.Schema:
@@ -209,10 +211,8 @@ class MemorySource:
         return int(self.table.num_rows)
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Slices of the table; of texts that are views, as those of polars, Arrow could take no rows."""
-        for batch in self.table.select(list(columns)).to_batches(batch_rows):
-            kinds = [pa.string() if pa.types.is_string_view(kind) else kind for kind in batch.schema.types]
-            yield batch.cast(pa.schema(list(zip(batch.schema.names, kinds, strict=True))))
+        """Slices of the table."""
+        yield from map(arrow.without_views, self.table.select(list(columns)).to_batches(batch_rows))
 
     def pieces(self, rows: int) -> Iterator[MemorySource]:
         """Slices of the table."""
@@ -221,6 +221,8 @@ class MemorySource:
 
     def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
         """The digest of the table's Arrow stream, cut in equal batches whatever its own chunks are."""
+        if self.digest is not None:
+            return self.digest
         sink = _HashSink()
         with pa.ipc.new_stream(pa.PythonFile(sink, "w"), self.table.schema) as writer:
             for first in range(0, self.rows, SPOOL_ROWS):
@@ -228,8 +230,8 @@ class MemorySource:
         return sink.digest.hexdigest()
 
 
-def _arrived(stream: bytes) -> MemorySource:
-    return MemorySource(pa.ipc.open_stream(stream).read_all())
+def _arrived(stream: bytes, digest: str | None) -> MemorySource:
+    return MemorySource(pa.ipc.open_stream(stream).read_all(), digest)
 
 
 class _HashSink:
@@ -291,39 +293,129 @@ class MarkedSource:
         return pc.if_else(pc.is_in(texts, pa.array(self.missing)), pa.scalar(None, pa.string()), texts)
 
 
-def open_source(
-    table: Any, spool: Path, *, text: Sequence[str] = (), encoding: str = "utf-8", missing: Sequence[str] = ()
-) -> Source:
-    """Open a path, a glob, a directory, an address in a store, a pandas or Spark frame, an Arrow table or stream.
+@dataclass(frozen=True)
+class Reading:
+    """How texts are read, in files that have nothing else."""
 
-    A stream that can be read only once is written to `spool` for the second pass, a private file without a name; and a
-    frame of Spark to files in a folder of that name.
+    text: tuple[str, ...] = ()
+    """Columns that stay texts, whatever they look like."""
+    encoding: str = "utf-8"
+    missing: tuple[str, ...] = ()
+    """Texts that stand for a missing value."""
+    decimal: str = POINT
+
+
+def open_source(  # noqa: PLR0913 - a table, and how it is read
+    table: Any,
+    spool: Path,
+    *,
+    text: Sequence[str] = (),
+    encoding: str = "utf-8",
+    missing: Sequence[str] = (),
+    decimal: str = POINT,
+) -> Source:
+    """Open a path, a glob, a directory, an address in a store, a frame, an Arrow table or an Arrow stream; `-` too.
+
+    What can be read only once is written to `spool` for the second pass, a private file without a name; a frame of
+    Spark to files in a folder of that name.
     """
-    source = _opened(table, spool, text, encoding, missing)
+    source = _opened(table, spool, Reading(tuple(text), encoding, tuple(missing), decimal))
     return MarkedSource(source, tuple(missing)) if missing and not isinstance(source, CsvSource) else source
 
 
-def _opened(table: Any, spool: Path, text: Sequence[str], encoding: str, missing: Sequence[str]) -> Source:
+def _opened(table: Any, spool: Path, how: Reading) -> Source:
     if is_frame(table):
         return ParquetSource.open(spooled(table, spool))
     if isinstance(table, str | Path):
-        files = _files(str(table))
-        if files[0].suffix.lower() in (".csv", ".tsv", ".txt"):
-            return CsvSource.open(files, text=text, encoding=encoding, missing=missing)
-        if files[0].suffix.lower() in (".parquet", ".pq"):
-            return ParquetSource.open(files)
-        raise SourceError(f"{files[0].name!r} is neither Parquet (.parquet) nor CSV (.csv); convert it to one of them.")
+        return _named(str(table), spool, how)
     if isinstance(table, pa.Table):
         return MemorySource(table)
     # Before the stream protocol, which pandas speaks too: its index is no column of the table.
-    if type(table).__module__.split(".")[0] == "pandas":
+    library = type(table).__module__.split(".")[0]
+    if library == "pandas":
         return MemorySource.of_pandas(table)
+    if library == "polars" and hasattr(table, "collect"):
+        return MemorySource.spooled(_collected(table), spool)
     if hasattr(table, "__arrow_c_stream__"):
         return MemorySource.spooled(table, spool)
     raise SourceError(
         f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas or Spark frame, or an object "
         "with an Arrow stream (pyarrow, polars, DuckDB)."
     )
+
+
+def _collected(lazy: Any) -> Any:
+    """What a lazy frame of polars gives, computed once."""
+    try:
+        return lazy.collect()
+    except Exception as error:  # its errors have no common class but this, and may repeat values
+        raise SourceError(f"polars cannot compute the lazy frame ({type(error).__name__}); collect it first.") from None
+
+
+def _named(name: str, spool: Path, how: Reading) -> Source:
+    if name == MARK:
+        return _of_files([standard_input(spool)], spool, how)
+    if (asked := PostgresTable.of(name)) is not None:
+        with asked.rows() as rows:
+            return MemorySource.spooled(rows, spool)
+    path, part = inside.split(name)
+    files = _files(path)
+    if (kind := kind_of(files[0])) in (Kind.EXCEL, Kind.DUCKDB):
+        if len(files) > 1:
+            raise SourceError(f"{path!r} matches several files, of which one can be read at a time; name one.")
+        if kind is Kind.DUCKDB:
+            with duckdb_file.rows_of(files[0], part) as rows:
+                return MemorySource.spooled(rows, spool)
+        digest = files_digest(files)
+        return MemorySource(excel.read_sheet(files[0], part, how.text, how.missing), digest)
+    if part is not None:
+        raise SourceError(f"{files[0].name!r} is one table: leave out {inside.MARK + part!r} behind its name.")
+    return _of_files(files, spool, how)
+
+
+def _of_files(files: Sequence[File], spool: Path, how: Reading) -> Source:
+    match kind_of(files[0]):
+        case Kind.CSV:
+            return CsvSource.open(files, text=how.text, encoding=how.encoding, missing=how.missing, decimal=how.decimal)
+        case Kind.PARQUET:
+            return ParquetSource.open(files)
+        case Kind.ARROW:
+            return arrow.ArrowSource.open(files)
+        case Kind.JSON:
+            before = files_digest(files)
+            lines = json_lines.JsonLines(tuple(files), how.encoding, frozenset(how.missing))
+            read = MemorySource.spooled(lines.stream(how.text), spool)
+            if files_digest(files) != before:
+                raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
+            return replace(read, digest=before)
+        case _:
+            raise SourceError(
+                f"{files[0].name!r} is no table that can be read: name a file that ends in {ENDINGS}, or convert it."
+            )
+
+
+class Kind(Enum):
+    """The kinds of files that are read."""
+
+    PARQUET = (".parquet", ".pq")
+    CSV = (".csv", ".tsv", ".txt")
+    ARROW = arrow.ENDINGS
+    JSON = json_lines.ENDINGS
+    EXCEL = excel.ENDINGS
+    DUCKDB = duckdb_file.ENDINGS
+
+
+IN_FOLDERS = (Kind.PARQUET, Kind.CSV, Kind.ARROW, Kind.JSON)
+"""What a table may be in several files of."""
+ENDINGS = ".parquet, .csv, .tsv (also .csv.gz), .arrow, .feather, .jsonl, .xlsx or .duckdb"
+"""For people."""
+
+
+def kind_of(file: File) -> Kind | None:
+    """What kind of table a file is, by its name; only texts are unpacked."""
+    found = next((kind for kind in Kind if ending(file) in kind.value), None)
+    is_packed = file.suffix.lower() in COMPRESSIONS
+    return None if is_packed and found not in (Kind.CSV, Kind.JSON) else found
 
 
 def _files(path: str) -> list[File]:
@@ -337,25 +429,35 @@ def _files(path: str) -> list[File]:
         found = _below(given) if is_folder else _matching(given)
     except OSError as error:
         raise SourceError(f"{path!r} cannot be read: {reason(error)}.") from error
-    if is_folder and any("=" in part for file in found for part in file.relative_to(given).parts[:-1]):  # type: ignore[arg-type]
+    if is_folder and any("=" in part for file in found for part in file.relative_to(given).parts[:-1]):  # type: ignore[union-attr, arg-type]
         raise SourceError(
             f"{path!r} keeps a column in folder names (name=value), which is not read; write it as a column."
         )
     if not found:
-        raise SourceError(f"{path!r} names no table: there is no such file, glob or directory of Parquet files.")
-    if len({file.suffix.lower() for file in found}) > 1:
-        raise SourceError(f"{path!r} matches files of several types; name one type.")
+        raise SourceError(
+            f"{path!r} names no table: there is no such file, glob or directory of Parquet, CSV, Arrow or JSON files."
+        )
+    if len(set(map(kind_of, found))) > 1:
+        raise SourceError(f"{path!r} matches files of several types; name one type ('{path}/*.csv', for example).")
     return found
 
 
 def _below(folder: File) -> list[File]:
-    """The Parquet files in a folder."""
-    files = folder.below() if isinstance(folder, Address) else sorted(folder.rglob("*"))
-    return [file for file in files if file.suffix.lower() in (".parquet", ".pq") and file.is_file()]
+    """The tables in a folder. A text may be a note, and what begins with . or _ is some program's own."""
+    files = folder.below() if isinstance(folder, Address) else sorted(Path(str(folder)).rglob("*"))
+    found: list[File] = [
+        file
+        for file in files
+        if kind_of(file) in IN_FOLDERS
+        and ending(file) not in (".txt", ".json")
+        and not file.name.startswith((".", "_"))
+        and (isinstance(file, Address) or file.is_file())
+    ]
+    return found
 
 
 def _matching(pattern: File) -> list[File]:
     """The files that a glob means; in a store, one of names in one folder."""
     if isinstance(pattern, Address):
         return [each for each in pattern.parent.below(is_deep=False) if fnmatchcase(each.name, pattern.name)]
-    return sorted(Path(name) for name in glob.glob(str(pattern)) if Path(name).is_file())
+    return [path for path in map(Path, sorted(glob.glob(str(pattern)))) if path.is_file()]

@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.apply.csv import POINT
 from sfumato.apply.declared import groups_of, typed_domain
 from sfumato.apply.local import LocalEngine
 from sfumato.apply.persons import Grouping
@@ -40,11 +41,12 @@ FIRST_ROWS = 1000
 CHANCE = 1e-9
 
 
-def verify(
+def verify(  # noqa: PLR0913 - a release, a table, and how it is read
     release: str | Path,
     original: Any = None,
     *,
     encoding: str = "utf-8",
+    decimal: str = POINT,
     plan_file: str | Path | None = None,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
 ) -> Verification:
@@ -67,7 +69,9 @@ def verify(
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private = Path(name)
         text, missing = text_columns(written), read_missing(written.ours)
-        source = open_source(original, private / "spool", text=text, encoding=encoding, missing=missing)
+        source = open_source(
+            original, private / "spool", text=text, encoding=encoding, missing=missing, decimal=decimal
+        )
         source, counted = published_rows(written, source, private, plan_file)
         groups = hierarchy_groups(written, hierarchies or {})
         compared = verify_original(folder, law, written, source, private, groups)

@@ -23,13 +23,18 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 import sfumato
+from sfumato.apply.csv import POINT
 from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
-from sfumato.cli.commands import Command, RequestCommand
+from sfumato.cli.audit import audit
+from sfumato.cli.commands import EXAMPLES, Command, RequestCommand
+from sfumato.cli.comparing import compare
+from sfumato.cli.exporting import export
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
 from sfumato.cli.options import (
     HIERARCHY,
+    Decimal,
     Encoding,
     NoticeOptions,
     PlanTableOptions,
@@ -46,11 +51,12 @@ from sfumato.cli.options import (
     assignments,
 )
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
-from sfumato.cli.pages import PageOptions, certificate
+from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
+from sfumato.cli.reproduction import reproduce
 from sfumato.cli.where import EngineOptions
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
-from sfumato.printable import printable
+from sfumato.printable import printable, without_passwords
 from sfumato.request.exact import exact
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import check_codes, check_notices
@@ -63,14 +69,6 @@ NAME = "sfumato"
 BAD_INPUT = 2
 STOPPED = 130
 DEMO_ROWS = 50_000
-EXAMPLES = {
-    "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
-    "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
-    "certificate": "Example: sfumato certificate release --out certificate.html",
-    "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
-    "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
-    "lint": "Example: sfumato lint published.parquet",
-}
 
 
 def _version(wanted: bool) -> None:
@@ -148,7 +146,7 @@ def init(
     check_place(target, force=force)
     guess = guess_table(table, encoding=encoding)
     likely = sensitive or [each.name for each in guess.columns if each.may_be_sensitive][:1]
-    rows = first_rows(table, encoding=encoding, missing=guess.missing)
+    rows = first_rows(table, encoding=encoding, missing=guess.missing, decimal=guess.decimal)
     for about in (name for name in likely if name in rows.column_names):
         others = [each.name for each in guess.of(Role.PUBLIC) if each.name != about and each.name in rows.column_names]
         guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
@@ -178,13 +176,15 @@ def plan(
     spec = promise.spec.for_rows(described.rows_per_person)  # first, because without it there is nothing to plan
     if (described.table is None) == (described.counts is None):
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
+    compared = None
     if described.counts is not None:
         histogram, column = described.grouped(Histogram.read(described.counts))
         found = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
     else:
-        request = _request(described.table, described, promise, accepting)
+        request = request_of(described.table, described, promise, accepting)
         with render.progress_engine(err, printed, partial(where.made, described.table)) as engine:
             found = sfumato.plan_table(request, engine)
+            compared = filed.compared(request, engine)
         column = request.schema.sensitive
     notices = found.notices
     aim = None if spec.bound is None else _aim(found.chosen.histogram, spec.bound, promise, aimed)
@@ -201,7 +201,7 @@ def plan(
     for notice in () if printed.quiet else notices:  # last, where somebody who reads the end of the result finds them
         render.show_notice(err, notice)
     check_notices(notices, stops.codes)
-    filed.save(found, spec, column, aim, quiet=printed.is_silent)
+    filed.save(found, spec, column, aim, compared=compared, quiet=printed.is_silent)
 
 
 def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:
@@ -210,7 +210,8 @@ def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aime
     return target(histogram, bound, ERROR if aimed.error is None else aimed.error, aimed.at or AT, **how)
 
 
-def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:
+def request_of(table: Any, described: TableOptions, promise: PromiseOptions, stops: StopOptions) -> sfumato.Request:
+    """The request that the options of a command make."""
     return sfumato.Request(
         table,
         described.schema(),
@@ -225,6 +226,7 @@ def _request(table: Any, described: TableOptions, promise: PromiseOptions, stops
         stops.accept_marginal_prior,
         tuple(dict.fromkeys(stops.accept_telling)),
         stops.accept_exposure,
+        described.decimal,
     )
 
 
@@ -235,11 +237,13 @@ def publish(
     stops: StopOptions,
     where: EngineOptions,
     written: ReleaseOptions,
+    paged: AskPageOptions,
     noticed: NoticeOptions,
     printed: PrintOptions,
 ) -> None:
     """Publish a table with its sensitive column protected."""
-    request = _request(table, described, promise, stops)
+    paged.check(written.target, force=written.force)
+    request = request_of(table, described, promise, stops)
     with render.progress_engine(err, printed, partial(where.made, table)) as engine:
         publication = sfumato.publish(
             request,
@@ -251,12 +255,14 @@ def publish(
             on_notice=(lambda notice: None) if printed.quiet else partial(render.show_notice, err),
             fail_on=noticed.codes,
         )
-    if printed.as_json:
-        print_json({"path": str(publication.release.path), **render.publication_json(publication)})
-    elif not printed.quiet:
-        render.show_info(out, publication.release)
+    release = publication.release
+    if not printed.is_silent:
+        render.show_info(out, release)
         render.show_exposures(out, publication.exposures, publication.uniqueness)
-        out.print(f"written to {render.plain(str(publication.release.path))}", soft_wrap=True, highlight=False)
+        out.print(f"written to {render.plain(str(release.path))}", soft_wrap=True, highlight=False)
+    told = paged.save(release, printed, force=written.force)
+    if printed.as_json:
+        print_json({"path": str(release.path), **told, **render.publication_json(publication)})
 
 
 def info(release: ReleasePath, printed: PrintOptions) -> None:
@@ -338,6 +344,7 @@ def verify(
         ),
     ] = None,
     encoding: Encoding = "utf-8",
+    decimal: Decimal = POINT,
     plan_file: Annotated[
         Path | None,
         typer.Option("--plan-file", metavar="FILE", help="With --original, if rows of persons were left out."),
@@ -352,7 +359,9 @@ def verify(
     """Check a release: files, columns, domain and the exact promise; with --original, also against the table."""
     files = {name: Path(file) for name, file in assignments(hierarchy or (), HIERARCHY)}
     with render.fetching(err, release, quiet=printed.is_silent):
-        found = sfumato.verify(release, original, encoding=encoding, plan_file=plan_file, hierarchies=files)
+        found = sfumato.verify(
+            release, original, encoding=encoding, decimal=decimal, plan_file=plan_file, hierarchies=files
+        )
     if printed.as_json:
         print_json(render.verification_json(found))
     else:
@@ -378,7 +387,7 @@ def _new_directory(path: Path) -> Iterator[str]:
 
 
 def _complain(sentence: str) -> None:
-    line = printable(" ".join(sentence.splitlines()))
+    line = printable(without_passwords(" ".join(sentence.splitlines())))
     stop = "" if line.endswith(".") else "."
     err.print(f"error: {line}{stop}", markup=False, highlight=False, soft_wrap=True)
 
@@ -390,7 +399,7 @@ def _fail(as_json: bool, kind: str, message: str, with_values: str | None = None
     """
     _complain(with_values if with_values is not None and sys.stderr.isatty() else message)
     if as_json:
-        print_json({"error": {"kind": kind, "message": message, **more}})
+        print_json({"error": {"kind": kind, "message": without_passwords(message), **more}})
 
 
 def build() -> TyperGroup:
@@ -402,8 +411,9 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    for command in (demo, init, plan, publish, info, query, verify, certificate, measure, lint):
-        kind = RequestCommand if command in (plan, publish) else Command
+    looking = (info, query, verify, certificate, page, export, audit, measure, lint, reproduce)
+    for command in (demo, init, plan, compare, publish, *looking):
+        kind = RequestCommand if command in (plan, compare, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.address import Address
+from sfumato.apply.csv import POINT
+from sfumato.apply.formats.postgres import PostgresTable
 from sfumato.apply.guesses import ColumnGuess, TableGuess
 from sfumato.cli.request_file import SUFFIX
 from sfumato.errors import SchemaError, SourceError, TargetError
@@ -44,6 +46,7 @@ OPTIONS = """
 Every option of `sfumato publish --help` can stand here: without its --, and with _ for -. Paths are relative to this
 file. The same option on the command line wins.
 """
+DECIMAL = "Numbers are written with a comma, it seems:"
 MISSING = "These texts stand for a missing value, in every column:"
 DOUBTFUL = """
 Found as well: {found}. If they mean that a value is missing, and are no values of their own, use this line{instead}:
@@ -115,8 +118,10 @@ def draft(
         raise SchemaError(f"the table has no column {unknown!r}; it has {', '.join(map(repr, names))}.")
     writer = _Writer(guess, tuple(sensitive))
     read_as = [f"encoding = {quoted(encoding)}"] if encoding != "utf-8" else []
+    if guess.decimal != POINT:
+        read_as += [*remark(DECIMAL), f"decimal = {quoted(guess.decimal)}"]
     parts = [
-        [*remark(ABOUT, table=quoted(Path(table).name)), "#", *remark(READING), *remark(OPTIONS)],
+        [*remark(ABOUT, table=quoted(_name(table))), "#", *remark(READING), *remark(OPTIONS)],
         ["[table]", f"path = {quoted(said_path(table, target))}", *read_as, *writer.missing()],
         ["[columns]", *writer.sensitive_column()],
         writer.person(),
@@ -163,8 +168,16 @@ def said_path(table: str, target: Path) -> str:
     """The path of a table as its request file says it: from where the file is, and without a name and password."""
     if (address := Address.of(table, SourceError)) is not None:
         return str(address)
-    bare = re.sub(r"(?<=://)[^/]*@", "", table)
+    if (asked := PostgresTable.of(table)) is not None:
+        return asked.shown
+    bare = re.sub(r"(?<=://).*@", "", table)
     return bare if "://" in bare or os.path.isabs(bare) else os.path.relpath(bare, target.parent)
+
+
+def _name(table: str) -> str:
+    """What a table is called for short."""
+    asked = PostgresTable.of(table)
+    return Path(table).name if asked is None else asked.table
 
 
 def remark(text: str, **words: str) -> list[str]:

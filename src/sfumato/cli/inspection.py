@@ -10,8 +10,9 @@ import typer
 from rich.table import Column, Table
 
 import sfumato
+from sfumato.apply.csv import POINT
 from sfumato.cli import render
-from sfumato.cli.options import Encoding, PrintOptions, TablePath
+from sfumato.cli.options import Decimal, Encoding, PrintOptions, TablePath
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
         list[str] | None, typer.Option("--missing", metavar="TEXT", help="Stands for a missing value. Repeatable.")
     ] = None,
     encoding: Encoding = "utf-8",
+    decimal: Decimal = POINT,
     *,
     printed: PrintOptions,
 ) -> None:
@@ -50,6 +52,7 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
             others_known=others_known,
             text=text or (),
             encoding=encoding,
+            decimal=decimal,
             missing=missing or (),
             progress=engine.progress,
         )

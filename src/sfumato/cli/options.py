@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 import typer
 
+from sfumato.apply.csv import POINT
 from sfumato.cli.option_group import OptionGroup, command_parameter
 from sfumato.errors import SchemaError
 from sfumato.estimate.intervals import DEFAULT_LEVEL
@@ -39,14 +40,20 @@ OUTPUT = "Output"
 HIERARCHY, PUBLISH_AT = "--hierarchy COL=FILE", "--publish-at COL=LEVEL"
 """How options of columns are written."""
 
-TABLES = "A CSV or Parquet file, a quoted glob, or a directory of Parquet files; here or in a store (s3://...)"
-OF_SPARK = "a table of Spark (spark:catalog.schema.table)"
+TABLES = (
+    "A CSV, Parquet, Arrow or JSON lines file, a quoted glob or a directory of them, here or in a store (s3://...); "
+    "book.xlsx::SHEET, file.duckdb::TABLE, postgresql://user@host/database::TABLE; - for standard input"
+)
+OF_SPARK = "spark:catalog.schema.table"
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}.")]
 RequestPath = Annotated[
     str, typer.Argument(metavar="TABLE", help=f"{TABLES}; {OF_SPARK}; or a request file (.toml, see init).")
 ]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a directory, a .zip, or s3://...")]
 Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
+Decimal = Annotated[
+    str, typer.Option("--decimal", metavar="MARK", help="The decimal mark in a CSV file: a point, or a comma.")
+]
 
 BY_COLUMN = " or ".join(flag.name for kind in REQUESTS if kind.TAKES_COLUMNS for flag in kind.FLAGS)
 
@@ -131,6 +138,7 @@ class TableOptions(OptionGroup):
         typer.Option("--text", metavar="COL", help="Read a CSV column or a domain as text. Repeatable."),
     ] = field(default_factory=list)
     encoding: Encoding = "utf-8"
+    decimal: Decimal = POINT
     missing: Annotated[
         list[str],
         typer.Option("--missing", metavar="TEXT", help="A text that stands for a missing value: ?, NA. Repeatable."),

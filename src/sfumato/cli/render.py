@@ -39,6 +39,9 @@ if TYPE_CHECKING:  # what is only looked at need not be loaded before it is ther
     from sfumato.plan.target import ErrorTarget
 
 MOST_CELLS = 12
+COMPARING = "comparing"
+UNITS = {COMPARING: "mechanisms"}
+"""What is counted while a stage goes on, where it is not rows."""
 
 
 class GuardedConsole(Console):
@@ -83,7 +86,7 @@ def _bars(console: Console, *, is_wanted: bool) -> Iterator[Callable[[str, int, 
         TextColumn("{task.description:>10}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("rows"),
+        TextColumn("{task.fields[unit]}"),
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, transient=True) as bars:
@@ -91,20 +94,20 @@ def _bars(console: Console, *, is_wanted: bool) -> Iterator[Callable[[str, int, 
 
         def show(stage: str, done: int, total: int | None) -> None:
             if stage not in tasks:
-                tasks[stage] = bars.add_task(stage, total=total)
+                tasks[stage] = bars.add_task(stage, total=total, unit=UNITS.get(stage, "rows"))
             bars.update(tasks[stage], completed=done, total=total)
 
         yield show
 
 
 @contextmanager
-def progress_of(console: Console, printed: PrintOptions) -> Iterator[Callable[[int, int], None]]:
-    """Shows how many questions are answered, while the terminal is interactive."""
+def progress_of(console: Console, printed: PrintOptions, doing: str = "asking") -> Iterator[Callable[[int, int], None]]:
+    """Shows how many questions are answered, or steps done, while the terminal is interactive."""
     if printed.is_silent or not console.is_terminal:
         yield lambda done, total: None
         return
-    with Progress(TextColumn("asking"), BarColumn(), MofNCompleteColumn(), console=console, transient=True) as bars:
-        task = bars.add_task("asking")
+    with Progress(TextColumn(doing), BarColumn(), MofNCompleteColumn(), console=console, transient=True) as bars:
+        task = bars.add_task(doing)
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 

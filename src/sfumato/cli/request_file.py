@@ -33,6 +33,8 @@ from types import NoneType
 from typing import Any, get_args, get_origin
 
 from sfumato.address import Address, is_spark_name
+from sfumato.apply.formats.inside import split
+from sfumato.apply.formats.postgres import PostgresTable
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import (
     NoticeOptions,
@@ -90,11 +92,6 @@ def known_keys() -> dict[str, Key]:
     return found
 
 
-def _is_address(named: str) -> bool:
-    """Whether a table is not in a file here: in a store, or one that Spark knows."""
-    return is_spark_name(named) or Address.of(named, SpecError) is not None
-
-
 @dataclass(frozen=True)
 class RequestFile:
     """What a request file says, as the command line would be given it."""
@@ -125,13 +122,18 @@ class RequestFile:
     def table(self) -> str | None:
         """The table that is named, which is there."""
         named: str | None = self.given.get(TABLE)
-        is_here = named is not None and not _is_address(named)
-        if named is not None and is_here and not Path(named).exists() and not glob.glob(named):
+        is_here = named is not None and not _is_elsewhere(named)
+        if named is not None and is_here and not Path(path := split(named)[0]).exists() and not glob.glob(path):
             raise SpecError(
                 f"the request file {str(self.path)!r} names a table that is not there, {named!r}; a path in it is "
                 "relative to the file."
             )
         return named
+
+
+def _is_elsewhere(name: str) -> bool:
+    """Whether a table is in a store, on a server or known to Spark, and not at a path."""
+    return is_spark_name(name) or Address.of(name, SpecError) is not None or PostgresTable.of(name) is not None
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,10 @@ class _Reader:
         """A path, from where the command runs; or an address, which is the same from everywhere."""
         if not isinstance(value, str):
             raise self.wrong(name, "the name of a file, in quotes")
-        return str(Address.of(value, SpecError) or value) if _is_address(value) else str(self.path.parent / value)
+        address = Address.of(value, SpecError)
+        if address is None and _is_elsewhere(value):
+            return value
+        return str(self.path.parent / value if address is None else address)
 
     def edges(self, column: str, value: Any) -> str:
         """The edges of bins as an option has them."""

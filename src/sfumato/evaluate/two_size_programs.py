@@ -4,8 +4,8 @@ Both go through all pairs of sizes and, for each, through the feasible pairs of 
 far as these beat the best so far. Program 5.2 checks one after the other; Program 5.3 finds the first valid one by
 bisection. Nothing is shared with `two_sizes`, so that each can judge the other.
 
-Source: Wang 2014, Theorem 1, Programs 5.2 and 5.3, Lemmas 4 to 7; repaired as in the errata: Best starts at infinity, a
-single size (M = M') is tried, no feasible pair is no crash, and the cutoff (5.7) stays within the list.
+Source: Wang 2014, Theorem 1, Programs 5.2 and 5.3, Lemmas 4 to 7; repaired as docs/errata.md says: Best starts at
+infinity, a single size (M = M') is tried, no feasible pair is no crash, and the cutoff (5.7) stays within the list.
 Notation: S1 < S2 = sizes; b1, b2 = buckets; Γ = the feasible pairs, number t of 0..k; Δ1, Δ2 = given, taken per step;
 Λj = where size j can be filled; Ωi = where value i has room; c_i(S) = floors.
 """

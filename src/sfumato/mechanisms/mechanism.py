@@ -14,14 +14,14 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
-from sfumato.draws import Draws
+from sfumato.draws import WORDS_SINCE, Draws
 from sfumato.mechanisms.method import Method
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
 from sfumato.request.requests import REQUESTS
 from sfumato.request.schema import Merged
-from sfumato.request.spec import PrivacySpec
+from sfumato.request.spec import BreachBound, PrivacySpec
 from sfumato.request.values import Value
 from sfumato.shown import Contents, Naming, Replaced, Shown
 from sfumato.shown.tally import Holdings
@@ -167,12 +167,18 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """The codes that its remarks can have; where two mechanisms remark the same, they have the same code."""
     risk: Callable[[PlanT, Counts], Risk | None] = _nothing
     """What an attacker learns at most who knows the counts of the values in each group of the table, if known."""
+    requested: Callable[[DesignT], PrivacySpec | None] = _nothing
+    """The request as the design tells it, which says how far each value may be believed; None where it does not."""
     likelihoods: Callable[[PlanT, Replaced], Sequence[Floats] | None] = _nothing
     """How likely what each record shows would be from each value, up to a factor of the record; one table for each
     column that is protected for itself. None where that is not known."""
     revealed: Callable[[DesignT, Codes, Codes, Places], Sequence[Floats] | None] = _nothing
     """The same for some records (the last argument) of a release, from its design, from what all its records show as
     its reader reads them, and what they hold: for whoever knows how frequent the values of each cell are."""
+    at_posterior: Callable[[BreachBound, Sequence[Value]], SpecT | None] = _nothing
+    """The request of its own kind that lets a belief within the prior of a bound rise to the posterior and no further,
+    against those whom its guarantee covers, for the values of a domain: what mechanisms are compared at. None where it
+    has none."""
     coarsened: Callable[[Columns, SpecT, OptionsT], dict[str, Merged]] = lambda columns, spec, options: {}
     """Values of each column to publish as one, because they are too rare to be protected."""
     decided: Callable[[PlanT], Any] = _nothing
@@ -181,6 +187,9 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     plans_anew: Callable[[Mapping[str, Any]], bool] = lambda options: False
     """Whether plans with these options, as JSON has them, may be others than in times when plan files did not tell the
     plan."""
+
+    drawn_since: Callable[[PlanT], int] = lambda plan: WORDS_SINCE
+    """Since which version of the draws a key gives the same rows by this plan, slots apart."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A mechanism travels by its name, so that what holds one can be pickled."""

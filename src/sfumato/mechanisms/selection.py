@@ -14,9 +14,10 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.arrays import Codes, Mask, Places
-from sfumato.draws import LARGEST_BOUND, Draws
+from sfumato.draws import LARGEST_BOUND, LARGEST_WORD, RANKED_SETS_SINCE, WORDS_SINCE, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms.coins.weights import SetWeights
+from sfumato.mechanisms.unranking import MOST_VALUES, sets_of
 from sfumato.request.spec import BreachBound
 
 
@@ -85,11 +86,50 @@ class SubsetSelection:
         """How sets become weights."""
         return SetWeights(self.size, self.members, float(self.hold), float(self.other))
 
-    def drawn(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
-        """A row of membership for each record, by draws of this name.
+    def bits(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Codes:
+        """The set of each record, by draws of this name; as bits, the first value highest in the first byte."""
+        if self.is_ranked:
+            return self._ranked(codes, draws, name, first_row)
+        return np.packbits(self._picked(codes, draws, name, first_row), axis=1)
 
-        Floyd's algorithm on the other values: as many draws as a set has members, each below a bound of its own. A set
-        that holds its record's value has one other member less, and leaves the first draw out.
+    def drawn(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
+        """The same as a row of membership for each record."""
+        if not self.is_ranked:
+            return self._picked(codes, draws, name, first_row)
+        return np.unpackbits(self._ranked(codes, draws, name, first_row), axis=1, count=self.size).view(np.bool_)
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether the sets are so few that one number tells which it is."""
+        return self.size - 1 <= MOST_VALUES
+
+    @property
+    def drawn_since(self) -> int:
+        """Since which version of the draws a key gives the same sets."""
+        return RANKED_SETS_SINCE if self.is_ranked else WORDS_SINCE
+
+    def _ranked(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Codes:
+        """Draw the number of a set of the other values: of one member less beside the record's own value, or of all.
+
+        Both numbers are drawn for every record, so that no bound depends on another draw.
+        """
+        rows, others = len(codes), self.size - 1
+        holds = draws.stream(f"{name}/hold").integers(first_row, rows, self.words) < self.hold_words
+        fewer, all_members = math.comb(others, self.members - 1), math.comb(others, self.members)
+        beside = draws.stream(f"{name}/beside").integers(first_row, rows, fewer)
+        without = draws.stream(f"{name}/without").integers(first_row, rows, all_members)
+        sets = sets_of(others, self.members - 1, self.members)
+        found = sets.found(np.where(holds, beside, without + np.uint64(fewer))) << np.uint64(64 - others)
+        # The bits from the own value on make room for it.
+        own = codes.astype(np.uint64)
+        low = found & (LARGEST_WORD >> own)
+        found ^= low ^ (low >> np.uint64(1)) ^ (holds.astype(np.uint64) << (np.uint64(63) - own))
+        return found.astype(">u8").view(np.uint8).reshape(rows, 8)[:, : -(-self.size // 8)]
+
+    def _picked(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
+        """Floyd's algorithm on the other values: as many draws as a set has members, each below a bound of its own.
+
+        A set that holds its record's value has one other member less, and leaves the first draw out.
         """
         rows, size = len(codes), self.size
         # Members lie row after row in one array, which is quicker to reach than a table of two dimensions.

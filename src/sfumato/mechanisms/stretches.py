@@ -13,14 +13,14 @@ TABLE_BITS = 20
 class Runs:
     """Runs one after the other; those of no length are passed over."""
 
-    def __init__(self, lengths: Counts) -> None:
+    def __init__(self, lengths: Counts, table_bits: int | None = None) -> None:
         self.given = np.flatnonzero(lengths)
         """The number of each run among the lengths that were given."""
         ends = np.cumsum(lengths)[self.given]
         total = int(ends[-1])
         self.type = np.dtype(np.uint32 if total < 2**32 else np.uint64)
         self._ends = ends.astype(self.type)
-        self._bits = self.type.type(max(0, total.bit_length() - TABLE_BITS))
+        self._bits = self.type.type(max(0, total.bit_length() - (table_bits or TABLE_BITS)))
         steps = np.arange(0, total, 1 << int(self._bits))
         self._table = np.searchsorted(ends, steps, side="right").astype(np.int32)
 

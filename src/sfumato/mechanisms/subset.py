@@ -14,10 +14,11 @@ perturbation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from dataclasses import replace as dataclass_replace
 from enum import StrEnum
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from sfumato.mechanisms.coins.shrinking import shrunk
 from sfumato.mechanisms.coins.weights import of_records, of_sets, weighed
 from sfumato.mechanisms.coins.words import any_prior, check_several, chosen, ratio, times
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.method import Method, Moments
+from sfumato.mechanisms.method import Method, Moments, Twin
 from sfumato.mechanisms.selection import SubsetSelection
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
@@ -40,6 +41,7 @@ from sfumato.request.notice import Notice
 from sfumato.request.spec import BreachBound, BreachBoundPerValue
 from sfumato.request.values import Value, values_from_json, values_to_json
 from sfumato.shown import Replaced
+from sfumato.shown.member_columns import MemberColumns
 from sfumato.shown.sets import Sets
 from sfumato.shown.tally import Holdings, Tally
 
@@ -50,17 +52,20 @@ MOST_BITS = 1 << 24
 
 
 class Form(StrEnum):
-    """How a set is written: as bits, or as a list of values."""
+    """How a set is written: as bits, as a list of values, or as a column of truth values for each value."""
 
     BITS = "bits"
     LIST = "list"
+    COLUMNS = "columns"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """How the sets are written."""
 
-    form: Form = option(Form.BITS, "--subset-form", "Write the sets as bits or as lists of values.")
+    form: Form = option(
+        Form.BITS, "--subset-form", "Write the sets as bits, as lists of values, or as a column for each value."
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +140,7 @@ def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first
     size = plan.histogram.domain_size
     step = max(1, MOST_BITS // size)
     pieces = [
-        np.packbits(plan.selection.drawn(codes[start : start + step], draws, NAME, first_row + start), axis=1)
+        plan.selection.bits(codes[start : start + step], draws, NAME, first_row + start)
         for start in range(0, len(codes), step)
     ]
     return Replaced(np.concatenate(pieces) if pieces else np.zeros((0, -(-size // 8)), dtype=np.uint8))
@@ -161,7 +166,10 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
 
 def shown(design: Design, /) -> Sets:
     """Each record shows a set of values."""
-    return Sets(len(design.domain), design.form is Form.LIST)
+    size = len(design.domain)
+    if design.form is Form.COLUMNS:
+        return MemberColumns(size, False, design.subset_size)
+    return Sets(size, design.form is Form.LIST)
 
 
 def weights(design: Design, /) -> Mapping[str, Any]:
@@ -209,11 +217,18 @@ def _hit_chances(design: Design, wanted: int, lines: int) -> Floats | None:
     return None
 
 
+def _twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
+    """The sets, and how often they hold a value."""
+    return Twin(Path(__file__).with_suffix(".js"), asdict(design.selection.weighing))
+
+
 CLOSED: Method[Design] = weighed(
     lambda design: design.selection.weighing,
     "unbiased count, exact or score interval",
     NO_ASSUMPTION,
     _by_closed_form,
+    needs_hits_only=lambda design: True,  # all wanted members add the same
+    twin=_twin,
 )
 METHODS: Mapping[str, Method[Design]] = {
     DEFAULT: CLOSED,
@@ -310,4 +325,7 @@ MECHANISM = Mechanism(
     remark_codes=("sets-of-one",),
     likelihoods=likelihoods,
     revealed=revealed,
+    at_posterior=lambda bound, values: bound,
+    requested=lambda design: design.bound.asked,
+    drawn_since=lambda plan: plan.selection.drawn_since,
 )

@@ -228,4 +228,6 @@ MECHANISM = Mechanism(
     summary=summary,
     likelihoods=likelihoods,
     revealed=revealed,
+    at_posterior=lambda bound, values: bound,
+    requested=lambda design: design.bound.asked,
 )

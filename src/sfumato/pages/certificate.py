@@ -88,49 +88,22 @@ class Certificate:
     @property
     def design(self) -> list[tuple[str, str]]:
         """The exact numbers of the design, in words."""
-        written = self.manifest.design.to_json()
-        kept = {key: value for key, value in written.items() if key not in DOMAINS}
-        origin = "declared by the publisher" if self.manifest.is_declared else "taken from the table"
-        values = f"{len(self.manifest.domain):,}, {origin}: {few_of(self.manifest.domain, MOST_VALUES)}"
-        return [("values", values), *_numbers(kept)]
+        return design_words(self.manifest)
 
     @property
     def columns(self) -> list[tuple[str, str, str]]:
         """Each column with its type and what became of it, those that are protected first."""
-        manifest = self.manifest
-        protected = f"protected by {manifest.mechanism_name}"
-        shown = {field.name for field in manifest.fields}
-        pairs = zip(manifest.sensitive, manifest.types, strict=True)
-        found = [(name, kind, protected) for name, kind in pairs if name not in shown]
-        for field in manifest.fields:
-            role = "public, as given" if field.name in manifest.public else protected
-            if field.name == manifest.cell_column:
-                role = "says which records were treated together"
-            if field.name in manifest.bins:
-                role = f"public, in {len(Bins(manifest.bins[field.name]).labels):,} ranges"
-            if level := manifest.published_at.get(field.name):
-                role += f", at the level {level}"
-            found.append((field.name, field.type, role))
-        return sorted(found, key=lambda each: each[0] in manifest.public)
+        return column_roles(self.manifest)
 
     @property
     def curves(self) -> list[ErrorCurve]:
         """How far off counts are by their size, for values of some shares; nothing where the release does not tell."""
-        if self.errors is None:
-            return []
-        shares = {f"1 in {share:,}": 1 / share for share in SHARES}
-        if self.errors.has_no_bystanders:
-            shares = {"any share": 1.0}
-        return [
-            ErrorCurve(name, tuple((count, self.errors.error(count, share)) for count in COUNTS))
-            for name, share in shares.items()
-        ]
+        return foreseen_curves(self.errors)
 
     @property
     def limits(self) -> list[str]:
         """What is not covered: by this kind of promise, and by none."""
-        said = self.manifest.mechanism.guarantee.sentence
-        return [f"This kind of promise ({self.manifest.mechanism.guarantee}): {said}", *LIMITS]
+        return uncovered(self.manifest)
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
@@ -167,7 +140,7 @@ class Certificate:
         ending = (
             f"Made from the release alone, with sfumato {version('sfumato')}, on {self.on.isoformat()}. The release "
             f"was made with sfumato {self.manifest.software}. Its digest (SHA-256 of its description, which holds the "
-            f"digests of all its files): {_in_parts(self.digest)}"
+            f"digests of all its files): {digest_in_parts(self.digest)}"
         )
         return Page(TITLE, f"A table in which {name!r} is protected", sections, ending, is_one_page=True)
 
@@ -217,6 +190,52 @@ def certificate(release: str | Path, on: date, decider: str = HOLDER) -> Certifi
     return Certificate(opened, found.checks, foreseen(opened), on, decider)
 
 
+def design_words(manifest: Manifest) -> list[tuple[str, str]]:
+    """The exact numbers of a design, in words."""
+    written = manifest.design.to_json()
+    kept = {key: value for key, value in written.items() if key not in DOMAINS}
+    origin = "declared by the publisher" if manifest.is_declared else "taken from the table"
+    values = f"{len(manifest.domain):,}, {origin}: {few_of(manifest.domain, MOST_VALUES)}"
+    return [("values", values), *_numbers(kept)]
+
+
+def column_roles(manifest: Manifest) -> list[tuple[str, str, str]]:
+    """Each column with its type and what became of it, those that are protected first."""
+    protected = f"protected by {manifest.mechanism_name}"
+    shown = {field.name for field in manifest.fields}
+    pairs = zip(manifest.sensitive, manifest.types, strict=True)
+    found = [(name, kind, protected) for name, kind in pairs if name not in shown]
+    for field in manifest.fields:
+        role = "public, as given" if field.name in manifest.public else protected
+        if field.name == manifest.cell_column:
+            role = "says which records were treated together"
+        if field.name in manifest.bins:
+            role = f"public, in {len(Bins(manifest.bins[field.name]).labels):,} ranges"
+        if level := manifest.published_at.get(field.name):
+            role += f", at the level {level}"
+        found.append((field.name, field.type, role))
+    return sorted(found, key=lambda each: each[0] in manifest.public)
+
+
+def foreseen_curves(errors: Foreseen | None) -> list[ErrorCurve]:
+    """How far off counts are by their size, for values of some shares; nothing where a release does not tell."""
+    if errors is None:
+        return []
+    shares = {f"1 in {share:,}": 1 / share for share in SHARES}
+    if errors.has_no_bystanders:
+        shares = {"any share": 1.0}
+    return [
+        ErrorCurve(name, tuple((count, errors.error(count, share)) for count in COUNTS))
+        for name, share in shares.items()
+    ]
+
+
+def uncovered(manifest: Manifest) -> list[str]:
+    """What is not covered: by this kind of promise, and by none."""
+    guarantee = manifest.mechanism.guarantee
+    return [f"This kind of promise ({guarantee}): {guarantee.sentence}", *LIMITS]
+
+
 def _numbers(written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Each number with its name: exactly as it is published, and as a decimal."""
     for key, value in written.items():
@@ -242,5 +261,6 @@ def _exactly(number: str) -> str:
     return f"{number} = {float(Fraction(number)):.6g}" if "/" in number else number
 
 
-def _in_parts(digest: str) -> str:
+def digest_in_parts(digest: str) -> str:
+    """A digest as it can be read out."""
     return " ".join(digest[at : at + 16] for at in range(0, len(digest), 16))

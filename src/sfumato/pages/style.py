@@ -30,8 +30,15 @@ p{{margin:.4em 0 .7em;max-width:46em}}ul{{margin:.4em 0 .7em;padding-left:1.2em;
 .promise p:last-child{{margin-bottom:0}}
 .decision{{border:1px solid var(--quiet);padding:.7em 1em;margin:1em 0;break-inside:avoid}}
 .decision p{{margin:.2em 0}}
-.blank{{display:grid;grid-template-columns:repeat(auto-fit,minmax(130px,1fr));gap:0 14px;margin:1.6em 0 .2em}}
+.blank{{display:grid;grid-template-columns:repeat(auto-fit,minmax(130px,1fr));gap:6px 14px;margin:.8em 0 .2em}}
+.blank div{{display:flex;flex-direction:column;justify-content:flex-end}}
+.blank strong{{font-weight:500;min-height:1.3em}}
 .blank span{{border-top:1px solid var(--quiet);color:var(--quiet);font-size:12px;padding-top:2px}}
+.tiles{{display:grid;grid-template-columns:repeat(auto-fit,minmax(210px,1fr));gap:10px;margin:.8em 0}}
+.tiles>div{{background:var(--zone);border-top:3px solid var(--s0);padding:.55em .8em .6em;break-inside:avoid}}
+.tiles strong{{display:block;font-size:1.5em;line-height:1.25;font-variant-numeric:tabular-nums}}
+.tiles p{{margin:.15em 0;line-height:1.4}}.tiles .quiet{{font-size:13px}}
+.noticed{{color:var(--warning);font-weight:600}}
 .scroll{{overflow-x:auto;margin:.5em 0 1em}}
 .scroll:focus-visible{{outline:2px solid var(--s0)}}
 table.data{{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}}
@@ -68,8 +75,13 @@ h1{font-size:16pt}h2{font-size:11.5pt;margin:1em 0 .35em}h1,h2,h3{break-after:av
 p,ul{max-width:none}p,li{orphans:2;widows:2}
 section.apart{break-before:page}section.apart>h2{margin-top:0}
 .figure .wide{display:block}.figure .narrow,.figure details{display:none}
-.figure svg{width:112mm;height:auto}
+.figure svg{width:112mm;height:auto}.wider svg{width:150mm}
 .columns{grid-template-columns:1fr 1fr}
+.tiles{grid-template-columns:repeat(5,1fr);gap:2mm}.tiles>div{padding:1.5mm 2mm}
+.tiles p{font-size:8.4pt;line-height:1.3}.tiles .quiet{font-size:7.6pt}.tiles strong{font-size:12pt}
+.sheet .promise p,.sheet li,.sheet .data{font-size:8.8pt;line-height:1.32}
+.blank{grid-template-columns:repeat(auto-fit,minmax(28mm,1fr))}
+.figure .sfumato figcaption{font-size:9pt;line-height:1.35}
 .data th,.data td{padding-top:.12em;padding-bottom:.12em}
 .scroll{overflow:visible}.data thead{display:table-header-group}.data tr{break-inside:avoid}
 .data caption,.data thead th{font-size:8.2pt}
@@ -84,7 +96,7 @@ padding:0;line-height:5.5mm;font-size:8pt}
 .one .data caption,.one .data thead th{font-size:7pt}.one .data.facts th{width:24%}.one .columns{gap:0 6mm}
 .one .figure{margin:.1em 0}.one .figure svg{width:66mm}
 .one .figure .sfumato figcaption{font-size:7.2pt;margin:.1em 0}
-.one .decision{margin:.4em 0 0;padding:.25em .6em}.one .blank{margin:2.2em 0 0}.one .blank span{font-size:6.6pt}
+.one .decision{margin:.4em 0 0;padding:.25em .6em}.one .blank{margin:1.2em 0 0}.one .blank span{font-size:6.6pt}
 .one .subtitle{font-size:8.6pt;margin:0}.one body>footer{font-size:7pt;padding-top:2px}
 }
 """

@@ -132,15 +132,16 @@ class PlanFile:
         if not since <= self.draws_version <= VERSION:
             raise self._other_release()
 
-    def check_plan(self, plan: str) -> None:
-        """Refuse to go on with a plan that is not the one of the file.
+    def check_plan(self, plan: str, drawn_since: int = WORDS_SINCE) -> None:
+        """Refuse to go on with a plan that is not the one of the file, or whose rows were drawn otherwise then.
 
         Files that do not tell it are of times when the shares behind a tolerance were rounded in another way, and some
         mechanisms planned in another way.
         """
         asked, options = self.remembered.request, self.remembered.options.get(self.mechanism, {})
         is_unsure = "tolerance" in asked or REGISTRY[self.mechanism].plans_anew(options)
-        if plan != self.plan and (self.plan is not None or is_unsure):
+        is_other = plan != self.plan and (self.plan is not None or is_unsure)
+        if is_other or self.draws_version < drawn_since:
             raise self._other_release()
 
     def _other_release(self) -> ReleaseFormatError:

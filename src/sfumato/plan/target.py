@@ -76,7 +76,7 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
         raise SpecError(f"the count is {at}, and must be at least 1: it is the count whose error is asked for.")
     if not 0 < known < 1:
         raise SpecError(f"the prior is {known}, and must be between 0 and 1, such as 1/10.")
-    posteriors = [each for each in _two_digits(known) if each > known]
+    posteriors = [each for each in two_digits(known) if each > known]
 
     def is_reached(posterior: Fraction) -> bool:
         if rows > 1 and root_below(posterior * (1 - known) / (known * (1 - posterior)), rows) == 1:
@@ -100,7 +100,7 @@ def bound_for_error(  # noqa: PLR0913 - a request has this many parts
     return BreachBound(known, posteriors[number], rows)
 
 
-def _two_digits(above: Fraction) -> list[Fraction]:
+def two_digits(above: Fraction) -> list[Fraction]:
     """The shares of two significant digits below 1, from the decade of a share on."""
     smallest = math.floor(math.log10(above))
     return [

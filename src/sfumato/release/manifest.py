@@ -46,6 +46,7 @@ VALUE_WEIGHTS = ("value", "published")
 """The columns of weights.parquet that hold values of the domain."""
 WEIGHT_TYPES = {
     "cell": "integer",
+    "column": "string",
     "level": "string",
     "place": "integer",
     "if_equal": "number",
@@ -160,7 +161,8 @@ class Manifest:
     @cached_property
     def weights(self) -> Mapping[str, Any] | None:
         """What each record adds to the count of each value; None where there are no weights, or too many."""
-        return self.mechanism.weights(self.design)
+        found = self.mechanism.weights(self.design)
+        return None if found is None else {**self.shown.weight_columns(self.naming), **found}
 
     @cached_property
     def tables(self) -> Mapping[str, Sequence[Field]]:

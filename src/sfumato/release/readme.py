@@ -100,7 +100,7 @@ def _by_weights(manifest: Manifest, example: Value) -> str:
     endings = [""] if len(manifest.sensitive) == 1 else [f" {name}" for name in manifest.sensitive]
     has_pairs = "weight" in manifest.weights  # a weight for each pair of a value and what is published
     columns = [f"{'published' if has_pairs else 'value'}{ending}" for ending in endings]
-    test, conditions = manifest.shown.matched(manifest.naming, columns)
+    test, conditions = manifest.shown.matched(manifest.naming, columns, example)
     pairs = zip(endings, parts(example), strict=True)
     wanted = [equals(f"w.{plain_name(f'value{ending}')}", part) for ending, part in pairs]
     if has_pairs:

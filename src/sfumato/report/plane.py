@@ -47,7 +47,8 @@ class TradeOffs:
 def risk_utility(curves: Sequence[TradeOffs], width: float = WIDTH, *, accepted: float | None = None) -> Figure:
     """A curve for each mechanism over its parameter; proposed settings are large, hollow ones promise less than asked.
 
-    With a gain that the holder accepts, the reading says which setting has the smallest error within it.
+    With a gain that the holder accepts, the reading says which setting has the smallest error within it. It speaks of
+    those that promise what was asked for, and of others only where there are none.
     """
     width = drawn_width(width)
     shown = [curve for curve in curves if curve.known]
@@ -102,14 +103,16 @@ def _reading(table: Sequence[tuple[str, TradeOff]], accepted: float | None) -> s
     within = [(owner, each) for owner, each in table if accepted is None or each.gain <= accepted]
     if not within:
         return "Nothing was compared." if not table else f"No setting keeps the gain within {points(accepted)}."
-    owner, best = min(within, key=lambda pair: (pair[1].error, pair[1].gain))
+    strong = [(owner, each) for owner, each in within if not each.is_weaker]
+    owner, best = min(strong or within, key=lambda pair: (pair[1].error, pair[1].gain))
+    asked = " that promise what was asked for" if len(strong) < len(within) and strong else ""
     weaker = ", and promises less than was asked for" if best.is_weaker else ""
     if accepted is None:
         return (
-            f"Of the settings shown, {name(owner)} with {name(best.parameter)} has the smallest error "
+            f"Of the settings shown{asked}, {name(owner)} with {name(best.parameter)} has the smallest error "
             f"({off_by(best.error)}), at a gain of {points(best.gain)}{weaker}."
         )
     return (
-        f"Among settings with a gain of at most {points(accepted)}, {name(owner)} with {name(best.parameter)} has the "
-        f"smallest error ({off_by(best.error)}, gain {points(best.gain)}){weaker}."
+        f"Among settings{asked} with a gain of at most {points(accepted)}, {name(owner)} with {name(best.parameter)} "
+        f"has the smallest error ({off_by(best.error)}, gain {points(best.gain)}){weaker}."
     )

@@ -114,6 +114,14 @@ def linear(numbers: Iterable[float | None], start: float, end: float) -> Scale:
     return Scale(low - (0.04 * (high - low) if low else 0), high + (0.04 * (high - low) if high else 0), start, end)
 
 
+def spanning(numbers: Iterable[float | None], start: float, end: float) -> Scale:
+    """A straight scale from the least to the largest, for what was varied: it need not begin at zero."""
+    found = finite(numbers)
+    if not found or max(found) - min(found) <= SMALLEST:
+        return linear(found, start, end)
+    return Scale(min(found), max(found), start, end)
+
+
 def shares(numbers: Sequence[float | None], start: float, end: float) -> Scale:
     """A straight scale for shares, from nothing to all at most."""
     largest = max(finite(numbers), default=0.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from decimal import Decimal
@@ -114,3 +115,11 @@ def _steps(start: Part, towards: Part, holds: Callable[[Part], bool]) -> int:
         else:
             beyond = middle
     return reached
+
+
+def two_digits_above(share: Fraction) -> Fraction:
+    """A share above 0, rounded up to two significant digits."""
+    unit = Fraction(1)
+    while share < 10 * unit:
+        unit /= 10
+    return math.ceil(share / unit) * unit

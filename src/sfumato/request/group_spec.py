@@ -5,6 +5,7 @@ What they promise holds for somebody who knows which group a record is in and no
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,11 +13,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from sfumato.errors import InfeasibleError, SpecError
-from sfumato.request.exact import Exact, exact
+from sfumato.request.exact import Exact, exact, two_digits_above
 from sfumato.request.flags import Flag
-from sfumato.request.histogram import Histogram
+from sfumato.request.histogram import Histogram, margins
 from sfumato.request.small_files import matched, values_with
-from sfumato.request.spec import PrivacySpec
+from sfumato.request.spec import BreachBound, PrivacySpec
 from sfumato.request.values import Value, display
 
 
@@ -44,6 +45,11 @@ class ShareCap(PrivacySpec):
                 raise SpecError(f"the cap of {display(value)!r} is {cap}, and must be above 0 and at most 1.")
 
     @classmethod
+    def of_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
+        """The posterior of a bound as the cap of every value."""
+        return cls(dict.fromkeys(values, bound.posterior))
+
+    @classmethod
     def linear(cls, histogram: Histogram, factor: Exact, offset: Exact = 0) -> ShareCap:
         """The cap min(1, factor * share + offset) for each value."""
         made = LinearCap(factor, offset)
@@ -66,9 +72,19 @@ class ShareCap(PrivacySpec):
         return cls.read(given["caps"])
 
     @property
+    def brief(self) -> str:
+        """Its numbers, in a few words."""
+        low, high = min(self.caps.values()), max(self.caps.values())
+        return f"cap {low}" if low == high else f"caps {low} to {high}"
+
+    @property
     def sentence(self) -> str:
         """What is asked, in plain words."""
         return f"each of {len(self.caps)} values may have at most its own cap of the records of any bucket."
+
+    def one_bound(self, histogram: Histogram) -> BreachBound | None:
+        """From what anybody believes who knows how frequent the values are, to the least limit of a value."""
+        return bound_of_limits(histogram, self.limits(histogram.values))
 
     def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
         """The caps."""
@@ -120,6 +136,11 @@ class LinearCap(PrivacySpec):
         return cls(given.get("cap_factor", "0"), given.get("cap_offset", "0"), named)
 
     @property
+    def brief(self) -> str:
+        """Its numbers, in a few words."""
+        return f"caps of {self.factor} shares + {self.offset}"
+
+    @property
     def sentence(self) -> str:
         """What is asked, in plain words."""
         others = f", but each of {len(self.named)} values at most its own cap" if self.named else ""
@@ -152,14 +173,28 @@ class Diversity(PrivacySpec):
             raise SpecError(f"the diversity is {self.ell}, and must be at least 2: one value alone is no diversity.")
 
     @classmethod
+    def of_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
+        """As many values that each of them is believed with at most the posterior of a bound."""
+        return cls(math.ceil(1 / bound.posterior))
+
+    @classmethod
     def of_flags(cls, given: Mapping[str, Any]) -> Self:
         """The number of different values."""
         return cls(given["diversity"])
 
     @property
+    def brief(self) -> str:
+        """Its numbers, in a few words."""
+        return f"diversity {self.ell}"
+
+    @property
     def sentence(self) -> str:
         """What is asked, in plain words."""
         return f"every bucket holds at least {self.ell} different values, each at most once."
+
+    def one_bound(self, histogram: Histogram) -> BreachBound | None:
+        """From what anybody believes who knows how frequent the values are, to the least limit of a value."""
+        return bound_of_limits(histogram, self.limits(histogram.values))
 
     def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
         """One of so many values."""
@@ -185,10 +220,24 @@ class DecoyGroups(PrivacySpec):
         if self.group_size < 2:  # noqa: PLR2004
             raise SpecError(f"the group size is {self.group_size}, and must be at least 2: one record has no decoys.")
 
+    @classmethod
+    def of_posterior(cls, bound: BreachBound, values: Sequence[Value]) -> Self:
+        """As many records that a published value is believed with at most the posterior of a bound."""
+        return cls(math.ceil(1 / bound.posterior))
+
+    @property
+    def brief(self) -> str:
+        """Its numbers, in a few words."""
+        return f"groups of {self.group_size}"
+
     @property
     def sentence(self) -> str:
         """What is asked, in plain words."""
         return f"every record publishes a value drawn from {self.group_size} records with different values."
+
+    def one_bound(self, histogram: Histogram) -> BreachBound | None:
+        """From what anybody believes who knows how frequent the values are, to the least limit of a value."""
+        return bound_of_limits(histogram, self.limits(histogram.values))
 
     def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
         """One of so many records."""
@@ -204,3 +253,17 @@ class DecoyGroups(PrivacySpec):
             "decoys of combinations say nothing about the columns they are made of; name each of the columns with "
             "--sensitive instead, and each is protected for itself."
         )
+
+
+def bound_of_limits(histogram: Histogram, limits: Sequence[Fraction]) -> BreachBound | None:
+    """The bound that asks for at least as much as limits do for somebody who knows how frequent the values are.
+
+    Its prior is the largest share, rounded up to two digits; its posterior the least limit of a value that occurs.
+    """
+    counts = [histogram.counts]
+    if histogram.axes:
+        counts = [tuple(each.tolist()) for each in margins(histogram.counts, histogram.axes)]
+    share = max(Fraction(most, histogram.total) for each in counts for most in each)
+    posterior = min(limit for limit, count in zip(limits, histogram.counts, strict=True) if count)
+    prior = min(two_digits_above(share), Fraction(99, 100))
+    return BreachBound(prior, posterior) if share <= prior < posterior < 1 else None

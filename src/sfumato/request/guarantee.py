@@ -19,6 +19,15 @@ class Guarantee(StrEnum):
         """How far the promise goes, and where it ends."""
         return _SENTENCES[self]
 
+    @property
+    def is_for_everybody(self) -> bool:
+        """Whether it holds whatever somebody knew before; else for those who know how frequent the values are."""
+        return self in (Guarantee.ANY_PRIOR, Guarantee.SINGLE_VALUES)
+
+    def is_weaker_than(self, other: Guarantee) -> bool:
+        """Whether it holds against fewer people than the other, or for fewer statements, at the same numbers."""
+        return _reach(self) < _reach(other)
+
     def covers(self, other: Guarantee) -> bool:
         """Whether whoever gets this promise has the other one too: one for every prior covers the marginal one."""
         return self is other or (self is Guarantee.ANY_PRIOR and other is Guarantee.MARGINAL_PRIOR)
@@ -49,3 +58,10 @@ _SENTENCES = {
         "suspects a rare value already may become nearly certain."
     ),
 }
+
+
+def _reach(guarantee: Guarantee) -> int:
+    """How far a promise goes: for everybody and every statement, for everybody and single values, for few."""
+    if guarantee is Guarantee.ANY_PRIOR:
+        return 2
+    return 1 if guarantee.is_for_everybody else 0

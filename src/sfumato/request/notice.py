@@ -18,6 +18,7 @@ CODES = (
     "rows-chosen",
     "domain-observed",
     "missing-marks",
+    "decimal-commas",
     "rare-values-merged",
     "telling-column",
     "telling-groups",

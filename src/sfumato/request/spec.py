@@ -54,6 +54,11 @@ class PrivacySpec(ABC):
         """What is asked, in plain words."""
 
     @property
+    @abstractmethod
+    def brief(self) -> str:
+        """Its numbers, in a few words."""
+
+    @property
     def bound(self) -> BreachBound | None:
         """The one bound for all values, if that is what is asked."""
         return None
@@ -80,6 +85,13 @@ class PrivacySpec(ABC):
     def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
         """How far each value of a protected column may be believed; 1 where nothing is asked. Of a resolved request."""
         return (Fraction(1),) * len(values)
+
+    def one_bound(self, histogram: Histogram) -> BreachBound | None:
+        """The one bound that asks for as much, for comparing with mechanisms of other requests; of a resolved request.
+
+        None where there is no such bound.
+        """
+        return self.bound
 
     def part_limit(self, share: Fraction) -> Fraction | None:
         """How far a value of one column of a compound may be believed, by its share; None where nothing is asked.
@@ -163,6 +175,11 @@ class BreachBound(PrivacySpec):
         """Whether the bound speaks of odds alone: its ends say no more than its amplification does."""
         return self.prior == SMALLEST_PRIOR
 
+    @property
+    def asked(self) -> BreachBound | None:
+        """Itself where its ends were asked for; None where it stands for odds alone, and no belief is a limit."""
+        return None if self.is_of_odds else self
+
     @classmethod
     def from_json(cls, written: Mapping[str, Any]) -> Self:
         """Read it back from a design, which has one row a person unless it says otherwise."""
@@ -189,6 +206,11 @@ class BreachBound(PrivacySpec):
     def bound(self) -> BreachBound:
         """Itself."""
         return self
+
+    @property
+    def brief(self) -> str:
+        """Its numbers, in a few words."""
+        return f"{self.prior} to {self.posterior}"
 
     @property
     def sentence(self) -> str:
@@ -232,6 +254,18 @@ class BreachBoundPerValue(PrivacySpec):
             raise SpecError("no value has a bound, so nothing would be protected; give at least one.")
 
     @classmethod
+    def of_every(cls, bound: BreachBound, values: Sequence[Value]) -> BreachBoundPerValue:
+        """The same bound for every value."""
+        return cls(dict.fromkeys(values, bound))
+
+    @classmethod
+    def of_bounds(cls, values: Sequence[Value], bounds: Sequence[BreachBound | None]) -> Self | None:
+        """The request behind the bounds of a design; None where no value has one that was asked for."""
+        pairs = zip(values, bounds, strict=True)
+        found = {value: bound for value, bound in pairs if bound is not None and bound.asked is not None}
+        return cls(found) if found else None
+
+    @classmethod
     def from_tolerance(cls, histogram: Histogram, tolerance: Exact) -> BreachBoundPerValue:
         """Let the belief in each value rise from its share to `tolerance` times its share.
 
@@ -270,6 +304,12 @@ class BreachBoundPerValue(PrivacySpec):
         return cls.read(given["bounds"])
 
     @property
+    def brief(self) -> str:
+        """Its numbers, in a few words."""
+        made = {each.brief for each in self.bounds.values()}
+        return f"each {made.pop()}" if len(made) == 1 else f"{len(self.bounds)} values: a bound each"
+
+    @property
     def sentence(self) -> str:
         """What is asked, in plain words."""
         return f"the belief in each of {len(self.bounds)} values may rise no further than its own bound."
@@ -295,6 +335,10 @@ class BreachBoundPerValue(PrivacySpec):
         else:
             one = BreachBound.of_odds(self.tolerance)
         return one if isinstance(one, kind) else None
+
+    def one_bound(self, histogram: Histogram) -> BreachBound | None:
+        """The strictest of the bounds; where they follow shares, the amplification is all that they have in common."""
+        return None if self.tolerance is not None else self.lent(BreachBound)
 
     def part_limit(self, share: Fraction) -> Fraction | None:
         """Bounds for combinations are none for the parts."""
@@ -337,6 +381,11 @@ class Tolerance(PrivacySpec):
     def of_flags(cls, given: Mapping[str, Any]) -> Self:
         """The factor."""
         return cls(given["tolerance"])
+
+    @property
+    def brief(self) -> str:
+        """Its numbers, in a few words."""
+        return f"tolerance {self.factor}"
 
     @property
     def sentence(self) -> str:

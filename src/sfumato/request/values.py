@@ -101,6 +101,11 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     return pa.float32() if pa.types.is_float16(kind) else kind
 
 
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with plain types and without metadata."""
+    return pa.schema([pa.field(column.name, plain_type(column.type)) for column in schema])
+
+
 def field_type(arrow_type: pa.DataType) -> str | None:
     """Name the Data Package type of an Arrow type; None where a table of people should not hold it."""
     for name, is_type in _FIELD_TYPES:

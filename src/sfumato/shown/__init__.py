@@ -6,16 +6,18 @@ Nobody else knows which kinds there are: everybody asks a `Shown`. A new kind is
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato.arrays import Codes, Counts, Floats, Mask, Numbers, Places
 from sfumato.request.schema import COMPOUND_MARK
 from sfumato.request.values import Value, domain_array, parts
+from sfumato.shown.bits import Words
 from sfumato.shown.columns import Field, PublishedColumn, Sensitive, TableColumn
 from sfumato.shown.tally import Holdings, Key, Measured, Scan, Scanner, Tally
 
@@ -46,6 +48,14 @@ class Replaced:
 
     values: Codes | None
     cells: Codes | None = None
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Replaced]) -> Replaced:
+        """Neighbouring rows, one after the other."""
+        if len(blocks) == 1:
+            return blocks[0]
+        values, cells = ([getattr(each, name) for each in blocks] for name in ("values", "cells"))
+        return cls(*(None if each[0] is None else np.concatenate(each) for each in (values, cells)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +122,17 @@ class Kept(Protocol):
 
     def counts(self, codes: Codes, size: int) -> Counts:
         """For each condition, how many of its records have each code."""
+        ...
+
+    def asked(self) -> Iterator[tuple[Places, Sequence[int]]]:
+        """Each set of places that is asked for, and the numbers of the conditions under which it is."""
+        ...
+
+    def bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], Words]]:
+        """Some of these conditions at a time: a line of bits for each, whether the record at each index satisfies it.
+
+        An index of one more than the last record stands for none.
+        """
         ...
 
     def among(self, rows: Places, codes: Codes) -> Kept:
@@ -203,8 +224,15 @@ class Shown(ABC):
         return None
 
     @abstractmethod
-    def matched(self, naming: Naming, columns: Sequence[str]) -> tuple[str, list[str]]:
-        """SQL of whether a record `d` shows the value in these columns of weights `w`; and which weights concern it."""
+    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
+        """SQL of whether a record `d` shows the value in these columns of weights `w`; and which weights concern it.
+
+        The value is the one that is asked for, where what a record shows of it has a place of its own.
+        """
+
+    def weight_columns(self, naming: Naming) -> Mapping[str, Sequence[str]]:
+        """What the table of the weights says besides, where it has a line for each value."""
+        return {}
 
     def beside(self, naming: Naming) -> Sequence[str]:
         """SQL of what else a record `d` adds by the weights `w`, besides the weight of a value that it shows or not."""

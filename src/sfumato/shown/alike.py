@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from sfumato.arrays import Amounts, Codes, Counts, Floats, Places
 from sfumato.shown import Kept
+from sfumato.shown.certain import CertainBounds
 from sfumato.shown.tally import Holdings, Tally
 
 
@@ -102,6 +103,7 @@ class KeptTally(Tally):
     records: Kept
     ordered: Places
     """The records in the order of the kinds, and the buckets of a kind one after the other."""
+    bounds: CertainBounds
 
     @classmethod
     def of(cls, records: Kept, kinds: Kinds) -> KeptTally:
@@ -109,8 +111,20 @@ class KeptTally(Tally):
         counts = records.counts(kinds.kind_of[records.shown], len(kinds.sizes))
         place_of = np.empty(len(kinds.order), dtype=np.int64)
         place_of[kinds.order] = np.arange(len(kinds.order))
-        rows, lines = np.argsort(place_of[records.shown], kind="stable"), np.arange(len(counts))
-        return cls(counts, counts.sum(axis=1), None, kinds, kinds=kinds, lines=lines, records=records, ordered=rows)
+        rows, lines = in_order(place_of[records.shown]), np.arange(len(counts))
+        bounds = CertainBounds(records, kinds, rows)
+        found = cls(
+            counts,
+            counts.sum(axis=1),
+            None,
+            kinds,
+            kinds=kinds,
+            lines=lines,
+            records=records,
+            ordered=rows,
+            bounds=bounds,
+        )
+        return found
 
     def take(self, lines: Places) -> Tally:
         """The tally of some of the conditions."""
@@ -119,6 +133,11 @@ class KeptTally(Tally):
     def beside(self, whole: Tally | None, holdings: Holdings | None) -> Tally:
         """What the buckets hold is known already."""
         return replace(self, whole=whole)
+
+    def certain(self, places: Places) -> tuple[Floats, Floats]:
+        """From what was found for all conditions at once."""
+        found = self.bounds.of(places, self.lines)
+        return super().certain(places) if found is None else found
 
     def inside(self, places: Places) -> tuple[Floats, Floats, Floats]:
         """The buckets that hold one of the places, and the records of each condition in them."""
@@ -173,6 +192,14 @@ def _whole_buckets(parts: Iterable[Lines]) -> Iterator[Lines]:
         rest = [each[cut:] for each in lines]
     if rest is not None and len(rest[0]):
         yield rest
+
+
+def in_order(numbers: Places) -> Places:
+    """The places of numbers below 2^32 by size: 16 bits at a time, which numpy sorts without comparing."""
+    first = np.argsort(numbers.astype(np.uint16), kind="stable")
+    if numbers.max(initial=0) < 1 << 16:
+        return first
+    return first[np.argsort((numbers >> 16).astype(np.uint16)[first], kind="stable")]
 
 
 def stretches(starts: Places, lengths: Counts, wanted: Places) -> Places:

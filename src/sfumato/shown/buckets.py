@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from sfumato.arrays import Amounts, Codes, Counts, Floats
 from sfumato.errors import ReleaseFormatError
-from sfumato.request.values import parts
+from sfumato.request.values import Value, parts
 from sfumato.shown import Contents, Counter, Naming, Reader, Replaced, Shown, SideTable
 from sfumato.shown.alike import KeptTally, Kinds, Lines, kinds_of
 from sfumato.shown.columns import Field, PartColumn, PublishedColumn, Sensitive, TableColumn, smallest_type
@@ -102,7 +102,7 @@ class Buckets(Shown):
         bucket, count = plain_name(naming.cell or ""), plain_name(count_column(naming))
         return _BY_HAND.format(bucket=bucket, count=count, table=HELD, records=ASSIGNED, wanted=wanted)
 
-    def matched(self, naming: Naming, columns: Sequence[str]) -> tuple[str, list[str]]:
+    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """A record shows no value, so that no weight of one concerns it."""
         return "false", []
 
@@ -126,7 +126,7 @@ class Buckets(Shown):
         """Count the records of each bucket, by group."""
         bucket = f"{quoted(TABLE)}.{quoted(naming.cell or '')}"
         buckets = self._number(scanner, scan, naming)
-        keys, batches = scan.numbered(scanner, bucket)
+        keys, batches = scan.numbered(scanner, [bucket])
         scan.check_size(len(keys), buckets)
         if not keys:
             return scan.nothing(buckets)

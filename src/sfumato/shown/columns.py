@@ -17,11 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.arrays import Codes
+from sfumato.arrays import Codes, Mask
 from sfumato.errors import SourceError
 from sfumato.request.values import Scalar, Value, field_type, plain_type, to_json
 
 ANY_TYPE = "any"
+
+LOOKED_AT = 1 << 16
+"""So many rows at a time are looked at for values that do not occur."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,16 @@ def coded(column: pa.Array, wanted: pa.Array) -> Codes:
     return np.asarray(np.append(codes, codes.dtype.type(missing)).take(indices.to_numpy(zero_copy_only=False)))
 
 
+def _are_used(codes: Codes, size: int) -> Mask:
+    """Whether each code below a size occurs; mostly all do, and then a look at the first rows is enough."""
+    are_used = np.zeros(size, dtype=np.bool_)
+    for start in range(0, len(codes), LOOKED_AT):
+        are_used |= np.bincount(codes[start : start + LOOKED_AT], minlength=size)[:size] > 0
+        if are_used.all():
+            break
+    return are_used
+
+
 @dataclass(frozen=True)
 class CodedColumn:
     """A published column of few enough values to number them."""
@@ -175,7 +188,7 @@ class CodedColumn:
         mask = codes == len(self.values) if self.has_missing else None
         if not pa.types.is_string(self.type):
             return self.values.take(pa.array(codes, mask=mask))
-        used = np.flatnonzero(np.bincount(codes, minlength=len(self.values) + 1)[: len(self.values)])
+        used = np.flatnonzero(_are_used(codes, len(self.values)))
         if len(used) < len(self.values):
             table = np.zeros(len(self.values) + 1, dtype=self.code_type)
             table[used] = np.arange(len(used))

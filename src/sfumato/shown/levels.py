@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.arrays import Codes, Places
+from sfumato.request.values import Value
 from sfumato.shown import Naming, Reader, Replaced
 from sfumato.shown.columns import CodedColumn, PublishedColumn, Sensitive, TableColumn, coded
 from sfumato.shown.quoting import TABLE, plain_name, quoted
@@ -68,9 +69,9 @@ class LeveledSets(Sets):
             f"{above} it holds all values of some groups."
         )
 
-    def matched(self, naming: Naming, columns: Sequence[str]) -> tuple[str, list[str]]:
+    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """The set holds the value; the weights are those of the record's level."""
-        test, _ = super().matched(naming, columns)
+        test, _ = super().matched(naming, columns, value)
         return test, [f"d.{plain_name(naming.cell or '')} = w.level"]
 
     def beside(self, naming: Naming) -> Sequence[str]:

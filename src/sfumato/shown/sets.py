@@ -17,10 +17,14 @@ import pyarrow.parquet as pq
 
 from sfumato.arrays import Codes, Counts, Floats
 from sfumato.errors import ReleaseFormatError, SpecError
+from sfumato.request.values import Value
 from sfumato.shown import Counter, Naming, Reader, Replaced, Shown
 from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
 from sfumato.shown.quoting import TABLE, plain_name, quoted
 from sfumato.shown.tally import Key, Measured, Scan, Scanner, Tally
+
+MOST_REPEATED = 24
+"""Sets of so many values are written with a dictionary."""
 
 BYTE = 255
 """So many zeros and ones have a sum that fits into a byte."""
@@ -68,7 +72,7 @@ class Sets(Shown):
         form = "a list of values" if self.as_list else f"bits: {self.size} of them, in the order of the domain"
         return f"{subject}: each record shows a set of values, as {form}, which may or may not hold the true one."
 
-    def matched(self, naming: Naming, columns: Sequence[str]) -> tuple[str, list[str]]:
+    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """The set holds the value."""
         data = f"d.{plain_name(naming.together)}"
         return f"list_contains({data}, w.value)" if self.as_list else f"get_bit({data}::BIT, w.place) = 1", []
@@ -110,14 +114,23 @@ class Sets(Shown):
         """SQL of what a record shows."""
         return f"{quoted(TABLE)}.{quoted(naming.together)}"
 
+    def scanned_columns(self, naming: Naming) -> list[str]:
+        """SQL of what a record shows, as it is read: in one column, or in several."""
+        return [self.column(naming)]
+
+    def membership_of(self, columns: Sequence[pa.Array], domain: pa.Array) -> Codes:
+        """A row of zeros and ones for each set, from the columns that are read."""
+        return self.membership(columns[0], domain)
+
     def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
         """Let DuckDB number the groups, and add the members up here."""
-        keys, batches = scan.numbered(scanner, self.column(naming))
+        columns = self.scanned_columns(naming)
+        keys, batches = scan.numbered(scanner, columns)
         scan.check_size(len(keys), self.width)
         if not keys:
             return scan.nothing(self.width)
         shape = (len(keys), 1 + len(scan.weights))
-        sums, rows = self.summed(batches, shape, naming.part(0))
+        sums, rows = self.summed(batches, shape, naming.part(0), len(columns))
         return {
             key: scan.measured(
                 [np.rint(sums[number, 0]).astype(np.int64), *sums[number, 1:]],
@@ -131,18 +144,20 @@ class Sets(Shown):
         return Tally(*counter.members(self.reader(naming), self.width, self.needed))
 
     def summed(
-        self, batches: Iterable[pa.RecordBatch], shape: tuple[int, int], domain: pa.Array
+        self, batches: Iterable[pa.RecordBatch], shape: tuple[int, int], domain: pa.Array, columns: int = 1
     ) -> tuple[Floats, Floats]:
         """For each group and weight: the sum of the weights of the sets that hold each value, and of all sets.
 
-        Each batch has the number of the group, the sets, and a column for each weight but the first, which is one.
+        Each batch has the number of the group, the sets, in one column or so many, and a column for each weight but the
+        first, which is one.
         """
         groups, width = shape
         sums, rows = np.zeros((groups, width, self.width)), np.zeros((groups, width))
         for batch in batches:
             numbers = batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64)
-            members = self.membership(batch.column(1), domain)
-            weights = [np.ones(len(numbers)), *(each.to_numpy(zero_copy_only=False) for each in batch.columns[2:])]
+            shown, others = batch.columns[1 : 1 + columns], batch.columns[1 + columns :]
+            members = self.membership_of(shown, domain)
+            weights = [np.ones(len(numbers)), *(each.to_numpy(zero_copy_only=False) for each in others)]
             for place, weight in enumerate(weights):
                 rows[:, place] += (
                     weight.sum() if groups == 1 else np.bincount(numbers, weights=weight, minlength=groups)
@@ -159,8 +174,9 @@ class Sets(Shown):
         except (pa.ArrowException, ValueError) as error:
             raise unlike() from error
 
-    def sizes(self, column: pa.Array, domain: pa.Array) -> tuple[Counts, bool]:
+    def sizes(self, batch: pa.RecordBatch, domain: pa.Array) -> tuple[Counts, bool]:
         """How many values each set holds, and whether there is anything that stands for no value."""
+        column = batch.column(0)
         if self.as_list:
             members = self.membership(column, domain).sum(axis=1)
             return members, bool((members != pc.list_value_length(column).to_numpy(zero_copy_only=False)).any())
@@ -228,7 +244,11 @@ class SetColumn:
     as_list: bool
 
     has_missing = False
-    is_plain = False
+
+    @property
+    def is_plain(self) -> bool:
+        """Bits of so many values hardly repeat, and a dictionary of them would be given up half-way."""
+        return not self.as_list and len(self.sensitive.numbers) > MOST_REPEATED
 
     @property
     def name(self) -> str:

@@ -19,6 +19,9 @@ from sfumato.shown.quoting import RECORDS, TABLE, quoted
 MOST_CELLS = 1 << 26
 """Groups times values of the domain: beyond this an answer would fill the memory, and nobody could read it."""
 
+LINES = 64
+"""So many conditions at a time are looked at bucket by bucket: all at once could fill the memory."""
+
 Made = TypeVar("Made")
 
 COUNT = "1"
@@ -153,6 +156,15 @@ class Tally(Remembering):
         found, marked = self.holdings.holding(places)
         return self.holdings.sizes[found].astype(np.float64), marked, self.counts[:, found].astype(np.float64)
 
+    def certain(self, places: Places) -> tuple[Floats, Floats]:
+        """Between what the count of some places must lie under each condition, whoever holds what."""
+        lines = np.arange(len(self))
+        parts = [self] if len(self) <= LINES else [self.take(lines[at : at + LINES]) for at in lines[::LINES].tolist()]
+        looked_at = [part.inside(places) for part in parts]
+        bounds = [certain_bounds(size, selected, marked) for size, marked, selected in looked_at]
+        least, most = (np.concatenate(ends) for ends in zip(*bounds, strict=True))
+        return least, most
+
     def added(self, function: Callable[[Amounts], Floats]) -> Floats:
         """A function of what is counted in each bucket, added up over those that are taken for one."""
         return function(self.counts)
@@ -166,6 +178,12 @@ class Tally(Remembering):
     def apart(self) -> Tally:
         """The tally of every bucket by itself."""
         return self
+
+
+def certain_bounds(size: Floats, selected: Floats, marked: Floats) -> tuple[Floats, Floats]:
+    """Between what the count of each condition must lie, given the buckets that hold a wanted value."""
+    least = np.maximum(selected + marked - size, 0).sum(axis=-1)
+    return least, np.minimum(selected, marked).sum(axis=-1)
 
 
 # ------------------------------------------------------------------------------------------------------ counting in SQL
@@ -247,7 +265,7 @@ class Scan:
         if groups * max(size * (1 + len(self.weights)), self.answers) > MOST_CELLS:
             raise QueryError("the query makes too many groups; group by fewer or coarser columns.")
 
-    def numbered(self, scanner: Scanner, shown: str) -> tuple[list[Key], Iterator[pa.RecordBatch]]:
+    def numbered(self, scanner: Scanner, shown: Sequence[str]) -> tuple[list[Key], Iterator[pa.RecordBatch]]:
         """The groups in order; and the number of each record's group, what it shows, and its weights.
 
         Records are numbered as they come: DuckDB would sort them all for it, and has not the memory for millions.
@@ -257,7 +275,8 @@ class Scan:
             counted = f"SELECT {', '.join([*self.named, 'COUNT(*)'])} {self.clause} GROUP BY ALL ORDER BY ALL"
             keys = [key_of(row[:-1]) for row in scanner.rows(counted)]
         weights = [f"COALESCE(CAST({sql} AS DOUBLE), 0) AS w{number}" for number, sql in enumerate(self.weights)]
-        sql = f"SELECT {', '.join([*self.named, f'{shown} AS shown', *weights])} {self.clause}"
+        listed = [f"{sql} AS s{number}" for number, sql in enumerate(shown)]
+        sql = f"SELECT {', '.join([*self.named, *listed, *weights])} {self.clause}"
         number_of, width = {key: number for number, key in enumerate(keys)}, len(self.groups)
 
         def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sfumato.arrays import Amounts, Codes, Counts, Floats, Mask, Places
 from sfumato.errors import ReleaseFormatError
-from sfumato.request.values import Scalar, domain_array, parts
+from sfumato.request.values import Scalar, Value, domain_array, parts
 from sfumato.shown import Counter, Naming, Replaced, Shown
 from sfumato.shown.columns import (
     CodedColumn,
@@ -85,7 +85,7 @@ class Values(Shown):
         """The values that are in some cell."""
         return sorted(set(self.symbols.tolist()))
 
-    def matched(self, naming: Naming, columns: Sequence[str]) -> tuple[str, list[str]]:
+    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """The values are the same; the weights are those of the record's cell."""
         same = [
             f"d.{plain_name(name)} IS NOT DISTINCT FROM w.{plain_name(column)}"

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import bz2
+import contextlib
+import gzip
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from command_line import TEST_KEY, people, write_csv
 from sfumato import BreachBound, Request, Schema, SourceError, publish
@@ -69,6 +75,66 @@ def _small_row_groups(folder: Path) -> Path:
     return folder / "people.pq"
 
 
+def _packed(folder: Path, suffix: str) -> Path:
+    text = write_csv(folder / "people.csv", TABLE.to_pydict()).read_bytes()
+    pack = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": pa.Codec("zstd").compress}[suffix]
+    # In two halves, as of files that were put together: both are read.
+    (folder / f"packed.csv{suffix}").write_bytes(bytes(pack(text[:1000])) + bytes(pack(text[1000:])))
+    return folder / f"packed.csv{suffix}"
+
+
+def _tabs(folder: Path) -> Path:
+    return write_csv(folder / "people.tsv", TABLE.to_pydict(), delimiter="\t")
+
+
+def _csv_files(folder: Path) -> Path:
+    (folder / "parts" / "deep").mkdir(parents=True)
+    (folder / "parts" / "notes.txt").write_text("no table")
+    write_csv(folder / "parts" / "1.csv", TABLE.slice(0, 100).to_pydict())
+    packed = gzip.compress(write_csv(folder / "rest.csv", TABLE.slice(100).to_pydict()).read_bytes())
+    (folder / "parts" / "deep" / "2.csv.gz").write_bytes(packed)
+    return folder / "parts"
+
+
+def _feather(folder: Path, compression: str = "zstd") -> Path:
+    feather.write_feather(TABLE, folder / "people.feather", compression=compression, chunksize=37)
+    return folder / "people.feather"
+
+
+def _arrow_stream(folder: Path) -> Path:
+    with pa.ipc.new_stream(folder / "people.arrow", TABLE.schema) as writer:
+        writer.write_table(TABLE, max_chunksize=41)
+    return folder / "people.arrow"
+
+
+def _polars_ipc(folder: Path) -> Path:
+    pl.from_arrow(TABLE).with_columns(pl.col("disease").cast(pl.Categorical)).write_ipc(folder / "people.ipc")
+    return folder / "people.ipc"
+
+
+def json_lines(folder: Path, name: str = "people.jsonl") -> Path:
+    """The table, in which what is missing is null or has no key."""
+    rows = [
+        {key: value for key, value in row.items() if value is not None or row["age"] > 40} for row in TABLE.to_pylist()
+    ]
+    lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
+    (folder / name).write_bytes(gzip.compress(lines) if name.endswith(".gz") else lines)
+    return folder / name
+
+
+FILES: dict[str, Callable[[Path], Any]] = {
+    **{f"csv{suffix}": partial(_packed, suffix=suffix) for suffix in (".gz", ".bz2", ".zst")},
+    "tsv": _tabs,
+    "directory of csv": _csv_files,
+    "feather": _feather,
+    "arrow stream": _arrow_stream,
+    "arrow file of polars": _polars_ipc,
+    "json lines": json_lines,
+    "json lines, packed": partial(json_lines, name="people.ndjson.gz"),
+}
+"""Files beside Parquet, and those of CSV that are more than one text."""
+
+
 def _with_unused_values(folder: Path) -> pa.Table:
     listed = pa.array([*TABLE.column("disease").unique().drop_null().to_pylist(), "never"])
     indices = pc.index_in(TABLE.column("disease").combine_chunks(), listed)
@@ -108,6 +174,8 @@ def _pandas_with_index(folder: Path) -> pd.DataFrame:
         lambda folder: str(_files(folder)) + "/*.parquet",
         _small_row_groups,
         lambda folder: write_csv(folder / "people.csv", TABLE.to_pydict()),
+        *FILES.values(),
+        lambda _: pl.from_arrow(TABLE).lazy(),
     ],
     ids=[
         "arrow",
@@ -131,6 +199,8 @@ def _pandas_with_index(folder: Path) -> pd.DataFrame:
         "glob",
         "small row groups",
         "csv",
+        *FILES,
+        "polars lazy",
     ],
 )
 def test_every_kind_of_table_gives_the_release_of_its_parquet_file(
@@ -167,6 +237,21 @@ def test_batches_are_the_rows_in_order_whatever_their_size(rows: int, desk: Path
         assert read(source, columns, rows) == expected
         assert read(source, columns, rows) == expected
         assert source.rows == 300
+
+
+@pytest.mark.parametrize("make", FILES.values(), ids=FILES)
+def test_files_are_read_in_order_and_known_again_by_their_bytes(make: Callable[[Path], Any], desk: Path) -> None:
+    path, columns = make(desk), ["disease", "age"]
+    source, again = (open_source(path, desk / "spool") for _ in range(2))
+    for rows in (1, 7, 10_000):
+        assert read(source, columns, rows) == TABLE.select(columns).to_pylist()
+    assert [row for piece in source.pieces(100) for row in read(piece, columns, 50)] == read(source, columns, 300)
+    assert source.rows in (300, None)
+    assert (before := source.fingerprint()) == again.fingerprint()
+    changed = next(each for each in path.rglob("1.csv")) if path.is_dir() else path
+    changed.write_bytes(changed.read_bytes() + b" ")
+    with contextlib.suppress(SourceError):  # which is as good
+        assert open_source(path, desk / "spool").fingerprint() != before
 
 
 def test_stream_is_spooled_into_a_file_without_a_name(desk: Path) -> None:
@@ -298,12 +383,13 @@ def test_columns_in_folder_names_are_refused(folder: str, desk: Path) -> None:
         open_source("table", desk / "spool")
 
 
-@pytest.mark.parametrize("name", ["nowhere", "nowhere.csv", "*.parquet", "empty", "only-csv"])
+@pytest.mark.parametrize("name", ["nowhere", "nowhere.csv", "*.parquet", "empty", "only-notes"])
 def test_name_of_no_table_is_refused(name: str, desk: Path) -> None:
     (desk / "empty").mkdir()
-    (desk / "only-csv").mkdir()
-    (desk / "only-csv" / "people.csv").write_text("x\n1\n")
-    with pytest.raises(SourceError, match=r"names no table: there is no such file, glob or directory of Parquet files"):
+    (desk / "only-notes").mkdir()
+    (desk / "only-notes" / "notes.txt").write_text("x\n1\n")
+    (desk / "only-notes" / "_people.csv").write_text("x\n1\n")
+    with pytest.raises(SourceError, match=r"names no table: there is no such file, glob or directory of Parquet"):
         open_source(name, desk / "spool")
 
 

@@ -18,9 +18,11 @@ from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError, SfumatoError
 from sfumato.mechanisms import selection, subset
 from sfumato.mechanisms.subset import Form, Options
+from sfumato.mechanisms.unranking import sets_of
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
 from sfumato.shown import Replaced
+from sfumato.shown.member_columns import MemberColumns
 from sfumato.shown.sets import Sets
 from sfumato.shown.tally import Tally
 from single import Single, counted
@@ -166,7 +168,53 @@ def test_replace_has_exactly_the_law_of_the_design(domain_size: int, amplificati
         assert sum(law.values()) == 1
 
 
-@given(batch_splits(ROWS), st.sampled_from([5, 8, 9, 40]))
+def test_sets_by_number_and_member_by_member_have_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = _plan(7, _bound("4/3"))
+    by_number = _law(plan, 2)
+    monkeypatch.setattr(selection, "MOST_VALUES", 0)
+    assert _law(plan, 2) == by_number
+
+
+@pytest.mark.parametrize("size", [2, 5, 20, 50, 64])
+def test_sets_follow_the_documented_draws(size: int) -> None:
+    """A coin, and the number of a set of the others, one member less beside the own value; opened for it by hand."""
+    plan, codes = _plan(size, _bound("5/2")), (np.arange(ROWS) * 7 % size).astype(np.uint8)
+    members, others = plan.subset_size, size - 1
+
+    def drawn(purpose: str, bound: int) -> list[int]:
+        return DRAWS.stream(f"subset/{purpose}").integers(3, ROWS, bound).tolist()
+
+    holds = [coin < plan.selection.hold_words for coin in drawn("hold", plan.selection.words)]
+    beside, without = drawn("beside", math.comb(others, members - 1)), drawn("without", math.comb(others, members))
+    expected = []
+    for row, own in enumerate(codes.tolist()):
+        number, size_of_set = (beside[row], members - 1) if holds[row] else (without[row], members)
+        (word,) = sets_of(others, size_of_set).found(np.array([number], dtype=np.uint64)).tolist()
+        bits = f"{word:0{others}b}"
+        expected.append(bits[:own] + str(int(holds[row])) + bits[own:])
+    found = np.unpackbits(subset.replace(plan, codes, None, DRAWS, 3).values, axis=1, count=size)
+    assert ["".join(map(str, row)) for row in found.tolist()] == expected
+
+
+@pytest.mark.parametrize("size", [20, 50, 64, 65])
+def test_sets_hold_each_value_as_often_as_the_design_says(size: int) -> None:
+    """By every place of the own value; a count is off by more than 6 standard deviations once in 10^8 such tests."""
+    rows = 40_000
+    plan = _plan(size, _bound("5/2"))
+    design, codes = subset.design(plan), (np.arange(rows) % size).astype(np.uint8)
+    bits = subset.replace(plan, codes, None, DRAWS, 0).values
+    held = np.unpackbits(bits, axis=1, count=size)
+    for own in range(size):
+        mine = held[codes == own]
+        chances = np.full(size, float(design.other_probability))
+        chances[own] = float(design.hold_probability)
+        deviation = (mine.sum(axis=0) - len(mine) * chances) / np.sqrt(len(mine) * chances * (1 - chances))
+        assert np.abs(deviation).max() < 6
+        wrong = np.roll(chances, 1)  # a bit to the side would be seen
+        assert abs(mine.sum(axis=0)[own] - len(mine) * wrong[own]) > 6 * np.sqrt(len(mine) * wrong[own])
+
+
+@given(batch_splits(ROWS), st.sampled_from([5, 8, 9, 40, 64, 65]))
 def test_replace_does_not_depend_on_how_rows_are_cut_into_batches(batches: list[range], size: int) -> None:
     plan = _plan(size, _bound("3/2"))
     codes = (np.arange(ROWS) % size).astype(np.uint8)
@@ -184,7 +232,9 @@ def test_replace_does_not_depend_on_how_many_rows_are_drawn_at_once(monkeypatch:
         assert np.array_equal(subset.replace(plan, codes, None, DRAWS, 7).values, whole)
 
 
-@pytest.mark.parametrize(("size", "width"), [(2, 1), (7, 1), (8, 1), (9, 2), (16, 2), (17, 3)])
+@pytest.mark.parametrize(
+    ("size", "width"), [(2, 1), (7, 1), (8, 1), (9, 2), (16, 2), (17, 3), (57, 8), (64, 8), (65, 9)]
+)
 def test_sets_have_as_many_bytes_as_they_need_and_no_stray_bit(size: int, width: int) -> None:
     plan = _plan(size, _bound("3/2"))
     replaced = subset.replace(plan, np.full(ROWS, size - 1, dtype=np.uint8), None, DRAWS, 0)
@@ -294,7 +344,8 @@ def test_weights_summed_over_the_rows_are_the_estimate(
 @pytest.mark.parametrize("form", Form)
 def test_a_release_shows_sets_of_the_domain(form: Form) -> None:
     design = subset.design(_plan(9, _bound("3/2"), Options(form)))
-    assert subset.shown(design) == Sets(9, form is Form.LIST)
+    columns = MemberColumns(9, False, design.subset_size)
+    assert subset.shown(design) == (columns if form is Form.COLUMNS else Sets(9, form is Form.LIST))
 
 
 # Publishing the design

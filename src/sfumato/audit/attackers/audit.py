@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
+from sfumato.apply.csv import POINT
 from sfumato.audit.attackers.attack import Attack
-from sfumato.audit.attackers.exposure import FREQUENCIES
-from sfumato.audit.attackers.ladder import KNOWN_SHARE, ladder
-from sfumato.audit.attackers.linking import Linked, linked
-from sfumato.audit.attackers.order import LARGEST_SCORE, Trail, beside, reused_key, trails
-from sfumato.audit.attackers.released import matched, original_of
+from sfumato.audit.attackers.exposure import Target
+from sfumato.audit.attackers.ladder import KNOWN_SHARE, by_known_share, each_column, frequencies, ladder
+from sfumato.audit.attackers.linking import Linked, linked, public_columns
+from sfumato.audit.attackers.order import LARGEST_SCORE, LEAST_RECORDS, Trail, beside, reused_key, trails
+from sfumato.audit.attackers.released import Matched, matched, matched_by_law, original_of
+from sfumato.audit.attackers.sabotaged import Control, listed_in_order, never_shuffled, shown_too_often
+from sfumato.audit.attackers.scene import Scene, seeded
 from sfumato.audit.result import Check
 from sfumato.errors import ReleaseFormatError
 from sfumato.estimate.release import Release
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.spec import PrivacySpec
+
+Progress = Callable[[int, int], None]
+"""Called with how many looks were taken, and how many there will be."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +35,27 @@ class Audit:
 
     mechanism: str
     attacks: tuple[Attack, ...]
-    """Those who know least first, for each protected column; none where the order gives the records away."""
+    """Those who know least first, for each protected column; none where the order gives the records away, or where
+    nobody can tell whose record is whose."""
     trails: tuple[Trail, ...]
     """What the order of the rows gives away."""
     linked: Linked
     """How many records are found by their public columns."""
+    columns: tuple[Attack, ...] = ()
+    """Whoever knows one public column, each in its turn, for each protected column."""
+    corrupted: Mapping[str, tuple[tuple[float, float | None], ...]] = field(default_factory=dict)
+    """For each protected column, how often who knows some of the others is right, by how many of them."""
+    odds: Mapping[str, float | None] = field(default_factory=dict)
+    """For each protected column the largest factor by which what a record shows moves odds; infinite where it rules a
+    value out, None where that is not known."""
+    controls: tuple[Control, ...] = ()
+    """What was spoilt on purpose, and must be noticed."""
+    laws: tuple[Attack, ...] = ()
+    """Whoever knows the frequencies, about people of whom it is certain which record is theirs."""
+    alone: int | None = None
+    """How many people were matched by their public columns, where no key told whose record is whose."""
+    unmatched: str = ""
+    """Why there is no attack, where there is none."""
 
     @property
     def checks(self) -> tuple[Check, ...]:
@@ -39,8 +64,8 @@ class Audit:
         Whoever knows the frequencies must be right as often as the law of the release says, neither more nor less.
         """
         found = [each.check for each in self.trails]
-        for each in self.attacks:
-            if each.who == FREQUENCIES and each.with_release is not None:
+        for each in self.laws:
+            if each.with_release is not None:
                 seen = each.with_release
                 words = (
                     f"whoever knows how frequent the values of {each.about!r} are is right for {seen.right:.1%} of "
@@ -55,47 +80,134 @@ class Audit:
         return {
             "mechanism": self.mechanism,
             "attacks": [each.to_json() for each in self.attacks],
+            "columns": [each.to_json() for each in self.columns],
             "order": [{"name": each.name, "score": each.score, "records": each.records} for each in self.trails],
             "linked": self.linked.to_json(),
+            "others_known": {name: [list(each) for each in found] for name, found in self.corrupted.items()},
+            "odds_factors": {
+                name: factor if factor is not None and np.isfinite(factor) else None
+                for name, factor in self.odds.items()
+            },
+            "controls": [each.to_json() for each in self.controls],
+            "matched_by": "key" if self.alone is None else "public columns and law",
+            "alone": self.alone,
+            "not_attacked": self.unmatched or None,
         }
+
+
+NO_KEY = (
+    "which record is whose cannot be told without the key of the release, because it is published what each group "
+    "holds; publish with --plan-file, and name that file here."
+)
 
 
 def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may have
     release: str | Path,
     original: Any,
-    plan_file: str | Path,
+    plan_file: str | Path | None = None,
     *,
-    second: tuple[str | Path, str | Path] | None = None,
+    second: tuple[str | Path, str | Path | None] | None = None,
     population: Any = None,
     spec: PrivacySpec | None = None,
     known_share: float = KNOWN_SHARE,
     seed: int | None = None,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
     encoding: str = "utf-8",
+    decimal: str = POINT,
+    table: pa.Table | None = None,
+    progress: Progress = lambda done, total: None,
 ) -> Audit:
     """Let all attackers at a release; `second` is another release of the same table, with its plan file.
 
-    With a request (`spec`) it is also counted who is believed beyond it; with a population, who is alone in it. A seed
-    makes it possible to repeat what is drawn.
+    Without a plan file it is drawn by the law of the release whose record is whose among people who are alike. With a
+    request (`spec`) it is also counted who is believed beyond it; with a population, who is alone in it. A seed makes
+    it possible to repeat what is drawn. `table` is what `original_of` gives, if that was read already.
     """
-    opened, links = Release.open(release), linked(release, population, encoding=encoding)
-    table = original_of(opened, original, plan_file, hierarchies=hierarchies, encoding=encoding)
-    looks = trails(opened, table)
+    opened = Release.open(release)
+    links = linked(release, population, encoding=encoding, decimal=decimal)
+    if table is None:
+        table = original_of(opened, original, plan_file, hierarchies=hierarchies, encoding=encoding, decimal=decimal)
+    mechanism, looks = opened.manifest.mechanism_name, trails(opened, table)
+    controls = never_shuffled(public_columns(opened), table) if public_columns(opened) else []
+    steps = 3
+    progress(1, steps)
     try:
-        found, again = matched(opened, table, plan_file), None
+        found = matched_with(opened, table, plan_file, seed)
     except ReleaseFormatError:
-        if any(each.is_found for each in looks):  # nobody needs a key, and the key does not fit
-            return Audit(opened.manifest.mechanism_name, (), tuple(looks), links)
+        if plan_file is not None and any(each.is_found for each in looks):  # nobody needs a key, and it does not fit
+            why = "the rows stand in an order that gives them away, and not where the key puts them."
+            return Audit(mechanism, (), tuple(looks), links, controls=tuple(controls), unmatched=why)
         raise
+    if found is None:
+        return Audit(mechanism, (), tuple(looks), links, controls=tuple(controls), unmatched=NO_KEY)
     looks += beside(found)
+    controls += listed_in_order(found)
+    again: list[Scene] | None = None
     if second is not None:
         other = Release.open(second[0])
-        same = original_of(other, original, second[1], hierarchies=hierarchies, encoding=encoding)
-        again = matched(other, same, second[1]).scenes(spec, seed)
+        same = original_of(other, original, second[1], hierarchies=hierarchies, encoding=encoding, decimal=decimal)
+        twin = matched_with(other, same, second[1], seed)
+        again = None if twin is None else twin.scenes(spec, seed)
         looks.append(reused_key(release, second[0]))
-    attacks = [
-        each
-        for number, scene in enumerate(found.scenes(spec, seed))
-        for each in ladder(scene, None if again is None else again[number], known_share=known_share)
-    ]
-    return Audit(opened.manifest.mechanism_name, tuple(attacks), tuple(looks), links)
+    scenes = found.scenes(spec, seed)
+    steps, attacks, columns, laws = 1 + 4 * len(scenes), list[Attack](), list[Attack](), list[Attack]()
+    corrupted, odds = dict[str, tuple[tuple[float, float | None], ...]](), dict[str, float | None]()
+    for number, scene in enumerate(scenes):
+        name = scene.target.name
+        attacks += ladder(scene, None if again is None else again[number], known_share=known_share)
+        progress(2 + 4 * number, steps)
+        columns += each_column(scene)
+        progress(3 + 4 * number, steps)
+        corrupted[name] = by_known_share(scene) if scene.target.columns else ()
+        odds[name] = odds_factor(scene)
+        progress(4 + 4 * number, steps)
+        if (certain := _certain(scene, found)) is not None:
+            laws.append(frequencies(certain))
+            control = shown_too_often(certain)
+            controls += [] if control is None else [control]
+        progress(5 + 4 * number, steps)
+    return Audit(
+        mechanism,
+        tuple(attacks),
+        tuple(looks),
+        links,
+        tuple(columns),
+        corrupted,
+        odds,
+        tuple(controls),
+        tuple(laws),
+        None if found.is_alone is None else int(found.is_alone.sum()),
+    )
+
+
+def _certain(scene: Scene, release: Matched) -> Scene | None:
+    """The people of whom it is certain which record is theirs; None where they are too few to judge by.
+
+    They are a table of their own, because their values are not as frequent as those of all.
+    """
+    if release.is_alone is None:
+        return scene
+    alone = np.flatnonzero(release.is_alone)
+    if len(alone) < LEAST_RECORDS:
+        return None
+    target = Target(scene.target.name, scene.target.held[alone], scene.target.limits, {})
+    rows = np.arange(target.looked_at)
+    return replace(scene, target=target, rows=rows, likely=lambda wanted: scene.likely(alone[wanted]))
+
+
+def matched_with(
+    release: Release, table: pa.Table, plan_file: str | Path | None, seed: int | None = None
+) -> Matched | None:
+    """Whose record is whose: by the key of the plan file, or without one by public columns and law, if that can be."""
+    if plan_file is not None:
+        return matched(release, table, plan_file)
+    return matched_by_law(release, table, seeded(seed))
+
+
+def odds_factor(scene: Scene) -> float | None:
+    """The largest factor by which what one of the records shows moves the odds of two values."""
+    likely = scene.likely(scene.rows)
+    if likely is None or not len(likely):
+        return None
+    least, most = likely.min(axis=1), likely.max(axis=1)
+    return float(np.divide(most, least, out=np.full(len(most), np.inf), where=least > 0).max())

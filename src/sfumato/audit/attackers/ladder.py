@@ -56,10 +56,16 @@ def frequencies(scene: Scene) -> Attack:
 
 def worst_column(scene: Scene) -> Attack:
     """C: whoever knows the public column that makes most guesses right, with the release if its law is known."""
-    tried = [_attack(scene, ONE_COLUMN, (name,), scene.target.held_out((name,))) for name in scene.target.columns]
+    tried = each_column(scene)
     if not tried:
         raise SpecError("there is no public column that somebody could know.")
     return max(tried, key=lambda each: (each.with_release or each.without).right)
+
+
+def each_column(scene: Scene) -> tuple[Attack, ...]:
+    """Whoever knows one public column of a person, each in its turn."""
+    names = scene.target.columns
+    return tuple(_attack(scene, ONE_COLUMN, (name,), scene.target.held_out((name,))) for name in names)
 
 
 def all_columns(scene: Scene) -> Attack:
@@ -118,7 +124,7 @@ def own_belief(scene: Scene, prior: Mapping[Value, float] | Path, domain: Sequen
     return _attack(scene, OWN_BELIEF, (), lambda rows: np.tile(share, (len(rows), 1)), "what you believe")
 
 
-def release_alone(scene: Scene, rounds: int = ROUNDS) -> Attack:
+def release_alone(scene: Scene, rounds: int = ROUNDS, most_learned: int = MOST_LEARNED) -> Attack:
     """L: whoever has the release and nothing else, and learns from it how public columns go with values.
 
     The control: the same learned from one half of the records about the people of the other one, of whom only public
@@ -130,7 +136,7 @@ def release_alone(scene: Scene, rounds: int = ROUNDS) -> Attack:
     if found.with_release is None or not columns:
         return found
     rows = np.argsort(hashed(np.arange(len(target.held)), np.uint64(1)))  # in no order that a table may have
-    rows = rows[: MOST_LEARNED // target.size] if groups is None else rows
+    rows = rows[: most_learned // target.size] if groups is None else rows
 
     def learn(rows: Places) -> Beliefs:
         met = [each[rows] for each in columns]

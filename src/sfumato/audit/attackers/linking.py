@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from sfumato.apply.alike import FEW, Alike, alike
 from sfumato.apply.bins import binned
+from sfumato.apply.csv import POINT
 from sfumato.apply.source import open_source
 from sfumato.arrays import Codes, Places
 from sfumato.errors import SpecError
@@ -53,7 +54,7 @@ class Linked:
         }
 
 
-def linked(release: str | Path, population: Any = None, *, encoding: str = "utf-8") -> Linked:
+def linked(release: str | Path, population: Any = None, *, encoding: str = "utf-8", decimal: str = POINT) -> Linked:
     """Look how many records of a release share their public columns, and how many people of a population do.
 
     The columns are those that the population has too; its values are put into the bins of the release.
@@ -69,7 +70,7 @@ def linked(release: str | Path, population: Any = None, *, encoding: str = "utf-
     bins = {name: Bins(tuple(edges)) for name, edges in opened.manifest.bins.items() if name in names}
     with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
         text = [name for name in texts if name not in bins]
-        source = open_source(population, Path(folder) / "spool", text=text, encoding=encoding, missing=())
+        source = open_source(population, Path(folder) / "spool", text=text, encoding=encoding, decimal=decimal)
         names = [name for name in names if name in source.schema.names]
         if not names:
             raise SpecError("the population has no public column of the release, so nobody can be linked by one.")

@@ -2,13 +2,14 @@
 
 Rows of a release stand in a keyed order, so nobody else can tell whose record is whose where several people share their
 public columns, and nobody could count how many guesses are right. The key is used to keep the score, never by an
-attacker.
+attacker. Where there is no key any more, whose record is whose is drawn by the law of the release among such people.
 """
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,16 +19,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.apply.csv import POINT
 from sfumato.apply.rewrite import order_words
 from sfumato.apply.sample import MOST_RECORDS
 from sfumato.apply.scatter import positions_in_order
-from sfumato.apply.source import open_source
-from sfumato.arrays import Codes, Floats, Places
-from sfumato.audit.attackers.exposure import Target
-from sfumato.audit.attackers.linking import public_columns, shared_codes
+from sfumato.apply.source import Source, open_source
+from sfumato.arrays import Codes, Floats, Mask, Places
+from sfumato.audit.attackers.exposure import LEAST_RECORDS, Target
+from sfumato.audit.attackers.likely_order import likely_order
+from sfumato.audit.attackers.linking import combination_numbers, public_columns, shared_codes
 from sfumato.audit.attackers.scene import Scene, attacked, seeded
 from sfumato.audit.laws import read
 from sfumato.audit.original import hierarchy_groups, prepared_rows, published_rows, text_columns
+from sfumato.audit.written import Written
+from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError
 from sfumato.estimate.count.blocks import batches, schema_of
 from sfumato.estimate.release import Release
@@ -40,6 +45,9 @@ from sfumato.request.values import Value, parts
 from sfumato.shown import Naming
 from sfumato.shown.columns import coded, dense
 from sfumato.shown.tally import Holdings
+
+MOST_DRAWN = 1 << 22
+"""Records times values of which it is drawn whose record is whose."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +65,8 @@ class Matched:
     """The number of the person of each record, in the order of the release."""
     listed: Holdings | None = field(default=None, repr=False)
     """What the table beside the records lists, in its order, where there is one."""
+    is_alone: Mask | None = field(default=None, repr=False)
+    """Who was matched by public columns alone, where no key told of the others; None where one did."""
 
     def scenes(self, spec: PrivacySpec | None = None, seed: int | None = None) -> list[Scene]:
         """A scene for each protected column; with a request it is also counted who is believed beyond it.
@@ -78,39 +88,65 @@ class Matched:
 
     def _protected(self) -> list[tuple[str, tuple[Value, ...], Codes]]:
         """What is protected, column by column where each is protected for itself: name, domain, what people hold."""
-        domain = self.manifest.domain
-        if not self.manifest.is_independent:
-            return [(self.manifest.sensitive_name, domain, self.held)]
-        found: list[tuple[str, tuple[Value, ...], Codes]] = []
-        for number, name in enumerate(self.manifest.sensitive):
-            values = [parts(value)[number] for value in domain]
-            places = {value: place for place, value in enumerate(dict.fromkeys(values))}
-            codes = np.array([places[value] for value in values])
-            found.append((name, tuple(places), codes[self.held]))
-        return found
+        return [(name, domain, codes[self.held]) for name, domain, codes in protected_columns(self.manifest)]
 
     def _likely(self, people: Places, number: int, rows: Places) -> Floats | None:
         found = self.manifest.mechanism.revealed(self.manifest.design, self.shown, self.held, people[rows])
         return None if found is None else found[number]
 
 
-def original_of(
+def protected_columns(manifest: Manifest) -> list[tuple[str, tuple[Value, ...], Codes]]:
+    """Each column that is protected for itself: its name, its domain, and the place in it of what is protected."""
+    domain = manifest.domain
+    if not manifest.is_independent:
+        return [(manifest.sensitive_name, domain, np.arange(len(domain)))]
+    found: list[tuple[str, tuple[Value, ...], Codes]] = []
+    for number, name in enumerate(manifest.sensitive):
+        values = [parts(value)[number] for value in domain]
+        places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+        found.append((name, tuple(places), np.array([places[value] for value in values])))
+    return found
+
+
+@contextmanager
+def published_source(
+    release: Release,
+    original: Any,
+    plan_file: str | Path | None = None,
+    *,
+    encoding: str = "utf-8",
+    decimal: str = POINT,
+) -> Iterator[tuple[Written, Source]]:
+    """The rows of a table that were published, as the table has them, and what the release says of them."""
+    _, written = read(load_json(release.folder))
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
+        private = Path(name)
+        text, missing = text_columns(written), read_missing(written.ours)
+        spool = private / "spool"
+        source = open_source(original, spool, text=text, encoding=encoding, missing=missing, decimal=decimal)
+        yield written, published_rows(written, source, private, plan_file)[0]
+
+
+def original_of(  # noqa: PLR0913 - a release, a table, and how it is read
     release: Release,
     original: Any,
     plan_file: str | Path | None = None,
     *,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
     encoding: str = "utf-8",
+    decimal: str = POINT,
 ) -> pa.Table:
     """The rows of a table that were published, with bins and groups as in the release, and true values."""
-    _, written = read(load_json(release.folder))
-    with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
-        private = Path(name)
-        text, missing = text_columns(written), read_missing(written.ours)
-        source = open_source(original, private / "spool", text=text, encoding=encoding, missing=missing)
-        source, _ = published_rows(written, source, private, plan_file)
-        types, rows = prepared_rows(release.folder, written, source, hierarchy_groups(written, hierarchies or {}))
-        return pa.Table.from_batches(rows, schema=types).combine_chunks()
+    with published_source(release, original, plan_file, encoding=encoding, decimal=decimal) as (written, source):
+        return prepared_table(release, written, source, hierarchies)
+
+
+def prepared_table(
+    release: Release, written: Written, source: Source, hierarchies: Mapping[str, Hierarchy | Path] | None = None
+) -> pa.Table:
+    """Rows as they were published, but for what is sensitive, which is true."""
+    types, rows = prepared_rows(release.folder, written, source, hierarchy_groups(written, hierarchies or {}))
+    return pa.Table.from_batches(rows, schema=types).combine_chunks()
 
 
 def matched(release: Release, table: pa.Table, plan_file: str | Path) -> Matched:
@@ -132,6 +168,63 @@ def matched(release: Release, table: pa.Table, plan_file: str | Path) -> Matched
     listed = manifest.shown.listed(manifest.naming, release.folder)
     columns = dict(zip(names, own, strict=True))
     return Matched(manifest, columns, places_of(manifest.naming, table), by_person, order, listed)
+
+
+def matched_by_law(release: Release, table: pa.Table, draws: Draws) -> Matched | None:
+    """The same where there is no key: by public columns, and by the law of the release among people who are alike.
+
+    Of very many records whole crowds are taken, by chance. None where the law is not known, or records are in groups
+    whose contents are published: then records cannot change places by themselves.
+    """
+    manifest, names = release.manifest, public_columns(release)
+    if manifest.shown.listed(manifest.naming, release.folder) is not None:
+        return None
+    public = pq.read_table(list(manifest.paths(release.folder)), columns=names)
+    here, own = shared_codes(names, [public, table])
+    rows, people = public.num_rows, table.num_rows
+    crowd = combination_numbers([np.concatenate(pair) for pair in zip(here, own, strict=True)])
+    crowd = crowd if names else np.zeros(rows + people, dtype=np.int64)
+    sizes, twins = (np.bincount(each, minlength=int(crowd.max(initial=0)) + 1) for each in (crowd[:rows], crowd[rows:]))
+    if not np.array_equal(sizes, twins):
+        raise ReleaseFormatError(
+            "the public columns of the table are not those of the release: name the table that it was made from, as it "
+            "was then."
+        )
+    held, shown = places_of(manifest.naming, table), shown_by_records(release)
+    is_taken = _some_crowds(sizes, len(manifest.domain), draws)
+    records, persons = (
+        found[np.argsort(each[found], kind="stable")]
+        for each in (crowd[:rows], crowd[rows:])
+        for found in [np.flatnonzero(is_taken[each])]
+    )
+    seen, own_held = shown[records], held[persons]
+
+    def likely(person: Places) -> Floats | None:
+        found = manifest.mechanism.revealed(manifest.design, seen, own_held[person], np.arange(len(seen)))
+        if found is None:
+            return None
+        codes = [each[2] for each in protected_columns(manifest)]
+        return np.asarray(np.prod([each[:, places] for each, places in zip(found, codes, strict=True)], axis=0))
+
+    person = likely_order(sizes[is_taken], own_held, likely, draws)
+    if person is None:
+        return None
+    kept = np.sort(persons)
+    order = np.searchsorted(kept, persons[person])[np.argsort(records)]
+    by_person = np.empty_like(shown[: len(kept)])
+    by_person[order] = shown[np.sort(records)]
+    columns = {name: codes[kept] for name, codes in zip(names, own, strict=True)}
+    return Matched(manifest, columns, held[kept], by_person, order, is_alone=sizes[crowd[rows:][kept]] == 1)
+
+
+def _some_crowds(sizes: Places, values: int, draws: Draws) -> Mask:
+    """Which crowds are taken: all, or of very many records whole ones by chance, of which one may be too large."""
+    chance = np.argsort(draws.stream("crowds").words(0, len(sizes)))
+    many = min(MOST_RECORDS, max(MOST_DRAWN // values, LEAST_RECORDS))
+    first = max(int(np.searchsorted(np.cumsum(sizes[chance]), many, side="right")), 1)
+    found: Mask = np.zeros(len(sizes), dtype=np.bool_)
+    found[chance[:first]] = True
+    return found
 
 
 def shown_by_records(release: Release) -> Codes:

@@ -28,6 +28,7 @@ from sfumato.audit.result import Check
 from sfumato.audit.written import Written
 from sfumato.errors import ReleaseFormatError
 from sfumato.request.exact import exact
+from sfumato.shown.member_columns import MemberColumns
 from sfumato.shown.quoting import quoted
 from sfumato.shown.sets import Sets
 
@@ -69,14 +70,15 @@ def law_of(design: Mapping[str, Any]) -> SetLaw:
 
 def shown(design: Mapping[str, Any]) -> Sets:
     """A set for each record."""
-    return Sets(len(design["domain"]), design["form"] == "list")
+    size, form = len(design["domain"]), design["form"]
+    return MemberColumns(size, False, int(design["subset_size"])) if form == "columns" else Sets(size, form == "list")
 
 
 def check_domain(folder: Path, written: Written) -> Check:
     """Every set has the size of the design, and holds nothing but values of the domain."""
     law, sets, domain = law_of(written.design), shown(written.design), written.naming.part(0)
     for batch in written.batches(folder, written.shown_names):
-        sizes, has_stray = sets.sizes(batch.column(0), domain)
+        sizes, has_stray = sets.sizes(batch, domain)
         if has_stray or (sizes != law.subset_size).any():
             return Check("domain", False, f"a published set does not hold {law.subset_size} values of the domain.")
     detail = f"every published set holds {law.subset_size} of the {law.size} values of the domain."
@@ -93,12 +95,17 @@ def are_weights(written: Written, table: Mapping[str, list[Any]]) -> bool:
     law = law_of(written.design)
     expected = [(place, *expected_weights(law.hold, law.other)) for place in range(law.size)]
     found = zip(table["place"], table["if_equal"], table["otherwise"], strict=True)
-    return are_close(found, expected) and are_values(written, table, {"value": range(law.size)})
+    beside = shown(written.design).weight_columns(written.naming)
+    return (
+        are_close(found, expected)
+        and are_values(written, table, {"value": range(law.size)})
+        and all(table[name] == list(column) for name, column in beside.items())
+    )
 
 
 def check_draws(connection: Connection, written: Written) -> Check:
     """The members of the sets must be distributed as the design says, in the whole table and by each public column."""
-    law, worst, column = law_of(written.design), 0.0, quoted(written.shown_names[0])
+    law, worst, column = law_of(written.design), 0.0, shown(written.design).column(written.naming)
     same, other = float(law.hold), float(law.other)
     for group in (WHOLE, *coarse_columns(connection, written)):
         truth = held_counts(connection, written, group)

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.apply.alike import Alike, alike
+from sfumato.apply.csv import POINT
 from sfumato.apply.engine import Progress
 from sfumato.apply.local import no_progress
 from sfumato.apply.source import open_source
@@ -189,6 +190,7 @@ def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
     others_known: bool = False,
     text: Sequence[str] = (),
     encoding: str = "utf-8",
+    decimal: str = POINT,
     missing: Sequence[str] = (),
     progress: Progress = no_progress,
 ) -> Measures:
@@ -207,7 +209,8 @@ def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
                 )
             first, *others = manifest.paths(folder)
             table = first.parent if others else first
-        source = open_source(table, Path(spool) / "rows", text=text, encoding=encoding, missing=missing)
+        rows = Path(spool) / "rows"
+        source = open_source(table, rows, text=text, encoding=encoding, missing=missing, decimal=decimal)
         _check(source.schema, public, sensitive)
         columns = coded_columns(source, list(dict.fromkeys((*public, *sensitive))), progress)
         return _measured(columns, public, sensitive, others_known, progress)

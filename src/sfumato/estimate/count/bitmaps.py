@@ -12,16 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.arrays import Codes, Counts, Mask
+from sfumato.arrays import Codes, Counts, Mask, Places
 from sfumato.estimate.count.blocks import Block
 from sfumato.estimate.count.workload import Workload, satisfied
+from sfumato.shown.bits import WORD, Words, bit_count, packed
 
-Words = npt.NDArray[np.uint64]
-WORD = 64
 TOGETHER = 32
 """Combinations whose bits are counted in one call."""
 MEMORY = 1 << 28
 """The bytes that the bitmaps of a block may take."""
+LINES_MEMORY = 1 << 20
+"""The bytes of the bitmaps that are handed over together: what is done with them is done in the cache."""
 
 
 class WordLayout:
@@ -38,10 +39,6 @@ class WordLayout:
         self.index = np.full(self.words * WORD, len(symbols), dtype=np.int64)
         targets = np.arange(len(symbols)) + np.repeat(starts * WORD - firsts, counts)
         self.index[targets] = np.argsort(symbols, kind="stable")
-
-    def arranged(self, codes: Codes, filling: Any) -> Codes:
-        """Codes of the records in this order."""
-        return np.append(codes, codes.dtype.type(filling)).take(self.index)
 
 
 FEW = 6
@@ -77,13 +74,6 @@ class Bitmaps:
         return found
 
 
-def packed(mask: Mask) -> Words:
-    """A mask as words of bits, filled up with zeros."""
-    bits = np.packbits(mask)
-    short = -len(bits) % 8
-    return (np.append(bits, np.zeros(short, dtype=np.uint8)) if short else bits).view(np.uint64)
-
-
 def chunks(work: Workload, wheres: Iterable[int], words: int) -> Iterator[list[int]]:
     """Split combinations so that the bitmaps of each part fit into the memory; those alike stay together."""
     most = max(MEMORY // (8 * max(words, 1)), 1)
@@ -99,17 +89,46 @@ def chunks(work: Workload, wheres: Iterable[int], words: int) -> Iterator[list[i
         yield part
 
 
+def arranged(work: Workload, block: Block, index: Places, wheres: Sequence[int]) -> tuple[list[Codes], dict[int, Mask]]:
+    """The codes and ranges of the records at each index; no condition holds where it is one more than the last."""
+    used = {number for where in wheres for number in work.wheres[where]}
+    columns = {work.atoms[number].column for number in used}
+
+    def taken(each: Codes, filling: Any) -> Codes:
+        return np.append(each, each.dtype.type(filling)).take(index)
+
+    codes = [
+        taken(each, column.size - 1) if number in columns else each
+        for number, (each, column) in enumerate(zip(block.codes, work.columns, strict=True))
+    ]
+    return codes, {number: taken(mask, False) for number, mask in block.ranges.items() if number in used}
+
+
+def arranged_bits(
+    work: Workload, block: Block, index: Places, wheres: Sequence[int]
+) -> Iterator[tuple[list[int], Words]]:
+    """Some combinations at a time: a line of bits for each, whether the record at each index satisfies it."""
+    codes, ranges = arranged(work, block, index, wheres)
+    words = -(-len(index) // WORD)
+    together = max(min(TOGETHER, LINES_MEMORY // (8 * max(words, 1))), 1)
+    everything = packed(index < block.rows)
+    lines = np.empty((together, words), dtype=np.uint64)
+    for part in chunks(work, wheres, words):
+        bitmaps = Bitmaps(work, codes, ranges)
+        for first in range(0, len(part), together):
+            some = part[first : first + together]
+            for line, number in zip(lines, some, strict=False):
+                where = work.wheres[number]
+                line[:] = bitmaps.combined(where, line) if where else everything
+            yield some, lines[: len(some)]
+
+
 def symbol_counts(work: Workload, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
     """Count the bits of combined bitmaps."""
     if not wheres:
         return
     layout = WordLayout(block.shown, size)
-    used = {work.atoms[number].column for where in wheres for number in work.wheres[where]}
-    codes = [
-        layout.arranged(each, column.size - 1) if number in used else each
-        for number, (each, column) in enumerate(zip(block.codes, work.columns, strict=True))
-    ]
-    ranges = {number: layout.arranged(mask, False) for number, mask in block.ranges.items()}
+    codes, ranges = arranged(work, block, layout.index, wheres)
     narrow = np.uint16 if layout.counts.max(initial=0) < 1 << 16 else np.uint32
     buffer = np.empty(layout.words, dtype=np.uint64)
     bits = np.empty((TOGETHER, layout.words), dtype=np.uint8)
@@ -163,8 +182,3 @@ def member_counts(
             found = bitmaps.combined(where, buffer) if where else everything
             counts = [bit_count(np.bitwise_and(found, sets[place], out=both)) for place in wanted[number]]
             yield number, bit_count(found), wanted[number], np.array(counts, dtype=np.int64)
-
-
-def bit_count(words: Words) -> int:
-    """How many bits are set."""
-    return int(np.bitwise_count(words).sum(dtype=np.uint32))

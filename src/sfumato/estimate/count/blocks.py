@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -66,22 +67,31 @@ def rows_of(paths: Sequence[File]) -> int:
     return rows
 
 
-def blocks(
-    work: Workload, read: Reader, names: Sequence[str], paths: Sequence[File], schema: pa.Schema
-) -> Iterator[Block]:
-    """Read the columns that are asked about, and those of these names, which the reader makes something of; once."""
-    ranges = {number: atom.column for number, atom in work.atoms.items() if atom.range is not None}
-    values = [column.values for column in work.columns]
-    for batch in batches(paths, schema, [*(column.name for column in work.columns), *names]):
+@dataclass(frozen=True, eq=False)
+class BlockMaker:
+    """Makes blocks of batches: of the columns that are asked about, and those from which the reader makes something."""
+
+    work: Workload
+    read: Reader
+
+    @cached_property
+    def values(self) -> list[pa.Array]:
+        """The values of each column that are asked about."""
+        return [column.values for column in self.work.columns]
+
+    def __call__(self, batch: pa.RecordBatch) -> Block:
+        """The block of a batch."""
+        work = self.work
         arrays = [batch.column(column.name) for column in work.columns]
-        yield Block(
+        return Block(
             batch.num_rows,
-            [coded(array, wanted) for array, wanted in zip(arrays, values, strict=True)],
+            [coded(array, wanted) for array, wanted in zip(arrays, self.values, strict=True)],
             {
-                number: within(arrays[place], work.columns[place], work.atoms[number].range or Range())
-                for number, place in ranges.items()
+                number: within(arrays[atom.column], work.columns[atom.column], atom.range)
+                for number, atom in work.atoms.items()
+                if atom.range is not None
             },
-            read(batch),
+            self.read(batch),
         )
 
 

@@ -38,13 +38,13 @@ class Cube:
     wheres: Sequence[int]
     counts: Counts = field(repr=False)
 
-    def add(self, block: Block) -> None:
-        """Count the records of a block."""
+    def counted(self, block: Block) -> Counts:
+        """How many records of a block are in each cell."""
         keys = block.shown.astype(np.int64)
         for column, size in zip(self.columns, self.shape[1:], strict=True):
             keys *= size
             keys += block.codes[column]
-        self.counts.ravel()[:] += np.bincount(keys, minlength=self.counts.size)
+        return np.bincount(keys, minlength=self.counts.size)
 
     def answers(self, work: Workload) -> Iterator[tuple[list[int], Counts]]:
         """For the combinations of each set of columns: how many of their records show each symbol."""

@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from sfumato.address import File
 from sfumato.apply.engine import Engine
 from sfumato.arrays import Counts
 from sfumato.estimate.count import bitmaps, cubes
-from sfumato.estimate.count.blocks import BLOCK_ROWS, Block, blocks, rows_of
+from sfumato.estimate.count.blocks import BLOCK_ROWS, Block, BlockMaker, batches, rows_of
 from sfumato.estimate.count.workload import Workload
 from sfumato.shown import Reader
 
@@ -55,65 +55,85 @@ class FileCounter:
     """The columns that show something."""
     schema: pa.Schema
 
-    def _read(self, files: Sequence[File]) -> tuple[int, Iterator[Block]]:
-        """How many records there are, and the records."""
-        return rows_of(files), blocks(self.work, self.read, self.names, files, self.schema)
+    def _batches(self, files: Sequence[File]) -> Iterator[pa.RecordBatch]:
+        """The columns of the records that are needed."""
+        return batches(files, self.schema, [*(column.name for column in self.work.columns), *self.names])
 
     def symbols(self, size: int, files: Sequence[File]) -> Counts:
         """For each condition, how many of its records show each symbol."""
-        rows, found = self._read(files)
-        return symbol_counts(self.work, found, size, rows)
+        rows, make = rows_of(files), BlockMaker(self.work, self.read)
+        counting = SymbolCounting(self.work, size, rows)
+        _each(lambda batch: counting.add(make(batch)), self._batches(files), rows)
+        return counting.counts()
 
     def members(self, size: int, listed: Mapping[int, Sequence[int]], files: Sequence[File]) -> tuple[Counts, Counts]:
         """For each condition, how many sets of its records hold each member that is listed for it, and its records."""
         conditions = len(self.work.wheres)
         counts, rows = np.zeros((conditions, size), dtype=np.int64), np.zeros(conditions, dtype=np.int64)
-        for block in self._read(files)[1]:
-            for where, selected, members, found in bitmaps.member_counts(self.work, block, listed):
-                rows[where] += selected
-                counts[where, members] += found
+        make, lock = BlockMaker(self.work, self.read), Lock()
+
+        def add(batch: pa.RecordBatch) -> None:
+            found = list(bitmaps.member_counts(self.work, make(batch), listed))
+            with lock:
+                for where, selected, members, held in found:
+                    rows[where] += selected
+                    counts[where, members] += held
+
+        _each(add, self._batches(files), rows_of(files))
         return counts, rows
 
     def kept(self, files: Sequence[File]) -> list[Block]:
         """The records themselves, as codes: fewer bytes than counts by bucket would be."""
-        return list(self._read(files)[1])
+        return [*map(BlockMaker(self.work, self.read), self._batches(files))]
 
 
-def symbol_counts(work: Workload, read: Iterable[Block], size: int, rows: int) -> Counts:
-    """For each condition, how many of its records show each symbol: by cubes where they pay, else by bitmaps."""
-    counts = np.zeros((len(work.wheres), size), dtype=np.int64)
-    conditions = [number for number, where in enumerate(work.wheres) if where]
-    everything = [number for number, where in enumerate(work.wheres) if not where]
-    made, left = cubes.chosen(work, conditions, size, min(rows, BLOCK_ROWS))
-    lock = Lock()
+class SymbolCounting:
+    """For each condition, how many of its records show each symbol: by cubes where they pay, else by bitmaps.
 
-    def add(block: Block) -> None:
-        with lock:
-            for cube in made:
-                cube.add(block)
-            counts[everything] += np.bincount(block.shown, minlength=size)
-        for numbers, found in bitmaps.counts(work, block, left, size):
-            with lock:
-                counts[numbers] += found
+    Blocks may be added by several threads at a time.
+    """
 
-    _each(add, read, rows > BLOCK_ROWS)
-    for cube in made:
-        for numbers, found in cube.answers(work):
-            counts[numbers] = found
-    return counts
+    def __init__(self, work: Workload, size: int, rows: int, kind: type[Any] = np.int64) -> None:
+        """Begin with nothing; so many rows are to come."""
+        conditions = [number for number, where in enumerate(work.wheres) if where]
+        self.work, self.size, self.lock = work, size, Lock()
+        self.found = np.zeros((len(work.wheres), size), dtype=kind)
+        self.everything = [number for number, where in enumerate(work.wheres) if not where]
+        self.cubes, self.left = cubes.chosen(work, conditions, size, min(rows, BLOCK_ROWS))
+
+    def add(self, block: Block) -> None:
+        """Count the records of a block."""
+        for cube in self.cubes:
+            cells = cube.counted(block)
+            with self.lock:
+                cube.counts.ravel()[:] += cells
+        if self.everything:
+            shown = np.bincount(block.shown, minlength=self.size).astype(self.found.dtype)
+            with self.lock:
+                self.found[self.everything] += shown
+        for numbers, counts in bitmaps.counts(self.work, block, self.left, self.size):
+            with self.lock:
+                self.found[numbers] += counts
+
+    def counts(self) -> Counts:
+        """All that was counted, a line for each condition."""
+        for cube in self.cubes:
+            for numbers, counts in cube.answers(self.work):
+                self.found[numbers] = counts
+        return self.found
 
 
-def _each(work: Callable[[Block], None], read: Iterable[Block], is_long: bool) -> None:
-    """Work on every block; on several at a time if there are several."""
-    if not is_long:
-        for block in read:
-            work(block)
+def _each(work: Callable[[pa.RecordBatch], None], read: Iterable[pa.RecordBatch], rows: int) -> None:
+    """Work on every batch; on several at a time if there are several."""
+    if rows <= BLOCK_ROWS:
+        for batch in read:
+            work(batch)
         return
     workers = os.cpu_count() or 1
     waiting: deque[Future[None]] = deque()
     with ThreadPoolExecutor(workers) as pool:
-        for block in read:
-            waiting.append(pool.submit(work, block))
+        for batch in read:
+            waiting.append(pool.submit(work, batch))
             if len(waiting) > workers:
                 waiting.popleft().result()
         for each in waiting:

@@ -20,13 +20,14 @@ from sfumato.errors import QueryError
 from sfumato.estimate.ask import method_of
 from sfumato.estimate.count import bitmaps
 from sfumato.estimate.count.blocks import Block, schema_of
-from sfumato.estimate.count.files import FileCounter, RecordFiles, symbol_counts
+from sfumato.estimate.count.files import FileCounter, RecordFiles, SymbolCounting
 from sfumato.estimate.count.queries import CountQuery
 from sfumato.estimate.count.workload import Workload, taken_apart
 from sfumato.estimate.estimate import Estimates
 from sfumato.mechanisms.method import Moments
 from sfumato.release.manifest import Manifest
 from sfumato.shown import Reader
+from sfumato.shown.bits import Words
 
 MOST_COUNTS = 1 << 26
 """Combinations times symbols that are tallied in one reading; more take several readings."""
@@ -154,7 +155,21 @@ class KeptRecords:
 
     def counts(self, codes: Codes, size: int) -> Counts:
         """For each condition, how many of its records have each code."""
-        return symbol_counts(self.work, [replace(self.block, shown=codes)], size, self.block.rows)
+        # Thousands of conditions times thousands of kinds take much memory, and no count exceeds the records.
+        kind = np.int32 if self.block.rows < 1 << 31 else np.int64
+        counting = SymbolCounting(self.work, size, self.block.rows, kind)
+        counting.add(replace(self.block, shown=codes))
+        return counting.counts()
+
+    def asked(self) -> Iterator[tuple[Places, Sequence[int]]]:
+        """Each set of places that is asked for, and the numbers of the conditions under which it is."""
+        for group, places in _by_set(self.work):
+            if places is not None:
+                yield places, np.unique(self.work.where_of[group]).tolist()
+
+    def bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], Words]]:
+        """Some of these conditions at a time: a line of bits each, whether the record at each index satisfies it."""
+        return bitmaps.arranged_bits(self.work, self.block, index, wheres)
 
     def among(self, rows: Places, codes: Codes) -> KeptRecords:
         """Some of the records, with what they shall show."""

@@ -62,6 +62,12 @@ CLAUSES = _classes(
 )
 """Besides, what a query of public columns alone may be made of."""
 
+WINDOWS = _classes(
+    "Window WindowSpec Order Ordered RowNumber Rank DenseRank PercentRank CumeDist Ntile Lag Lead FirstValue LastValue "
+    "NthValue Sum Avg Count Min Max Filter Where Star IgnoreNulls RespectNulls"
+)
+"""What windows over the rows of an answer may be made of."""
+
 EXPRESSIONS = OPERATORS + FUNCTIONS
 PUBLIC = EXPRESSIONS + AGGREGATES + PUBLIC_AGGREGATES + CLAUSES
 
@@ -71,8 +77,8 @@ READY = f"written by us {secrets.token_hex()}"
 _WORD = re.compile(r"[A-Za-z][A-Za-z _]*")
 
 
-def parse(sql: str) -> exp.Select:
-    """Read one SELECT, if it is not too large."""
+def parse(sql: str) -> Tree:
+    """Read one SELECT, or several that are joined, if it is not too large."""
     size.check_text(sql)
     try:
         trees = sqlglot.parse(sql, dialect="duckdb")
@@ -80,14 +86,16 @@ def parse(sql: str) -> exp.Select:
         raise size.too_deep() from error
     except sqlglot.errors.SqlglotError as error:
         raise QueryError(f"this is not SQL that can be read: {str(error).splitlines()[0]}") from error
-    if len(trees) != 1 or not isinstance(trees[0], exp.Select) or "\0" in sql:
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query) or "\0" in sql:
         raise QueryError("ask one SELECT, such as SELECT COUNT(*) FROM release WHERE age > 30.")
     for node in trees[0].walk():  # a comment could say anything about what it stands beside
         node.comments = None
         node.meta.clear()
-    select: exp.Select = size.balanced(trees[0])
-    size.check_tree(select)
-    return select
+    query: Tree = size.balanced(trees[0])
+    size.check_tree(query)
+    while isinstance(query, exp.Subquery) and not any(value for name, value in query.args.items() if name != "this"):
+        query = query.this
+    return query
 
 
 def check(tree: Tree, allowed: tuple[type[Any], ...]) -> None:

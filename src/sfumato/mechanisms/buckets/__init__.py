@@ -39,6 +39,7 @@ from sfumato.request.group_spec import ShareCap
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Notice
+from sfumato.request.spec import BreachBound
 from sfumato.request.values import Value, display, labels, off_by, values_from_json, values_to_json
 from sfumato.shown import Contents, Replaced
 from sfumato.shown.buckets import Buckets
@@ -345,7 +346,11 @@ def promise(design: Design, /) -> str:
 
 
 def dealing_mechanism(
-    name: str, spec: type[SpecT], options: type[OptionsT], plan: Callable[[Histogram, SpecT, OptionsT, Draws], Plan]
+    name: str,
+    spec: type[SpecT],
+    options: type[OptionsT],
+    plan: Callable[[Histogram, SpecT, OptionsT, Draws], Plan],
+    at_posterior: Callable[[BreachBound, Sequence[Value]], SpecT],
 ) -> Mechanism[SpecT, OptionsT, Plan, Design]:
     """A mechanism that deals records to buckets; how many of which size is for its plan to decide."""
     return Mechanism(
@@ -373,8 +378,10 @@ def dealing_mechanism(
         remark_codes=("in-the-clear", "values-unprotected", "best-not-proved", "shrunk-is-closer"),
         likelihoods=likelihoods,
         revealed=revealed,
+        at_posterior=at_posterior,
+        requested=lambda design: ShareCap(dict(zip(design.domain, design.caps, strict=True))),
         decided=decided,
     )
 
 
-MECHANISM = dealing_mechanism(NAME, ShareCap, Options, plan)
+MECHANISM = dealing_mechanism(NAME, ShareCap, Options, plan, ShareCap.of_posterior)

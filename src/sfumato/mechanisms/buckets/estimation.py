@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -18,10 +19,10 @@ import numpy.typing as npt
 
 from sfumato.arrays import Amounts, Counts, Floats, Mask, Places
 from sfumato.errors import InternalError
-from sfumato.mechanisms.buckets.smoothing import Smoothing
+from sfumato.mechanisms.buckets.smoothing import SMALLEST, Smoothing
 from sfumato.mechanisms.coins.methods import BIASED
-from sfumato.mechanisms.method import Method, Moments, Piece
-from sfumato.shown.tally import Holdings, Tally
+from sfumato.mechanisms.method import Method, Moments, Piece, Twin
+from sfumato.shown.tally import LINES, Holdings, Tally, certain_bounds
 
 SINGULAR = 1e-9
 """A direction of which the buckets keep less than this part is lost."""
@@ -36,9 +37,6 @@ SETS = 1024
 """Of so many it is worked out at once."""
 MOST_NUMBERS = 1 << 22
 """Buckets times sets of values that are looked at together."""
-
-LINES = 64
-"""So many conditions at a time are looked at bucket by bucket."""
 
 
 def _holdings(tally: Tally) -> Holdings:
@@ -85,12 +83,6 @@ def _sensitivity(holdings: Holdings, places: Places) -> str:
     return (
         f"if the selected shares of the values have a spread of tau, add tau² times {float(lost @ lost):.4g} to n_se²"
     )
-
-
-def certain_bounds(size: Floats, selected: Floats, marked: Floats) -> tuple[Floats, Floats]:
-    """Between what the count of each condition must lie, whoever holds what."""
-    least = np.maximum(selected + marked - size, 0).sum(axis=-1)
-    return least, np.minimum(selected, marked).sum(axis=-1)
 
 
 class RandomDeal:
@@ -291,13 +283,11 @@ def _inverse(meeting: Meeting, tally: Tally, told: Floats, spread: Floats, place
     p_y (1-p_y) [sum over buckets of s_y u² - o_y if y is wanted]: the deal is hypergeometric.
     """
     weights, lengths = meeting.undone(places)
-    looked_at = [some.inside(places) for some in _some_at_a_time(tally)]
-    bounds = [certain_bounds(size, selected, marked) for size, marked, selected in looked_at]
-    least, most = (np.concatenate(ends) for ends in zip(*bounds, strict=True)) if bounds else np.zeros((2, 0))
+    least, most = tally.certain(places)
     nothing = np.zeros(len(tally))
     if lengths is None:  # the buckets keep nothing of this count beyond what is certain
-        plain = [(selected * marked / size).sum(axis=1) for size, marked, selected in looked_at]
-        return Moments(np.concatenate(plain), (most - least) ** 2, nothing, most, least)
+        plain = tally.counts @ (_holdings(tally).marked(places) / meeting.sizes)
+        return Moments(plain, (most - least) ** 2, nothing, most, least)
     value = told @ weights
     value = np.where((least == most) & np.isclose(value, least), least, value)  # certain, but for floating-point noise
     return Moments(value, spread @ lengths, nothing, most, least)
@@ -376,6 +366,30 @@ def _without_error(moments: Moments, values: Floats) -> Moments:
     return replace(moments, value=values, base=np.where(moments.is_certain, 0.0, np.nan))
 
 
+def _twin(design: Any, whole: Tally, holdings: Holdings | None) -> Twin:
+    """What the buckets hold, what undoes their mixing, and how shares are pulled together."""
+    if holdings is None:
+        raise InternalError("buckets cannot be counted without what they hold.")
+    meeting = holdings.once(Meeting)
+    is_lost = bool((meeting.kept <= SINGULAR).any())
+    numbers = {
+        "buckets": holdings.buckets,
+        "places": holdings.places,
+        "counts": holdings.counts,
+        "present": meeting.present,
+        "inverse": meeting.inverse,
+        "directions": meeting.directions if is_lost else np.zeros(0),  # looked at for what is lost alone
+        "kept": meeting.kept,
+        "smoothing": meeting.smoothing.directions,
+        "smoothed": meeting.smoothing.kept,
+        "scatter": meeting.smoothing.scatter,
+        "ratios": meeting.smoothing.ratios,
+        "singular": SINGULAR,
+        "smallest": SMALLEST,
+    }
+    return Twin(Path(__file__).with_name("counting.js"), numbers)
+
+
 UNIFORM: Method[Any] = Method(
     "sum over buckets (Anatomy), normal interval within certain bounds",
     "within a bucket, values are unrelated to the public columns; where they are related, the interval is too short",
@@ -387,6 +401,7 @@ INVERSE: Method[Any] = Method(
     "none: records of a value were dealt to buckets at random",
     by_inverse,
     total=inverse_total,
+    twin=_twin,
 )
 SHRUNK: Method[Any] = Method(
     "inverse shrunk towards the sum over buckets (empirical Bayes), biased",

@@ -1,8 +1,8 @@
 """Buckets of many sizes by splitting in two again and again; a comparison for `optimal`, which is better and as fast.
 
-Source: Wang 2014, Programs 5.1 and 6.1, repaired as in the errata: the leaves' settings are united, and a first split
-must exist. The thesis leaves open in which order records move between parts, and the result depends on it; here it is
-the order of the values.
+Source: Wang 2014, Programs 5.1 and 6.1, repaired as docs/errata.md says: the leaves' settings are united, and a first
+split must exist. The thesis leaves open in which order records move between parts, and the result depends on it;
+here it is the order of the values.
 Notation: T1, T2 = the records of the two sizes; a_i2 = min(c_i(S2) b2, o_i).
 """
 

@@ -4,7 +4,8 @@ For sizes S1 < S2 the settings that hold exactly the records form a row: t steps
 Every condition of Theorem 1 is linear in t (the minima in it are redundant), so each leaves a half-line of steps, and
 the best setting is the first step in the intersection: trading up costs. The thesis searches these rows by bisection.
 
-Source: Wang 2014, Theorem 1, section 5.3, Lemma 5; repaired as in the errata: Best starts at infinity, one size counts.
+Source: Wang 2014, Theorem 1, section 5.3, Lemma 5; repaired as docs/errata.md says: Best starts at infinity, one
+size counts.
 Notation: S1, S2 = sizes; b1, b2 = buckets; D1 = S2/gcd, D2 = S1/gcd = `given`, `taken` per step; PC = every value has
 room in both together; FC = each size can be filled, b <= lim(S); CC = exactly the records.
 """

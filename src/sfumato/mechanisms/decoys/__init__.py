@@ -443,5 +443,7 @@ MECHANISM = Mechanism(
     ),
     likelihoods=likelihoods,
     revealed=revealed,
+    at_posterior=DecoyGroups.of_posterior,
+    requested=lambda design: DecoyGroups(design.group_size),
     coarsened=coarsened,
 )

@@ -367,5 +367,7 @@ MECHANISM = Mechanism(
     remark_codes=(*per_value.REMARKS, "values-never-kept"),
     likelihoods=likelihoods,
     revealed=revealed,
+    at_posterior=BreachBoundPerValue.of_every,
+    requested=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
     plans_anew=lambda options: options.get("objective") == Objective.AGGREGATE.value,
 )

@@ -435,5 +435,7 @@ MECHANISM = Mechanism(
     risk=risk,
     likelihoods=likelihoods,
     revealed=revealed,
+    at_posterior=lambda bound, values: bound,
+    requested=lambda design: design.bound.asked,
     decided=decided,
 )

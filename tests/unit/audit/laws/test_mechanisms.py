@@ -32,15 +32,22 @@ from sfumato.request.guarantee import Guarantee
 from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound, PrivacySpec, Tolerance
 from sfumato.shown import DATA, Replaced
+from sfumato.shown.member_columns import member_names
 from slow_counts import SlowRelease
 from tampering import Design, edit_design, failed, failed_alone, rewrite, with_cell, with_column
 
 BOUND = BreachBound("1/3", "2/3")
 TOLERATED = "subset by a tolerance"
-LISTS, SHARES, BOTH = "subset as lists", "small-domain with shares", "fine-grain in both directions"
+LISTS, COLUMNS, SHARES, BOTH = (
+    "subset as lists",
+    "subset as columns",
+    "small-domain with shares",
+    "fine-grain in both directions",
+)
 WAYS: dict[str, tuple[PrivacySpec, Any]] = {
     "subset": (BOUND, subset.Options()),
     LISTS: (BOUND, subset.Options(subset.Form.LIST)),
+    COLUMNS: (BOUND, subset.Options(subset.Form.COLUMNS)),
     "small-domain": (BOUND, small_domain.Options(min_cell=50)),
     SHARES: (BOUND, small_domain.Options(min_cell=50, publish_shares=True)),
     "harmonic": (Tolerance("3"), harmonic.Options()),
@@ -491,6 +498,9 @@ def undrawn(slow: SlowRelease, disease: list[Any]) -> dict[str, list[Any]]:
     if slow.ours["mechanism"] in ("fine-grain", "harmonic"):
         return {"disease": disease}
     sets = [{place, (place + chance.randrange(1, 10)) % 10} for place in places]
+    if slow.design["form"] == "columns":
+        names = member_names("disease", tuple(value for (value,) in slow.domain))
+        return {name: [place in members for members in sets] for place, name in enumerate(names)}
     if slow.design["form"] == "bits":
         return {"disease": [as_bytes(members) for members in sets]}
     return {"disease": [[slow.domain[place][0] for place in members] for members in sets]}
@@ -535,13 +545,13 @@ def test_values_that_were_never_drawn_are_noticed_where_they_are_equally_frequen
 @every_way
 def test_draws_that_are_tied_to_a_public_column_are_noticed(many: Path) -> None:
     """The published values in order, beside the women first: each is drawn by the law, and together they are not."""
-    shown = ["disease", "cell"]
 
     def change(published: pa.Table) -> pa.Table:
-        public = published.sort_by("sex").drop_columns([name for name in shown if name in published.column_names])
+        shown = [name for name in published.column_names if name == "cell" or name.startswith("disease")]
+        public = published.sort_by("sex").drop_columns(shown)
         rows = published.to_pylist()
-        rows.sort(key=lambda row: str(row["disease"]))
-        columns = {**public.to_pydict(), **{name: [row[name] for row in rows] for name in shown if name in rows[0]}}
+        rows.sort(key=lambda row: str([row[name] for name in shown if name != "cell"]))
+        columns = {**public.to_pydict(), **{name: [row[name] for row in rows] for name in shown}}
         return pa.Table.from_pydict({name: columns[name] for name in published.column_names}, schema=published.schema)
 
     rewrite(many, DATA, change)

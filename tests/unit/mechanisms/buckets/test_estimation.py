@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pytest
 
 from sfumato.errors import InternalError
-from sfumato.mechanisms.buckets.estimation import LINES, METHODS, by_inverse, by_uniform, certain_bounds
-from sfumato.shown.tally import Holdings, Tally
+from sfumato.mechanisms.buckets.estimation import METHODS, by_inverse, by_uniform
+from sfumato.shown.tally import LINES, Holdings, Tally, certain_bounds
 from single import Single, check_lines, counted
 
 Matrix = npt.NDArray[np.int64]

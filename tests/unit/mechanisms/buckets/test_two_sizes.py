@@ -87,7 +87,7 @@ def test_top_down_is_valid_and_no_worse_than_two_sizes() -> None:
 
 
 def test_two_sizes_may_be_too_few() -> None:
-    """The errata's table of 9 records: only one bucket each of 2, 3 and 4."""
+    """A table of 9 records: only one bucket each of 2, 3 and 4."""
     problem = pose([1, 3, 5], [Fraction(1, 4), Fraction(7, 9), Fraction(2, 3)], 2, 4)
     for method in (two_sizes, top_down):
         with pytest.raises(Blocked, match="finds no buckets within the caps; use 'optimal'"):
@@ -95,7 +95,7 @@ def test_two_sizes_may_be_too_few() -> None:
 
 
 def test_all_buckets_of_the_largest_size_are_found() -> None:
-    """The errata's smallest table on which the thesis' Program 5.3 returns nothing."""
+    """The smallest table on which the thesis' Program 5.3 returns nothing (docs/errata.md)."""
     assert two_sizes(pose([1, 1], [Fraction(1), Fraction(1, 2)], 1, 2)).pairs == ((2, 1),)
 
 

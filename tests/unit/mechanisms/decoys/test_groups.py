@@ -174,7 +174,7 @@ def test_the_matrix_in_floats_is_the_exact_one(make: Maker, table: tuple[list[in
 
 @given(table=tables(), seed=st.integers(0, 99))
 def test_the_mean_leak_is_that_of_the_even_law(table: tuple[list[int], int], seed: int) -> None:
-    """Exactly, where no group is larger: f (gamma - 1) / (gamma (N - f)), by E4 of the errata."""
+    """Exactly, where no group is larger: f (gamma - 1) / (gamma (N - f)), as docs/errata.md says."""
     counts, group_size = table
     total = sum(counts)
     if total % group_size:

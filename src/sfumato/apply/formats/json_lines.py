@@ -1,0 +1,102 @@
+"""JSON lines: an object a line, whose keys are the columns.
+
+A file is read twice: which type a column has, its last line may tell. Texts that are ISO dates in every line are dates,
+as they are in CSV; a key that a line does not have is a missing value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato.address import File
+from sfumato.apply.compressed import opened_text, unreadable
+from sfumato.apply.formats.cells import ColumnKind
+from sfumato.errors import SchemaError, SourceError
+
+ENDINGS = (".jsonl", ".ndjson", ".json")
+BLOCK_LINES = 1 << 14
+LONGEST_LINE = 1 << 24
+MOST_COLUMNS = 10_000
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """One or several files of JSON lines."""
+
+    paths: tuple[File, ...]
+    encoding: str = "utf-8"
+    missing: frozenset[str] = frozenset()
+
+    def stream(self, text: Sequence[str] = ()) -> pa.RecordBatchReader:
+        """The rows of all files, in types that hold all of them."""
+        columns: dict[str, ColumnKind] = {}
+        for path, rows in self._blocks():
+            for name in {name: None for row in rows for name in row}:
+                kind = columns.setdefault(name, ColumnKind(is_text=name in text))
+                kind.add([self._cell(path, name, row.get(name)) for row in rows])
+            if len(columns) > MOST_COLUMNS:
+                raise SchemaError(f"{path.name!r} has more than {MOST_COLUMNS:,} keys, which are no columns.")
+        for name, kind in columns.items():
+            if kind.is_mixed and not kind.is_text:
+                raise SourceError(
+                    f"{name!r} holds values of several types, such as texts and numbers; read it as text "
+                    f"(--text {name}), or say which text stands for a missing value (--missing)."
+                )
+        if not columns:
+            raise SchemaError("the table is empty: there is nothing to publish.")
+        schema = pa.schema([(name, kind.type) for name, kind in columns.items()])
+        return pa.RecordBatchReader.from_batches(schema, self._batches(columns, schema))
+
+    def _batches(self, columns: dict[str, ColumnKind], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for path, rows in self._blocks():
+            arrays = [
+                kind.array([self._cell(path, name, row.get(name)) for row in rows]) for name, kind in columns.items()
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _cell(self, path: File, name: str, value: Any) -> Any:
+        if isinstance(value, dict | list):
+            raise SourceError(f"{name!r} in {path.name!r} holds lists or objects; write a key for each part of them.")
+        return None if isinstance(value, str) and value in self.missing else value
+
+    def _blocks(self) -> Iterator[tuple[File, list[Row]]]:
+        for path in self.paths:
+            rows = self._rows(path)
+            while block := list(islice(rows, BLOCK_LINES)):
+                yield path, block
+
+    def _rows(self, path: File) -> Iterator[Row]:
+        number = 0
+        try:
+            with opened_text(path, self.encoding) as file:
+                while line := file.readline(LONGEST_LINE):
+                    number += 1
+                    if len(line) == LONGEST_LINE:
+                        raise ValueError
+                    if line.strip("\ufeff \t\r\n"):
+                        row = json.loads(line.lstrip("\ufeff"), parse_constant=_refuse)
+                        if not isinstance(row, dict):
+                            raise ValueError
+                        yield row
+        except UnicodeError:
+            raise SourceError(f"{path.name!r} is not {self.encoding} text; say its encoding (--encoding).") from None
+        except (ValueError, RecursionError):  # whose words may repeat the line
+            raise SourceError(
+                f"line {number} of {path.name!r} is not a JSON object: JSON lines have one object a line, such as "
+                '{"age": 40, "sex": "F"}.'
+            ) from None
+        except OSError as error:
+            raise unreadable(path, error) from error
+
+
+def _refuse(word: str) -> None:
+    """NaN and Infinity are Python's, not JSON's."""
+    raise ValueError

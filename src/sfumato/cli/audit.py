@@ -1,0 +1,150 @@
+"""The command `audit`: a report about a release, for its holder."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+
+from sfumato.apply.csv import POINT
+from sfumato.cli import render
+from sfumato.cli.option_group import OptionGroup
+from sfumato.cli.options import HIERARCHY, OUTPUT, TABLES, Decimal, Encoding, PrintOptions, ReleasePath, assignments
+from sfumato.cli.output import CHECK_FAILED, err, out, print_json
+from sfumato.errors import TargetError
+
+if TYPE_CHECKING:
+    from sfumato.evidence import Dossier
+
+KNOWN = "What is known"
+
+
+@dataclass(frozen=True)
+class AuditOptions(OptionGroup):
+    """What is known of a release besides its files."""
+
+    PANEL: ClassVar = KNOWN
+
+    original: Annotated[str, typer.Option("--original", metavar="TABLE", help=f"The table it was made from. {TABLES}.")]
+    plan_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan-file", metavar="FILE", help="Its key, which tells whose record is whose. For buckets needed."
+        ),
+    ] = None
+    context: Annotated[
+        Path | None,
+        typer.Option(
+            "--context", metavar="FILE.toml", help="What a person states: purpose, setting, decision, name, date."
+        ),
+    ] = None
+    questions: Annotated[
+        Path | None,
+        typer.Option("--questions", metavar="FILE", help="Questions of your own: .csv with a column sql, or .jsonl."),
+    ] = None
+    population: Annotated[
+        str | None,
+        typer.Option("--population", metavar="TABLE", help="A register that somebody may link with, person by person."),
+    ] = None
+    second: Annotated[
+        Path | None, typer.Option("--second", metavar="RELEASE", help="Another release of the same table.")
+    ] = None
+    second_plan_file: Annotated[
+        Path | None, typer.Option("--second-plan-file", metavar="FILE", help="The key of the other release.")
+    ] = None
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", min=0, help="Draw by this number, so that it can be repeated.")
+    ] = None
+    hierarchy: Annotated[
+        list[str],
+        typer.Option("--hierarchy", metavar="COL=FILE", help="If groups of a level were published. Repeatable."),
+    ] = field(default_factory=list)
+    encoding: Encoding = "utf-8"
+    decimal: Decimal = POINT
+
+
+@dataclass(frozen=True)
+class ReportOptions(OptionGroup):
+    """Where the report goes."""
+
+    PANEL: ClassVar = OUTPUT
+
+    target: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.html", help="Where the report goes: a new file. Private.")
+    ] = None
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing page.")] = False
+
+
+def audit(release: ReleasePath, known: AuditOptions, written: ReportOptions, printed: PrintOptions) -> None:
+    """Let attackers at a release, compare answers with the truth, and write a report to file. Private."""
+    from sfumato.estimate.batch import read_batch  # noqa: PLC0415 - takes long to load
+    from sfumato.evidence import audit_release  # noqa: PLC0415 - takes long to load
+    from sfumato.pages import check_place, report_page, save  # noqa: PLC0415 - takes long to load
+
+    if written.target is None and not printed.as_json:
+        raise TargetError("name the file of the report with --out, such as --out report.html, or ask for --json.")
+    if written.target is not None:
+        check_place(written.target, force=written.force)
+    if known.second_plan_file is not None and known.second is None:
+        raise TargetError("--second-plan-file is the key of another release; name that with --second.")
+    questions = [] if known.questions is None else read_batch(known.questions)
+    with render.progress_engine(err, printed) as engine:
+        found = audit_release(
+            release,
+            known.original,
+            on=date.today(),
+            plan_file=known.plan_file,
+            second=None if known.second is None else (known.second, known.second_plan_file),
+            population=known.population,
+            context=known.context,
+            questions=questions,
+            seed=known.seed,
+            command=_command(release, known, written),
+            hierarchies={name: Path(file) for name, file in assignments(known.hierarchy, HIERARCHY)},
+            encoding=known.encoding,
+            decimal=known.decimal,
+            progress=engine.progress,
+        )
+    if written.target is not None:
+        save(report_page(found), written.target, force=written.force)
+    if printed.as_json:
+        print_json(({} if written.target is None else {"path": str(written.target)}) | found.to_json())
+    elif not printed.quiet:
+        _show(found)
+        out.print(f"written to {render.plain(str(written.target))}, for you alone", soft_wrap=True, highlight=False)
+    if not found.is_met:
+        failed = found.failed[0]
+        said = f"error: the release does not pass the check of {failed.name}: {failed.detail}"
+        err.print(said, markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _show(found: Dossier) -> None:
+    """The numbers that are read first, and what they do not cover."""
+    from sfumato.pages.report import five_numbers  # noqa: PLC0415 - takes long to load
+
+    for much, what, beyond in five_numbers(found):
+        out.print(f"[bold]{render.plain(much)}[/bold]  {render.plain(what)}", highlight=False)
+        render.show_text(out, beyond)
+
+
+def _command(release: Path, known: AuditOptions, written: ReportOptions) -> str:
+    """How to ask for the same once more."""
+    given: list[tuple[str, Any]] = [
+        ("--original", known.original),
+        ("--plan-file", known.plan_file),
+        ("--context", known.context),
+        ("--questions", known.questions),
+        ("--population", known.population),
+        ("--second", known.second),
+        ("--second-plan-file", known.second_plan_file),
+        ("--seed", known.seed),
+        *(("--hierarchy", each) for each in known.hierarchy),
+        ("--out", written.target),
+    ]
+    words = [word for name, value in given if value is not None for word in (name, str(value))]
+    return shlex.join(["sfumato", "audit", str(release), *words])

@@ -1,0 +1,166 @@
+"""The command `compare`: every mechanism at one request, as three small tables and a recommendation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import typer
+from rich.table import Column, Table
+
+import sfumato
+from sfumato.cli import render
+from sfumato.cli.option_group import OptionGroup
+from sfumato.cli.options import OUTPUT, PROMISE, PrintOptions, PromiseOptions, RequestPath, StopOptions, TableOptions
+from sfumato.cli.output import err, out, print_json
+from sfumato.cli.pages import HOLDER, Decider
+from sfumato.errors import TargetError
+from sfumato.plan.target import AT
+
+if TYPE_CHECKING:
+    from sfumato import Comparison
+    from sfumato.comparison.layers import Layer
+
+POSTERIOR, WEAKEST = "posterior", "99/100"
+"""Where a gain or an error is aimed at, every posterior will do, unless one is given."""
+RECOMMENDED, WEAKER = "\u25cf", "\u25cb"
+
+
+@dataclass(frozen=True)
+class AimOptions(OptionGroup):
+    """What is the same for all mechanisms, and for whom gains are told; no key of a request file is meant by these."""
+
+    PANEL: ClassVar = PROMISE
+
+    same_gain: Annotated[
+        str | None,
+        typer.Option(
+            "--at-gain",
+            metavar="R",
+            help="Compare where the attacker guesses R more of the people right (5%), not at one posterior.",
+        ),
+    ] = None
+    attacker: Annotated[
+        str,
+        typer.Option(
+            "--attacker",
+            metavar="F|C|P|O|L",
+            help="Who gains: knows frequencies, one public column, all, others' values too, or the release alone.",
+            autocompletion=lambda: ["F", "C", "P", "O", "L"],
+        ),
+    ] = "P"
+    same_error: Annotated[
+        str | None, typer.Option("--error", metavar="R", help="Compare where counts are off by R, such as 10%.")
+    ] = None
+    count: Annotated[
+        int | None,
+        typer.Option("--at", metavar="N", help="The count whose error is told.", min=1, show_default=f"{AT:,}"),
+    ] = None
+    seed: Annotated[
+        int | None, typer.Option("--seed", metavar="N", help="Repeat what attackers are let at; by chance without.")
+    ] = None
+
+    def asked(self, promise: PromiseOptions) -> PromiseOptions:
+        """The promise, of which a posterior may be left out where something else is aimed at."""
+        is_open = promise.given["prior"] is not None and promise.given[POSTERIOR] is None
+        if is_open and (self.same_gain or self.same_error):
+            return replace(promise, given={**promise.given, POSTERIOR: WEAKEST})
+        return promise
+
+
+@dataclass(frozen=True)
+class ComparePageOptions(OptionGroup):
+    """Where the page goes."""
+
+    PANEL: ClassVar = OUTPUT
+
+    page: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE.html", help="Also write the comparison as a page with figures. Private."),
+    ] = None
+    replaces: Annotated[bool, typer.Option("--force", help="Replace an existing page.")] = False
+    decider: Decider = HOLDER
+
+    def check(self) -> None:
+        """Refuse a place for the page before anything takes long."""
+        from sfumato.pages.page import check_place  # noqa: PLC0415 - takes long to load
+
+        if self.page is not None:
+            check_place(self.page, force=self.replaces)
+        elif self.decider != HOLDER:
+            raise TargetError("--decider is for the page of a comparison; name its file with --out.")
+
+
+def compare(  # noqa: PLR0913, PLR0917 - the options of the command
+    table: RequestPath,
+    described: TableOptions,
+    promise: PromiseOptions,
+    accepting: StopOptions,
+    aimed: AimOptions,
+    filed: ComparePageOptions,
+    printed: PrintOptions,
+) -> None:
+    """Compare all mechanisms at one request: what is proved, what attackers find, what it costs. Private."""
+    from sfumato.cli.app import request_of  # noqa: PLC0415 - the program imports its commands
+
+    filed.check()
+    request = request_of(table, described, aimed.asked(promise), accepting)
+    with render.progress_engine(err, printed) as engine:
+        found = sfumato.compare(
+            request,
+            engine,
+            at_gain=aimed.same_gain,
+            attacker=aimed.attacker,
+            error=aimed.same_error,
+            at=aimed.count,
+            seed=aimed.seed,
+            progress=partial(engine.progress, render.COMPARING),
+        )
+    if filed.page is not None:
+        from sfumato.pages import compare_page, save  # noqa: PLC0415 - takes long to load
+
+        save(compare_page(found, request.schema.sensitive, filed.decider), filed.page, force=filed.replaces)
+    if printed.as_json:
+        print_json(({} if filed.page is None else {"path": str(filed.page)}) | found.to_json())
+        return
+    show_comparison(found, quiet=printed.quiet)
+    if filed.page is not None and not printed.quiet:
+        said = f"written to {render.plain(str(filed.page))}, for you alone"
+        out.print(said, soft_wrap=True, highlight=False)
+
+
+def show_comparison(found: Comparison, *, quiet: bool = False) -> None:
+    """Three layers, always together: proved, measured, cost; then advice, and what was left out."""
+    from sfumato.comparison.layers import KNOWING, cost, measured, proved  # noqa: PLC0415 - takes long to load
+
+    out.print(f"compared at {found.aim.words}; prior {found.bound.prior}, guarantee {found.guarantee}", highlight=False)
+    known = "; ".join(f"{letter}: {known}" for letter, known in KNOWING.items())
+    render.show_text(out, f"attackers, by what they know: {known}. Gains are those of {found.attacker}.")
+    for layer in (proved(found), measured(found), cost(found, with_time=False)):
+        out.print(f"\n[bold]{layer.title}[/bold]", highlight=False)
+        out.print(_table(found, layer))
+        if not quiet:
+            render.show_text(out, layer.note)
+    marks = f"{RECOMMENDED} recommended  {WEAKER} promises less than was asked for"
+    out.print(f"{marks}\n", style="dim", highlight=False)
+    render.show_text(out, found.recommendation)
+    for each in found.contenders:
+        if not each.is_possible:
+            render.show_text(out, f"{each.mechanism.name} is not possible: {each.proposed.refusal}")
+        elif each.stop and not quiet:
+            render.show_text(out, f"{each.mechanism.name} would not be published: {each.stop}")
+    for baseline in () if quiet else found.baselines:
+        render.show_text(out, f"{baseline.name}: {baseline.words}")
+
+
+def _table(found: Comparison, layer: Layer) -> Table:
+    """A line for each mechanism that is possible, marked."""
+    shown = Table(Column(layer.headings[0], no_wrap=True), highlight=False)
+    for number, heading in enumerate(layer.headings[1:], start=1):
+        shown.add_column(heading, justify="left" if number < layer.words else "right", no_wrap=True)
+    for each, (name, *cells) in zip(found.possible, layer.rows, strict=True):
+        mark = RECOMMENDED if each is found.recommended else WEAKER if found.is_weaker(each.proposed) else " "
+        shown.add_row(f"{mark} {render.plain(name)}", *map(render.plain, cells))
+    return shown

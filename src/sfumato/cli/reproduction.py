@@ -1,0 +1,82 @@
+"""The command `reproduce`: the tables and figures of the published works, ours beside theirs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from sfumato.cli import render
+from sfumato.cli.options import PrintOptions
+from sfumato.cli.output import err, out, print_json
+from sfumato.errors import TargetError
+
+if TYPE_CHECKING:
+    from sfumato.reproduce import Reproduced
+
+LIST = "list"
+
+
+def reproduce(  # noqa: PLR0913 - the options of the command
+    names: Annotated[
+        list[str], typer.Argument(metavar="list | all | NAME...", help="What to run: see sfumato reproduce list.")
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option("--data", metavar="DIR", help="Tables of your own; generated ones where there is none."),
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Where tables and figures go. Finished ones are kept.")
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer records, queries and repeats: seconds.")] = False,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="What follows from chance follows from it.")] = 1,
+    *,
+    printed: PrintOptions,
+) -> None:
+    """Reproduce tables and figures of the published works, each with one sentence that says whether they hold."""
+    from sfumato import reproduce as papers  # noqa: PLC0415 - takes long to load
+
+    if names == [LIST]:
+        if printed.as_json:
+            print_json({"experiments": [{"name": each.name, "title": each.title} for each in papers.EXPERIMENTS]})
+            return
+        table = Table("name", "what is printed or drawn", title="experiments", title_justify="left")
+        for each in papers.EXPERIMENTS:
+            table.add_row(each.name, each.title)
+        out.print(table)
+        return
+    experiments = papers.named(names)
+    if target is None:
+        raise TargetError("name a directory for what is found with --out, such as --out papers.")
+    found = []
+    with render.progress_of(err, printed, "reproducing") as shown:
+        run = papers.reproduce(
+            experiments, target, data=data, seed=seed, quick=quick, progress=lambda name, done, of: shown(done, of)
+        )
+        for outcome in run:
+            found.append(outcome)
+            if not printed.is_silent:
+                _show(outcome)
+    if printed.as_json:
+        print_json({"path": str(target), "experiments": [_json(each) for each in found]})
+    elif not printed.quiet:
+        render.show_text(out, f"written to {target}")
+
+
+def _show(found: Reproduced) -> None:
+    kept = ", kept from before" if found.is_kept else f", {found.seconds:.1f} s"
+    out.print(f"[bold]{render.plain(found.name)}[/bold] {found.verdict}{kept}", highlight=False)
+    render.show_text(out, found.sentence)
+
+
+def _json(found: Reproduced) -> dict[str, object]:
+    return {
+        "name": found.name,
+        "title": found.title,
+        "verdict": found.verdict.value,
+        "sentence": found.sentence,
+        "seconds": found.seconds,
+        "kept": found.is_kept,
+    }

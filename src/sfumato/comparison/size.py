@@ -1,0 +1,40 @@
+"""How much room what is published takes: the protected column as a release has it, and the table beside it."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from sfumato.apply.rewrite import decode, published_schema
+from sfumato.apply.writing import open_parquet
+from sfumato.audit.attackers.exposure import shown
+from sfumato.audit.attackers.scene import seeded
+from sfumato.comparison.trial import Rehearsal
+from sfumato.plan.predict import Chosen
+from sfumato.request.values import field_type
+from sfumato.shown import Naming
+
+BATCH = 1 << 16
+
+
+def bytes_of(chosen: Chosen, stage: Rehearsal) -> float:
+    """Bytes a record, in Parquet as a release is written; public columns take as much under every mechanism."""
+    mechanism, sensitive, sample = chosen.mechanism, stage.sensitive, stage.sample
+    kind = mechanism.shown(chosen.design)
+    cell = kind.cell_name(sensitive.name)
+    replaced = shown(chosen, sensitive, sample.sensitive, seeded(stage.seed))
+    written = [(kind.published(sensitive.parts, sensitive, cell), [kind.rows(replaced, sensitive.name, cell)])]
+    contents = mechanism.contents(chosen.plan)
+    types = tuple(field_type(part.type) or "" for part in sensitive.parts)
+    naming = Naming(tuple(part.name for part in sensitive.parts), sensitive.domain, types, cell)
+    side = None if contents is None else kind.side(sensitive, naming, contents)
+    if side is not None:
+        written.append((side.columns, list(side.batches(BATCH))))
+    total = 0
+    for columns, batches in written:
+        sink = pa.BufferOutputStream()
+        plain = [column.name for column in columns if column.is_plain]
+        with open_parquet(sink, published_schema(columns), plain) as writer:
+            for rows in batches:
+                writer.write_table(decode(columns, rows))
+        total += sink.getvalue().size
+    return total / sample.records

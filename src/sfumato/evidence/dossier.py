@@ -1,0 +1,263 @@
+"""All that a report about a release says, gathered from the release and the table it was made from. Private."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date
+from fractions import Fraction
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.apply.csv import POINT
+from sfumato.arrays import Codes
+from sfumato.audit.attackers.audit import Audit, audit
+from sfumato.audit.attackers.linking import public_columns
+from sfumato.audit.attackers.released import places_of, prepared_table, published_source
+from sfumato.audit.original import BATCH_ROWS, verify
+from sfumato.audit.result import Check, Verification
+from sfumato.errors import ReleaseFormatError, SfumatoError
+from sfumato.estimate.release import Release
+from sfumato.evidence.context import Context
+from sfumato.evidence.singling import Singling, singling
+from sfumato.evidence.utility import OwnAnswer, Utility, own_answers, random_counts
+from sfumato.plan.plan_file import PlanFile
+from sfumato.release.manifest import Manifest, load_json
+from sfumato.request.hierarchy import Hierarchy
+from sfumato.request.spec import PrivacySpec
+from sfumato.request.values import labels
+from sfumato.shown.columns import local_codes
+
+FILES, PUBLIC = "files", "public columns"
+"""Checks without which there is nothing to report about: the files of the release, and whether it is of this table."""
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with a stage, how much of it is done, and how much there is."""
+
+
+@dataclass(frozen=True)
+class ProtectedValue:
+    """One value of what is protected: how many have it, and whether the request speaks of it."""
+
+    name: str
+    count: int
+    limit: Fraction | None
+    """How far it may be believed; None where the design does not tell."""
+    is_covered: bool
+
+
+@dataclass(frozen=True)
+class Dossier:
+    """What was found about a release, and what a person states. There is no verdict in it."""
+
+    release: Release
+    on: date
+    verification: Verification
+    audit: Audit
+    singling: Singling
+    utility: Utility
+    values: tuple[ProtectedValue, ...]
+    """Those of most records first."""
+    spec: PrivacySpec | None
+    """The request, as the design tells it."""
+    left_out: int | None
+    """How many rows of the table were not published; None where that is not known."""
+    dropped: tuple[str, ...]
+    """The columns of the table that were not published."""
+    has_plan: bool
+    asked: Mapping[str, Any] = field(default_factory=dict)
+    """What the plan file remembers of the request."""
+    context: Context = field(default_factory=Context)
+    own: tuple[OwnAnswer, ...] = ()
+    seed: int | None = None
+    command: str = ""
+    """How this was asked for, if that is known."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the release says about itself."""
+        return self.release.manifest
+
+    @property
+    def digest(self) -> str:
+        """The digest of the release's description, which holds those of all its files."""
+        return str(load_json(self.release.folder)["sfumato"]["digest"])
+
+    @property
+    def failed(self) -> list[Check]:
+        """The checks that did not pass."""
+        return [each for each in (*self.verification.checks, *self.audit.checks) if not each.passed]
+
+    @property
+    def is_met(self) -> bool:
+        """Whether every check passed: the release is what it says."""
+        return not self.failed
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines: everything that the page has, and the rows that it leaves out."""
+        manifest = self.manifest
+        checks = [*self.verification.checks, *self.audit.checks]
+        return {
+            "date": self.on.isoformat(),
+            "digest": self.digest,
+            "software": manifest.software,
+            "audited_with": version("sfumato"),
+            "mechanism": manifest.mechanism_name,
+            "guarantee": manifest.mechanism.guarantee,
+            "promise": manifest.promise,
+            "design": manifest.design.to_json(),
+            "request_met": self.is_met,
+            "records": self.release.rows,
+            "rows_left_out": self.left_out,
+            "columns_left_out": list(self.dropped),
+            "columns": [{"name": name, "type": kind, "role": role} for name, kind, role in self.release.columns],
+            "checks": [{"name": each.name, "passed": each.passed, "detail": each.detail} for each in checks],
+            "values": [
+                {
+                    "value": each.name,
+                    "count": each.count,
+                    "limit": None if each.limit is None else str(each.limit),
+                    "is_covered": each.is_covered,
+                }
+                for each in self.values
+            ],
+            "singling_out": self.singling.to_json(),
+            "audit": self.audit.to_json(),
+            "utility": self.utility.to_json(),
+            "questions": [each.to_json() for each in self.own],
+            "asked": dict(self.asked),
+            "context": self.context.to_json(),
+            "seed": self.seed,
+        }
+
+
+def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
+    release: str | Path,
+    original: Any,
+    *,
+    on: date,
+    plan_file: str | Path | None = None,
+    second: tuple[str | Path, str | Path | None] | None = None,
+    population: Any = None,
+    context: Path | None = None,
+    questions: Sequence[str] = (),
+    seed: int | None = None,
+    command: str = "",
+    hierarchies: Mapping[str, Hierarchy | Path] | None = None,
+    encoding: str = "utf-8",
+    decimal: str = POINT,
+    progress: Progress = lambda stage, done, total: None,
+) -> Dossier:
+    """Gather the evidence about a release; refused where its files were changed, or the table is not its original.
+
+    A release that fails another check is reported about, with what failed. `second` is another release of the table
+    with its plan file; `population` a register that somebody may link with; `context` what a person states.
+    """
+    opened = Release.open(release)
+    names = public_columns(opened)
+    stated = Context() if context is None else Context.read(context, [each[0] for each in opened.columns])
+    original = _kept(original)
+    progress("verifying", 0, opened.rows)
+    how = {"encoding": encoding, "decimal": decimal}
+    found = verify(release, original, plan_file=plan_file, hierarchies=hierarchies, **how)
+    check_original(found)
+    progress("verifying", opened.rows, opened.rows)
+    with published_source(opened, original, plan_file, **how) as (written, source):
+        plan = None if plan_file is None else PlanFile.read(Path(plan_file))
+        if plan is not None and written.persons is None and plan.fingerprint != source.fingerprint():
+            raise ReleaseFormatError(
+                "the table is not as it was when the plan file was made: name the table that was published, or the "
+                "plan file of this one."
+            )
+        table = prepared_table(opened, written, source, hierarchies)
+        raw = None
+        if any(name in opened.manifest.bins for name in names):
+            raw = {name: _codes(source.batches([name], BATCH_ROWS), name) for name in names}
+        left_out = None if source.rows is None else source.rows - table.num_rows
+        kept = (*names, *opened.manifest.sensitive)
+        dropped = tuple(name for name in source.schema.names if name not in kept)
+    singled = singling(names, table, raw)
+    progress("comparing", opened.rows, opened.rows)
+    spec = opened.manifest.mechanism.requested(opened.manifest.design)
+    attacked = audit(
+        release,
+        original,
+        plan_file,
+        second=second,
+        population=population,
+        spec=spec,
+        seed=seed,
+        hierarchies=hierarchies,
+        encoding=encoding,
+        decimal=decimal,
+        table=table,
+        progress=lambda done, total: progress("attacking", opened.rows * done // total, opened.rows),
+    )
+    progress("asking", 0, opened.rows)
+    useful = random_counts(opened, table, names, seed)
+    own = own_answers(opened, table, questions, lambda done, total: progress("questions", done, total))
+    progress("asking", opened.rows, opened.rows)
+    return Dossier(
+        opened,
+        on,
+        found,
+        attacked,
+        singled,
+        useful,
+        _values(opened.manifest, table, spec),
+        spec,
+        left_out,
+        dropped,
+        plan is not None,
+        {} if plan is None else dict(plan.remembered.request),
+        stated,
+        tuple(own),
+        seed,
+        command,
+    )
+
+
+def check_original(found: Verification) -> None:
+    """Refuse a release whose files were changed, and a table that is not its original, in one sentence."""
+    for check in found.checks:
+        if check.name == FILES and not check.passed:
+            raise ReleaseFormatError(f"the release does not pass the check of files: {check.detail}")
+        if check.name == PUBLIC and not check.passed:
+            raise ReleaseFormatError(
+                "the public columns of the table are not those of the release: it is another table, or it has changed "
+                "since; name the table that was published, as it was then."
+            )
+
+
+def _kept(original: Any) -> Any:
+    """A table that can be read more than once."""
+    if isinstance(original, str | Path) or not hasattr(original, "__arrow_c_stream__"):
+        return original
+    return pa.table(original)
+
+
+def _codes(batches: Any, name: str) -> Codes:
+    """One column of a table as numbers of its values."""
+    arrays = [batch.column(name) for batch in batches]
+    return local_codes(pa.chunked_array(arrays).combine_chunks())[0] if arrays else np.zeros(0, dtype=np.int64)
+
+
+def _values(manifest: Manifest, table: pa.Table, spec: PrivacySpec | None) -> tuple[ProtectedValue, ...]:
+    """Each value with its count, and whether the request speaks of it: frequent ones are above the prior."""
+    counts = np.bincount(places_of(manifest.naming, table), minlength=len(manifest.domain))
+    limits: Sequence[Fraction | None] = [None] * len(counts)
+    if spec is not None:
+        with suppress(SfumatoError):
+            limits = list(spec.limits(manifest.domain))
+    prior = None if spec is None or spec.bound is None else spec.bound.prior
+    total, names, found = max(int(counts.sum()), 1), labels(manifest.domain), []
+    for place in np.argsort(-counts, kind="stable").tolist():
+        count, limit = int(counts[place]), limits[place]
+        is_covered = limit is not None and limit < 1 and (prior is None or Fraction(count, total) <= prior)
+        found.append(ProtectedValue(names[place], count, limit, is_covered))
+    return tuple(found)

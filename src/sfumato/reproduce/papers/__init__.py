@@ -1,0 +1,29 @@
+"""One module for each work, with all its experiments."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from sfumato.errors import SpecError
+from sfumato.reproduce.experiment import Experiment
+from sfumato.reproduce.papers import small_domain, small_domain_figures
+
+EVERYTHING = "all"
+
+EXPERIMENTS: tuple[Experiment, ...] = (*small_domain.EXPERIMENTS, *small_domain_figures.FIGURES)
+"""In the order in which a reader of the works meets them."""
+
+
+def named(names: Sequence[str]) -> tuple[Experiment, ...]:
+    """The experiments of some names; a work's name stands for all of its own, and `all` for everything."""
+    known = {experiment.name for experiment in EXPERIMENTS}
+    works = {name.partition("/")[0] for name in known}
+    wanted = set()
+    for name in names:
+        if name not in known | works | {EVERYTHING}:
+            near = difflib.get_close_matches(name, [*known, *works], 1)
+            hint = f"did you mean {near[0]!r}? All stand in" if near else "all stand in"
+            raise SpecError(f"there is no experiment {name!r}; {hint} sfumato reproduce list.")
+        wanted |= {each for each in known if name in (each, each.partition("/")[0], EVERYTHING)}
+    return tuple(experiment for experiment in EXPERIMENTS if experiment.name in wanted)

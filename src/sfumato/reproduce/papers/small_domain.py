@@ -1,0 +1,234 @@
+"""Chaytor and Wang, "Small domain randomization: same privacy, more utility" (2010).
+
+The published tables are drawn from CENSUS with 50 occupations; ours have the same largest and smallest shares, or are
+the user's. UP is uniform perturbation, PP small domain randomization with the paper's order and merging.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from statistics import mean
+
+from sfumato.mechanisms.small_domain.balancing import Balanced, balance, protected_places
+from sfumato.mechanisms.small_domain.merging import CountedCell, Part, cell, error_bound, merged_by_bound
+from sfumato.mechanisms.small_domain.rearranging import rearranged
+from sfumato.report.lines import Axis, MeasuredLine, measured_lines
+from sfumato.report.wording import percent
+from sfumato.reproduce.experiment import Conditions, Experiment
+from sfumato.reproduce.outcome import Outcome, Verdict, verdict_of, within
+from sfumato.request.exact import Exact, exact
+
+EXAMPLE = (12, 8, 6, 5, 4, 3, 1, 1, 1, 1)
+PRIOR = "1/13"
+PRINTED = 0.05
+"""Half of the last printed digit of a percentage."""
+LIMITS = (6, 5, 4, 3)
+"""One over the posterior, called L."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A table on its way through the phases of the paper."""
+
+    posterior: Fraction
+    protected: tuple[int, ...]
+    balanced: Balanced
+    order: tuple[int, ...]
+    parts: tuple[Part, ...]
+
+    @classmethod
+    def of(cls, counts: Sequence[int], prior: Exact, posterior: Exact) -> Planned:
+        """Balanced, rearranged and merged."""
+        protected = protected_places(counts, exact(prior))
+        balanced = balance(counts, protected)
+        order = rearranged(balanced.groups)
+        parts = merged_by_bound(balanced.groups, order, protected, exact(posterior), 0)
+        return cls(exact(posterior), protected, balanced, order, parts)
+
+    @property
+    def whole(self) -> CountedCell:
+        """The table as one cell: uniform perturbation."""
+        return cell(self.balanced.groups, self.protected)
+
+    @property
+    def cells(self) -> list[CountedCell]:
+        """The sub-tables."""
+        return [cell([self.balanced.groups[number] for number in part], self.protected) for part in self.parts]
+
+    @property
+    def retentions(self) -> list[Fraction]:
+        """The chance of each sub-table's coin."""
+        return [part.retention(self.posterior) for part in self.cells]
+
+
+def table1(_: Conditions) -> Outcome:
+    """The probabilities of uniform perturbation by the size of the domain, amplification 5."""
+    printed = {77: (5, 1), 70: (5, 1), 50: (7, 2), 14: (22, 6), 9: (31, 8), 7: (36, 9), 6: (40, 10), 2: (67, 17)}
+    rows, agreeing = [], []
+    for size, (kept, swapped) in printed.items():
+        retention, swap = Fraction(4, size + 4), Fraction(1, size + 4)
+        rows.append((size, float(100 * retention), kept, float(100 * swap), swapped))
+        agreeing += [round(100 * retention) == kept, round(100 * swap) == swapped]
+    headings = ("values", "p in %", "p as printed", "q in %", "q as printed")
+    return Outcome(headings, tuple(rows), verdict_of(agreeing), "All sixteen percentages are as printed.")
+
+
+def example1(_: Conditions) -> Outcome:
+    """Two sub-tables at (1/3, 2/3), and the table without them."""
+    planned = Planned.of(EXAMPLE, "1/3", "2/3")
+    rows = [
+        (
+            name,
+            part.total,
+            part.domain_size,
+            part.prior,
+            part.amplification(planned.posterior),
+            _kept(part),
+            said,
+        )
+        for name, part, said in (
+            ("T1", planned.cells[0], "1/3, 4, 4/9"),
+            ("T2", planned.cells[1], "1/6, 10, 2/3"),
+            ("T", planned.whole, "1/3, 4, 4/13"),
+        )
+    ]
+    headings = ("table", "records", "values", "prior", "amplification", "diagonal", "as printed")
+    sentence = (
+        "The two parts are as printed; the undivided table has by the paper's own rule the prior 2/7, amplification 5 "
+        "and diagonal 5/14, so that the gain is from 5/14 and not from 4/13."
+    )
+    return Outcome(headings, tuple(rows), Verdict.DIFFERS, sentence)
+
+
+def _kept(part: CountedCell) -> Fraction:
+    return part.retention(Fraction(2, 3)) + part.swap_probability(Fraction(2, 3))
+
+
+def example2(_: Conditions) -> Outcome:
+    """Balancing: the initial groups of Example 1."""
+    found = Planned.of(EXAMPLE, "1/3", "2/3").balanced.groups
+    printed = ((6, 6, 6), (4, 0, 0, 4, 4), (2, 2, 0, 0, 0, 2), (0, 0, 0, 1, 0, 1, 1), (0, 0, 0, 0, 0, 0, 0, 1, 1, 1))
+    full = [each + (0,) * (10 - len(each)) for each in printed]
+    rows = tuple(
+        (f"g{number + 1}", " ".join(map(str, ours)), " ".join(map(str, theirs)))
+        for number, (ours, theirs) in enumerate(zip(found, full, strict=True))
+    )
+    agreeing = [ours == theirs for ours, theirs in zip(found, full, strict=True)]
+    return Outcome(("group", "ours", "as printed"), rows, verdict_of(agreeing), "The five groups are as printed.")
+
+
+def example3(_: Conditions) -> Outcome:
+    """Rearranging: the order of the groups."""
+    order = Planned.of(EXAMPLE, "1/3", "2/3").order
+    rows = ((" ".join(f"g{number + 1}" for number in order), "g1 g3 g2 g4 g5"),)
+    sentence = (
+        "The order is as printed with our way of breaking ties, which the paper leaves open: the 120 orders have six "
+        "different least bounds."
+    )
+    return Outcome(("ours", "as printed"), rows, verdict_of([order == (0, 2, 1, 3, 4)]), sentence)
+
+
+def example4(_: Conditions) -> Outcome:
+    """Merging: which groups become a sub-table, and the bound of the error."""
+    planned = Planned.of(EXAMPLE, "1/3", "2/3")
+    found = ["{" + ", ".join(f"g{number + 1}" for number in part) + "}" for part in planned.parts]
+    bound = error_bound(planned.cells, planned.posterior)
+    rows = (("sub-tables", " ".join(found), "{g1, g3, g2} {g4, g5}"), ("bound", bound, 2.0196))
+    agreeing = [planned.parts == ((0, 2, 1), (3, 4)), within(bound, 2.0196, 5e-5)]
+    return Outcome(("", "ours", "as printed"), rows, verdict_of(agreeing), "Sub-tables and bound are as printed.")
+
+
+def table2(conditions: Conditions) -> Outcome:
+    """Retention at four posteriors on 300,000 occupations."""
+    up, pp = (2.9, 4.0, 5.9, 9.4), (9.0, 12.3, 17.3, 25.7)
+    counts = conditions.tables.counts("occupations", 300_000, conditions.seed)
+    prior = max(Fraction(PRIOR), Fraction(max(counts), sum(counts)))  # a value above the prior is not protected
+    rows, ours = [], []
+    for limit, whole, parts in zip(LIMITS, up, pp, strict=True):
+        planned = Planned.of(counts, prior, Fraction(1, limit))
+        alone = 100 * float(planned.whole.retention(planned.posterior))
+        divided = 100 * float(mean(planned.retentions))
+        rows.append((limit, alone, whole, divided, parts, divided / alone))
+        ours.append((alone, divided))
+    differences = [abs(alone - said) for (alone, _), said in zip(ours, up, strict=True)]
+    differences += [abs(divided - said) for (_, divided), said in zip(ours, pp, strict=True)]
+    figure = measured_lines(
+        "How often the coin keeps a value",
+        Axis("L, one over the posterior"),
+        Axis("retention in %"),
+        [
+            MeasuredLine("PP, ours", tuple((row[0], row[3]) for row in rows)),
+            MeasuredLine("PP", tuple((row[0], row[4]) for row in rows), is_published=True),
+            MeasuredLine("UP, ours", tuple((row[0], row[1]) for row in rows)),
+            MeasuredLine("UP", tuple((row[0], row[2]) for row in rows), is_published=True),
+        ],
+        reading=f"At L = 6 sub-tables keep {rows[0][5]:.1f} times as many values as the whole table; in print 3.1.",
+    )
+    headings = ("L", "UP in %", "UP as printed", "PP in %", "PP as printed", "PP by UP")
+    sentence = (
+        f"Within {max(differences):.1f} points of print: PP keeps {rows[0][5]:.1f} to {rows[-1][5]:.1f} times as much "
+        "as UP, in print 3.1 to 2.7 times; the table is another (its largest share is "
+        f"{percent(max(counts) / sum(counts))}, and of CENSUS only the largest and the smallest are published)."
+    )
+    verdict = verdict_of([each <= PRINTED for each in differences])
+    return Outcome(headings, tuple(rows), verdict, sentence, figure)
+
+
+def table3(conditions: Conditions) -> Outcome:
+    """Groups and sub-tables by the number of records, posterior 1/6."""
+    printed = {
+        100_000: (17, 15, 15.0, 2.6),
+        200_000: (18, 8, 20.9, 2.7),
+        300_000: (19, 10, 17.3, 2.6),
+        400_000: (20, 11, 17.0, 2.6),
+        500_000: (20, 12, 18.4, 2.8),
+    }
+    rows, agreeing = [], []
+    for records, said in conditions.steps(printed.items()):
+        counts = conditions.tables.counts("occupations", records, conditions.seed)
+        prior = max(Fraction(PRIOR), Fraction(max(counts), sum(counts)))
+        planned = Planned.of(counts, prior, "1/6")
+        sizes = mean(part.domain_size for part in planned.cells)
+        amplifications = [part.amplification(planned.posterior) for part in planned.cells]
+        amplified = float(mean(each for each in amplifications if each is not None))
+        groups = len(planned.balanced.groups)
+        rows.append((records, groups, said[0], len(planned.cells), said[1], float(sizes), said[2], amplified, said[3]))
+        agreeing.append(within(groups, said[0], 1) and within(amplified, said[3], 0.25))
+    headings = ("records", "t", "printed", "k", "printed", "mean m", "printed", "mean amplification", "printed")
+    sentence = (
+        "The number of initial groups (t) and the mean amplification are those of print or next to them; the number "
+        "of sub-tables (k) depends on how ties of the order are broken, which the paper leaves open."
+        if all(agreeing)
+        else "Other shares than CENSUS give other groups; k depends on the order besides, which the paper leaves open."
+    )
+    return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence)
+
+
+def example7(_: Conditions) -> Outcome:
+    """Balancing where not all values are protected (the thesis' Example 7)."""
+    planned = Planned.of(EXAMPLE, "1/4", "2/3")
+    poured = [group[0] for group in planned.balanced.groups]
+    rows = tuple(
+        (f"g{number + 1}", " ".join(map(str, group)), said)
+        for number, (group, said) in enumerate(zip(planned.balanced.groups, (6, 3, 1, 2), strict=True))
+    )
+    return Outcome(
+        ("group", "ours", "records of x1 as printed"),
+        rows,
+        verdict_of([poured == [6, 3, 1, 2]]),
+        "The twelve records of the value that is not protected are poured over the groups as printed.",
+    )
+
+
+EXPERIMENTS = (
+    Experiment("small-domain/table1", "probabilities by the size of the domain", table1, ("p + q for 5,390 values",)),
+    Experiment("small-domain/ex1", "two sub-tables and their matrices", example1, ("the table's last four counts",)),
+    Experiment("small-domain/ex2", "initial groups", example2),
+    Experiment("small-domain/ex3", "the order of groups", example3),
+    Experiment("small-domain/ex4", "groups merged into sub-tables", example4),
+    Experiment("small-domain/ex7", "groups where not all values are protected", example7),
+    Experiment("small-domain/table2", "retention against the posterior", table2, ("the row UP has a prior of 7.5%",)),
+    Experiment("small-domain/table3", "groups and sub-tables by the size of the table", table3),
+)

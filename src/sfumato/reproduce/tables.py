@@ -1,0 +1,173 @@
+"""The tables that experiments run on: the user's, or generated ones with the statistics that the works publish.
+
+The works' own tables (CENSUS, CADR) are not public in the form they used. A directory of the user's may hold stand-ins
+under the names below; what they differ in is said with each outcome by their digest. Without one, tables are generated:
+shares of the sensitive values between the published largest and smallest, and public columns of the published sizes
+that go with the sensitive value to a moderate degree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.arrays import Floats
+from sfumato.errors import SourceError
+
+ASSOCIATION = 0.6
+"""How unlike the public columns of two sensitive values are: the standard deviation of logarithms of chances."""
+STEPS = 60
+GENERATED = "generated"
+
+
+@dataclass(frozen=True)
+class Design:
+    """What is published about a table."""
+
+    file: str
+    """How a stand-in is called in the user's directory."""
+    sensitive: str
+    values: int
+    largest: float
+    smallest: float
+    rows: int
+    public: Mapping[str, int] = field(default_factory=dict)
+
+    def shares(self) -> Floats:
+        """Shares that fall from the largest to the smallest, bent so that they add up to 1."""
+        places = np.linspace(0, 1, self.values)
+        low, high = 0.01, 100.0
+        for _ in range(STEPS):
+            bend = (low * high) ** 0.5
+            found = self.largest * (self.smallest / self.largest) ** (places**bend)
+            low, high = (bend, high) if found.sum() < 1 else (low, bend)
+        return np.asarray(found / found.sum())
+
+    def counts(self, rows: int | None = None) -> tuple[int, ...]:
+        """How many of so many records hold each value, the rounding spread over the values."""
+        ends = np.rint(np.cumsum(self.shares()) * (rows or self.rows)).astype(np.int64)
+        return tuple(np.diff(ends, prepend=0).tolist())
+
+
+CENSUS = {"Age": 77, "Gender": 2, "Education": 14, "Marital": 6, "Race": 9, "WorkClass": 7, "Country": 70}
+REPORTS = {"Age": 100, "Sex": 2, "State": 55, "Year": 17, "VaccineType": 57, "AdministeredBy": 5, "ErVisit": 2}
+
+DESIGNS = {
+    "occupations": Design("census_occ.parquet", "Occupation", 50, 0.075, 0.0018, 300_000, CENSUS),
+    "education": Design(
+        "census_all.parquet",
+        "Education",
+        14,
+        0.273,
+        0.0044,
+        300_000,
+        {name: size for name, size in CENSUS.items() if name != "Education"} | {"Occupation": 50},
+    ),
+    "reactions": Design("vaers_adr40.parquet", "Reaction", 40, 0.13, 0.0099, 95_946, REPORTS),
+    "all-reactions": Design("vaers_adr_all.parquet", "Reaction", 1346, 0.079, 0.00002, 42_264, REPORTS),
+}
+"""Small domain randomization, section 6 (CENSUS); fine-grain perturbation, section V, small sums, section 6 (CADR)."""
+
+
+@dataclass(frozen=True)
+class TableSample:
+    """A table for an experiment, and where it comes from."""
+
+    table: pa.Table
+    sensitive: str
+    origin: str
+    """The digest of the user's file, or that it was generated."""
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Where tables come from."""
+
+    directory: Path | None = None
+    used: list[str] = field(default_factory=list, compare=False)
+    """Where the tables came from that were asked for."""
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The files of the user that there are, by which a run is known again."""
+        found = {design.file: self._found(design) for design in DESIGNS.values()}
+        return {file: each[1] for file, each in found.items() if each is not None}
+
+    def get(self, name: str, rows: int | None = None, seed: int = 1) -> TableSample:
+        """So many records of a table; more than there are, and records are drawn again, as the works did."""
+        design = DESIGNS[name]
+        found = self._found(design)
+        if found is None:
+            made = _generated(name, rows or design.rows, seed)
+            return self._noted(TableSample(made, design.sensitive, f"{GENERATED}, {made.num_rows:,} records"))
+        table, digest = found
+        if rows is not None:
+            generator = np.random.default_rng([seed, rows])
+            again = rows > table.num_rows
+            table = table.take(np.sort(generator.choice(table.num_rows, rows, replace=again)))
+            digest += f", {rows:,} records drawn {'with' if again else 'without'} replacement"
+        return self._noted(TableSample(table, design.sensitive, digest))
+
+    def counts(self, name: str, rows: int, seed: int = 1) -> tuple[int, ...]:
+        """How many of so many records hold each value, from the most frequent on; no record need be made for that."""
+        design = DESIGNS[name]
+        if self._found(design) is None:
+            self._note(f"{GENERATED} counts, {rows:,} records")
+            return design.counts(rows)
+        source = self.get(name, rows, seed)
+        found = source.table[source.sensitive].value_counts().field("counts").to_pylist()
+        return tuple(sorted(found, reverse=True))
+
+    def _noted(self, source: TableSample) -> TableSample:
+        self._note(source.origin)
+        return source
+
+    def _note(self, origin: str) -> None:
+        if origin not in self.used:
+            self.used.append(origin)
+
+    def _found(self, design: Design) -> tuple[pa.Table, str] | None:
+        if self.directory is None:
+            return None
+        if not self.directory.is_dir():
+            raise SourceError(f"{str(self.directory)!r} is no directory; name one with the tables, or none.")
+        path = self.directory / design.file
+        return _read(path) if path.is_file() else None
+
+
+@cache
+def _read(path: Path) -> tuple[pa.Table, str]:
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return pq.read_table(path), f"{path.name}, sha256 {digest[:16]}"
+
+
+@cache
+def _generated(name: str, rows: int, seed: int) -> pa.Table:
+    """Each public column is drawn given the sensitive value, and columns do not depend on each other beside that."""
+    design, generator = DESIGNS[name], np.random.default_rng([seed, rows, len(name)])
+    codes = generator.permutation(np.repeat(np.arange(design.values), design.counts(rows)))
+    columns = {}
+    for column, size in design.public.items():
+        base = generator.dirichlet(np.full(size, 2.0))
+        tilted = base * np.exp(generator.normal(0, ASSOCIATION, (design.values, size)))
+        edges = np.cumsum(tilted / tilted.sum(axis=1, keepdims=True), axis=1)
+        drawn = generator.random(len(codes))
+        taken = np.empty(len(codes), dtype=np.int32)
+        for value in range(design.values):
+            own = codes == value
+            taken[own] = np.searchsorted(edges[value], drawn[own], side="right").clip(max=size - 1)
+        columns[column] = _words(column, taken, size)
+    columns[design.sensitive] = _words(design.sensitive, codes.astype(np.int32), design.values)
+    return pa.table(columns)
+
+
+def _words(column: str, codes: np.ndarray[tuple[int], np.dtype[np.int32]], size: int) -> pa.Array:
+    width = len(str(size))
+    return pa.DictionaryArray.from_arrays(codes, [f"{column} {number + 1:0{width}}" for number in range(size)])

@@ -1,0 +1,215 @@
+"""The page that answers: how it is asked for, and that its answers, in a real browser, are those of the library."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from asked_pages import FORMULA, HOSTILE, answered, asked, differences, opened, patients, question, questions, until
+from command_line import fail, publishing, run, succeed
+from releases import WAYS, published_by
+from sfumato.cli import pages as commands
+from sfumato.estimate.release import Release
+from sfumato.pages import ask_page
+from sfumato.pages.ask.page import LARGEST
+
+# --------------------------------------------------------------------------------------------------------- the commands
+
+
+def test_page_is_as_large_where_help_waits_for_nothing() -> None:
+    assert commands.LARGEST == LARGEST
+
+
+@pytest.mark.slow
+def test_page_is_written_and_told_of(release: Path) -> None:
+    assert (
+        "written to ask.html: 0.1 MB, which hold the records of the release"
+        in succeed("page", release, "--out", "ask.html").words
+    )
+    told = succeed("page", release, "--out", "ask.html", "--force", "--title", "All <of> them", "--json").json
+    written = Path("ask.html").read_text(encoding="utf-8")
+    assert told == {"format": 1, "path": "ask.html", "bytes": len(written.encode()), "holds": "records", "left_out": []}
+    assert "<h1>All &lt;of&gt; them</h1>" in written
+    assert succeed("page", release, "--out", "ask.html", "--force", "-q").out == ""
+
+
+def test_page_is_refused_in_one_sentence(desk: Path, release: Path) -> None:
+    assert "missing option '--out'" in fail(desk, "page", release)
+    assert "would lie in a release" in fail(desk, "page", release, "--out", release / "ask.html")
+    assert "ends in .html" in fail(desk, "page", release, "--out", "ask.txt")
+    assert "is not a release" in fail(desk, "page", desk, "--out", "ask.html")
+    (desk / "ask.html").write_text("old", encoding="utf-8")
+    assert "exists" in fail(desk, "page", release, "--out", "ask.html")
+
+
+@pytest.mark.slow
+def test_page_is_written_beside_a_release_never_in_it(desk: Path, table: Path) -> None:
+    told = succeed(*publishing(table, "--page", "ask.html", "--json")).json
+    assert told["page"]["path"] == "ask.html"
+    assert Path("ask.html").read_text(encoding="utf-8") == ask_page("release").html()
+    assert "would lie in the release" in fail(desk, *publishing(table, "--page", "other/ask.html", out="other"))
+    assert "exists" in fail(desk, *publishing(table, "--page", "ask.html", out="other"))
+    outcome = run(*publishing(table, "--page", "ask.html", "--force"))
+    assert outcome.code == 0
+    assert outcome.out.splitlines()[-1].startswith("written to ask.html: ")
+
+
+# --------------------------------------------------------------------------------------------------------- the answers
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", WAYS)
+def test_answers_are_those_of_the_library(mechanism: str, tmp_path: Path, browser: Browser) -> None:
+    """Value, standard error, interval and note of cross tables, by the SQL that the page itself offers to copy."""
+    release = published_by(mechanism, patients(400), tmp_path / "release")
+    with opened(browser, ask_page(release), tmp_path) as tab:
+        for each in questions(tab.evaluate("sfumato.about")):
+            found = list(differences(asked(tab, each), answered(release, tab, each), each["level"]))
+            assert not found, (each, found[:5])
+
+
+@pytest.mark.slow
+def test_comparison_would_notice(tmp_path: Path, browser: Browser) -> None:
+    release = published_by("uniform", patients(200), tmp_path / "release")
+    with opened(browser, ask_page(release), tmp_path) as tab:
+        mine, theirs = (
+            find(question(["s0"]))
+            for find in (lambda each: asked(tab, each), lambda each: answered(release, tab, each))
+        )
+        assert not list(differences(mine, theirs, 0.95))
+        assert {each[1] for each in differences(mine, theirs, 0.9)} == {"low", "high"}
+        first = next(iter(mine))
+        mine[first]["value"] += 1e-3
+        assert [each[:2] for each in differences(mine, theirs, 0.95)] == [(first, "value")]
+        del mine[first]
+        assert [each[1] for each in differences(mine, theirs, 0.95)] == ["groups"]
+
+
+# ------------------------------------------------------------------------------------------------------ what is clicked
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    """A release with hostile names, for pages to hold."""
+    return published_by("uniform", patients(300), tmp_path_factory.mktemp("hostile") / "release")
+
+
+def shown(tab: Page) -> list[list[str]]:
+    """The rows of the table that is seen, cell by cell."""
+    rows: list[list[str]] = tab.evaluate(
+        "[...document.querySelectorAll('.answers tbody tr')].map(row => [...row.children].map(cell => cell.innerText))"
+    )
+    return rows
+
+
+@pytest.mark.slow
+def test_question_is_put_together_by_hand(hostile: Release, tmp_path: Path, browser: Browser) -> None:
+    with opened(browser, ask_page(hostile), tmp_path) as tab:
+        assert len(shown(tab)) == 8
+        tab.get_by_role("checkbox", name="flu").check()
+        tab.get_by_text("sex", exact=True).first.click()
+        tab.locator('[data-id="p1"][data-code="0"]').check()
+        tab.locator('[data-group="s0"]').uncheck()
+        tab.locator('[data-group="p4"]').check()
+        until(tab, "sfumato.view.rows.length === 2 && sfumato.view.question.groups[0] === 'p4'")
+        assert "Number of rows with disease flu, among sex F, by well" in tab.locator("#answer h2").inner_text()
+        asked_by_hand = tab.evaluate("sfumato.view.question")
+        theirs = answered(hostile, tab, asked_by_hand)
+        assert not list(differences(asked(tab, asked_by_hand), theirs, 0.95))
+        said = {row[0]: row[1:4] for row in shown(tab)}
+        for (well,), estimate in theirs.items():
+            cell = estimate.cell()
+            assert said[str(well).lower()] == [cell.value, f"± {cell.error}", f"{cell.low} to {cell.high}"]
+        tab.locator('[data-share="true"]').check()
+        tab.wait_for_selector("text=Share of the rows")
+        assert all(row[1].endswith("%") for row in shown(tab))
+        tab.get_by_role("button", name="Start again").click()
+        until(tab, "sfumato.view.rows.length === 8")
+
+
+@pytest.mark.slow
+def test_one_number_stands_alone_and_ranges_are_typed(hostile: Release, tmp_path: Path, browser: Browser) -> None:
+    with opened(browser, ask_page(hostile), tmp_path) as tab:
+        tab.locator('[data-group="s0"]').uncheck()
+        tab.get_by_text("age", exact=True).first.click()
+        tab.locator('[data-id="p0"][data-end="from"]').fill("30")
+        tab.wait_for_selector(".headline")
+        exact = hostile.sql("SELECT COUNT(*) FROM release WHERE age >= 30").only().value
+        until(tab, f"document.querySelector('.headline').innerText.startsWith('{exact:,.0f}')")
+        assert "exact" in tab.locator(".between").inner_text()
+        tab.locator('[data-id="p0"][data-end="from"]').fill("no number")
+        until(tab, "document.querySelector('.headline').innerText.startsWith('300')")
+
+
+@pytest.mark.slow
+def test_question_is_copied_and_answer_saved(hostile: Release, tmp_path: Path, browser: Browser) -> None:
+    with opened(browser, ask_page(hostile), tmp_path, permissions=["clipboard-read", "clipboard-write"]) as tab:
+        tab.locator('[data-group="p2"]').check()
+        until(tab, "sfumato.view.rows.length === 32")
+        tab.get_by_text("Ask the same elsewhere").click()
+        for language, start in (
+            ("SQL", "SELECT"),
+            ("Python", "from sfumato"),
+            ("command line", "sfumato query release '"),
+        ):
+            tab.get_by_role("radio", name=language).check()
+            tab.get_by_role("button", name="Copy").click()
+            tab.wait_for_selector("text=Copied")
+            text = tab.evaluate("navigator.clipboard.readText()")
+            assert text.startswith(start)
+            assert text == tab.locator("textarea").input_value()
+        with tab.expect_download() as waiting:
+            tab.get_by_role("button", name="Save as CSV").click()
+        written = Path(waiting.value.path()).read_text(encoding="utf-8-sig")
+    header, *lines = csv.reader(io.StringIO(written, newline=""))
+    assert header == ["disease", HOSTILE, "n", "n_se", "n_low", "n_high", "n_note"]
+    assert len(lines) == 32
+    assert {line[1] for line in lines} == {HOSTILE, f"'{FORMULA}", "O'Hara", "a,b"}  # no cell is taken for a formula
+    theirs = hostile.sql("SELECT SUM(1) FROM release").only().value
+    assert sum(float(line[2]) for line in lines) == pytest.approx(theirs)
+
+
+@pytest.mark.slow
+def test_what_is_copied_runs(
+    hostile: Release, tmp_path: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python as it stands, and the command by a shell, though values hold quotes, backslashes and markup."""
+    monkeypatch.chdir(hostile.path.parent)
+    each = question(["s0"], conditions={"p2": {"codes": [0, 1, 2]}, "s0": {"codes": [0, 7]}})
+    with opened(browser, ask_page(hostile), tmp_path) as tab:
+        tab.evaluate("each => { sfumato.view.question = each; sfumato.view.answer(); }", each)
+        texts = {}
+        tab.get_by_text("Ask the same elsewhere").click()
+        for language in ("Python", "command line"):
+            tab.get_by_role("radio", name=language).check()
+            texts[language] = tab.locator("textarea").input_value()
+        rows = asked(tab, each)
+    scope: dict[str, object] = {}
+    exec(texts["Python"].replace("print(", "answer = (", 1), scope)
+    assert {row["disease"]: row["n"].value for row in scope["answer"].rows} == pytest.approx(  # type: ignore[attr-defined]
+        {key: row["value"] for (key,), row in rows.items()}
+    )
+    import shlex  # noqa: PLC0415
+
+    _, *arguments = shlex.split(texts["command line"])
+    told = succeed(*arguments, "--json").json
+    assert [each["n"] for each in told["rows"]] == pytest.approx([row["value"] for row in rows.values()])
+
+
+# ------------------------------------------------------------------------------------------------------------ the looks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [360, 1280])
+def test_nothing_is_wider_than_the_screen(width: int, hostile: Release, tmp_path: Path, browser: Browser) -> None:
+    with opened(browser, ask_page(hostile), tmp_path, viewport={"width": width, "height": 800}) as tab:
+        tab.locator('[data-group="p2"]').check()
+        until(tab, "sfumato.view.rows.length === 32")
+        for each in tab.locator("summary").all():
+            each.click()
+        assert tab.evaluate("document.documentElement.scrollWidth") == width
+        assert tab.evaluate("document.querySelectorAll('#answer img, #question img').length") == 0

@@ -1,0 +1,77 @@
+"""The report about a release: how it is asked for, what it refuses, and what it leaves behind."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from command_line import complaint, fail, people, publishing, run, succeed, write_csv
+from releases import edit_manifest
+
+pytestmark = pytest.mark.slow
+QUESTIONS = {"sql": ["SELECT COUNT(*) FROM release WHERE disease = 'flu'", "SELECT nothing FROM release"]}
+
+
+@pytest.fixture
+def filed(desk: Path) -> tuple[str, ...]:
+    """How to ask for a report about a release with its key; both lie on the desk."""
+    write_csv(desk / "people.csv", people())
+    succeed(*publishing(desk / "people.csv", out=desk / "own"), "--plan-file", "plan.json")
+    return ("audit", "own", "--original", "people.csv", "--plan-file", "plan.json")
+
+
+def test_report_is_a_private_page_and_json(desk: Path, filed: tuple[str, ...]) -> None:
+    (desk / "context.toml").write_text("[decision]\nname = 'Ada'\nreview_by = 2027-01-01\n", encoding="utf-8")
+    write_csv(desk / "questions.csv", QUESTIONS)
+    asked = (*filed, "--context", "context.toml", "--questions", "questions.csv", "--seed", "3")
+    outcome = succeed(*asked, "--out", "report.html")
+    assert "intervals hold the truth" in outcome.words
+    assert outcome.out.endswith("written to report.html, for you alone\n")
+    page = desk / "report.html"
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    text = page.read_text(encoding="utf-8")
+    assert "PRIVATE: Evidence about a release" in text
+    assert "Whether this is enough is for Ada to decide." in text
+    assert "2027-01-01" in text
+    assert "sfumato audit own --original people.csv" in text
+    told = succeed(*asked, "--json").json
+    assert told["format"] == 1
+    assert told["context"]["decision"]["name"] == "Ada"
+    assert [len(each["rows"]) for each in told["questions"]] == [1, 0]
+    assert told == succeed(*asked, "--json").json  # the seed repeats it
+    assert succeed(*asked, "--out", "report.html", "--force", "--quiet").out == ""
+
+
+def test_report_works_without_the_key(desk: Path, filed: tuple[str, ...]) -> None:
+    told = succeed(*filed[:4], "--json").json
+    assert told["audit"]["matched_by"] == "public columns and law"
+    assert told["audit"]["attacks"]
+
+
+def test_report_is_refused_before_anything_takes_long(desk: Path, filed: tuple[str, ...]) -> None:
+    assert "name the file of the report with --out" in fail(desk, *filed)
+    assert "would lie in a release" in fail(desk, *filed, "--out", desk / "own" / "report.html")
+    assert "ends in .html" in fail(desk, *filed, "--out", "report.pdf")
+    assert "name that with --second" in fail(desk, *filed, "--out", "r.html", "--second-plan-file", "plan.json")
+    assert "must end in .csv or .jsonl" in fail(desk, *filed, "--out", "r.html", "--questions", "people.txt")
+    (desk / "context.toml").write_text("[decision]\nverdict = 'fine'\n", encoding="utf-8")
+    said = fail(desk, *filed, "--out", "r.html", "--context", "context.toml")
+    assert said.startswith("'verdict' is no key of [decision]; there are: purpose")
+    assert "--original" in fail(desk, "audit", "own", "--out", "r.html")
+
+
+def test_table_that_has_changed_leaves_no_report(desk: Path, filed: tuple[str, ...]) -> None:
+    table = people()
+    write_csv(desk / "people.csv", {**table, "age": [99, *table["age"][1:]]})
+    assert "it is another table, or it has changed since" in fail(desk, *filed, "--out", "report.html")
+
+
+def test_release_that_fails_a_check_is_reported_and_ends_with_1(desk: Path, filed: tuple[str, ...]) -> None:
+    edit_manifest(desk / "own", lambda written: written["sfumato"].update(fit_to_publish=False))
+    outcome = run(*filed, "--out", "report.html", "--quiet")
+    assert "does not pass the check of fitness" in complaint(outcome, 1)
+    text = (desk / "report.html").read_text(encoding="utf-8")
+    assert "The request is not met." in text
+    assert "drawn with a test key" in text

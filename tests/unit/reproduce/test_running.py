@@ -1,0 +1,91 @@
+"""Experiments are run once, written when finished, and run again under other conditions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sfumato.errors import SpecError, TargetError
+from sfumato.report.lines import Axis, MeasuredLine, measured_lines
+from sfumato.reproduce import EXPERIMENTS, Conditions, Experiment, Outcome, Verdict, named, reproduce
+
+
+def figure_of(number: int) -> Outcome:
+    line = MeasuredLine("ours", ((1.0, float(number)), (2.0, 4.0)))
+    drawn = measured_lines("A figure", Axis("x"), Axis("y"), [line], reading="It rises.")
+    return Outcome(("x", "y"), ((1, number), (2, 4)), Verdict.AGREES, "As printed.", drawn)
+
+
+class Counted:
+    """An experiment that knows how often it ran."""
+
+    def __init__(self) -> None:
+        self.runs = 0
+
+    def __call__(self, conditions: Conditions) -> Outcome:
+        self.runs += 1
+        return figure_of(conditions.seed)
+
+
+def test_a_finished_experiment_is_kept_and_another_seed_runs_anew(tmp_path: Path) -> None:
+    counted = Counted()
+    experiments = [Experiment("work/item", "an item", counted)]
+    (first,), (second,) = (list(reproduce(experiments, tmp_path)) for _ in range(2))
+    assert (first.is_kept, second.is_kept, counted.runs) == (False, True, 1)
+    assert second.sentence == first.sentence
+    list(reproduce(experiments, tmp_path, seed=2))
+    list(reproduce(experiments, tmp_path, seed=2, quick=True))
+    assert counted.runs == 3
+    found = json.loads((tmp_path / "work/item.json").read_text())
+    assert (found["seed"], found["quick"], found["verdict"]) == (2, True, "agrees")
+    assert (tmp_path / "work/item.svg").read_text().startswith("<svg")
+    assert "**agrees**: As printed." in (tmp_path / "work/item.md").read_text()
+    assert sorted(path.name for path in (tmp_path / "work").iterdir()) == [
+        "item.csv",
+        "item.json",
+        "item.md",
+        "item.svg",
+    ]
+
+
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    counted, is_interrupted = Counted(), True
+
+    def second(conditions: Conditions) -> Outcome:
+        if is_interrupted:
+            raise KeyboardInterrupt
+        return figure_of(conditions.seed)
+
+    experiments = [Experiment("work/one", "first", counted), Experiment("work/two", "second", second)]
+    with pytest.raises(KeyboardInterrupt):
+        list(reproduce(experiments, tmp_path))
+    assert not (tmp_path / "work/two.json").exists()
+    is_interrupted = False
+    assert [each.is_kept for each in reproduce(experiments, tmp_path)] == [True, False]
+    assert counted.runs == 1
+
+
+def test_a_spoilt_record_is_written_anew(tmp_path: Path) -> None:
+    counted = Counted()
+    experiments = [Experiment("work/item", "an item", counted)]
+    list(reproduce(experiments, tmp_path))
+    (tmp_path / "work/item.json").write_text("{")
+    list(reproduce(experiments, tmp_path))
+    assert counted.runs == 2
+
+
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(TargetError, match="is a file"):
+        list(reproduce(EXPERIMENTS, tmp_path / "file"))
+
+
+def test_names_of_works_and_items() -> None:
+    assert named(["all"]) == EXPERIMENTS
+    assert {each.name.partition("/")[0] for each in named(["small-domain"])} == {"small-domain"}
+    assert [each.name for each in named(["small-domain/ex1", "small-domain/ex1"])] == ["small-domain/ex1"]
+    with pytest.raises(SpecError, match="did you mean 'small-domain/table2'"):
+        named(["small-domain/tabl2"])
+    assert len({each.name for each in EXPERIMENTS}) == len(EXPERIMENTS)
