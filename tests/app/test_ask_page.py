@@ -5,11 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import random
+import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
 from asked_pages import (
@@ -219,7 +222,7 @@ def test_question_is_put_together_by_hand(hostile: Release, tmp_path: Path, brow
         tab.locator('[data-group="s0"]').uncheck()
         tab.locator('[data-group="p4"]').check()
         until(tab, "sfumato.view.rows.length === 2 && sfumato.view.question.groups[0] === 'p4'")
-        assert "Number of rows with disease flu, among sex F, by well" in tab.locator("#answer h2").inner_text()
+        assert "Number of rows with disease flu, where sex is F, by well" in tab.locator("#answer h2").inner_text()
         asked_by_hand = tab.evaluate("sfumato.view.question")
         theirs = answered(hostile, tab, asked_by_hand)
         assert not list(differences(asked(tab, asked_by_hand), theirs, 0.95))
@@ -296,8 +299,6 @@ def test_what_is_copied_runs(
     assert {row["disease"]: row["n"].value for row in scope["answer"].rows} == pytest.approx(  # type: ignore[attr-defined]
         {key: row["value"] for (key,), row in rows.items()}
     )
-    import shlex  # noqa: PLC0415
-
     _, *arguments = shlex.split(texts["command line"])
     told = succeed(*arguments, "--json").json
     assert [each["n"] for each in told["rows"]] == pytest.approx([row["value"] for row in rows.values()])
@@ -307,12 +308,41 @@ def test_what_is_copied_runs(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [360, 1280])
-def test_nothing_is_wider_than_the_screen(width: int, hostile: Release, tmp_path: Path, browser: Browser) -> None:
-    with opened(browser, ask_page(hostile), tmp_path, viewport={"width": width, "height": 800}) as tab:
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (360, "dark"), (1280, "light"), (1280, "dark")])
+def test_page_is_for_every_screen_and_everybody(
+    width: int, scheme: str, hostile: Release, tmp_path: Path, browser: Browser
+) -> None:
+    """Nothing is wider than the screen, it is dark by night, and axe finds nothing serious, with all parts open."""
+    look = {"viewport": {"width": width, "height": 800}, "color_scheme": scheme}
+    with opened(browser, ask_page(hostile), tmp_path, **look) as tab:
+        assert tab.locator("#question").is_visible() == (width > 720)
+        tab.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
         tab.locator('[data-group="p2"]').check()
         until(tab, "sfumato.view.rows.length === 32")
-        for each in tab.locator("summary").all():
-            each.click()
+        tab.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
         assert tab.evaluate("document.documentElement.scrollWidth") == width
         assert tab.evaluate("document.querySelectorAll('#answer img, #question img').length") == 0
+        ground = tab.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
+        assert (max(ground) < 60) == (scheme == "dark")
+        found = Axe().run(tab).response["violations"]
+        assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+
+
+@pytest.mark.slow
+def test_answer_is_printed_without_the_question(hostile: Release, tmp_path: Path, browser: Browser) -> None:
+    with opened(browser, ask_page(hostile), tmp_path) as tab:
+        tab.emulate_media(media="print")
+        assert not tab.locator("#question").is_visible()
+        assert tab.locator(".answers").is_visible()
+        assert tab.get_by_role("heading", name="What is promised").is_visible()
+        assert len(re.findall(rb"/Type\s*/Page\b", tab.pdf(prefer_css_page_size=True))) <= 2
+
+
+@pytest.mark.slow
+def test_question_folds_on_a_telephone(hostile: Release, tmp_path: Path, browser: Browser) -> None:
+    with opened(browser, ask_page(hostile), tmp_path, viewport={"width": 360, "height": 640}) as tab:
+        tab.get_by_text("Change the question").click()
+        tab.locator('[data-share="true"]').check()
+        tab.get_by_role("button", name="Show the answer").click()
+        assert not tab.locator("#question").is_visible()
+        assert "Share of the rows" in tab.locator("#answer h2").inner_text()
