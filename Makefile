@@ -62,8 +62,9 @@ smoke: $(DEV) ## install the wheel alone, without dev tools or extras, and run i
 	cd $(SMOKE) && venv/bin/sfumato --help > /dev/null
 	cd $(SMOKE) && venv/bin/sfumato demo
 
-bench: $(DEV) ## time publishing, side by side
+bench: $(DEV) ## time publishing and perturbing, side by side
 	$(BIN)/python bench/publish.py $(ARGS)
+	$(BIN)/python bench/peers.py
 
 clean: ## remove everything that make and the tools left
 	rm -rf $(VENV) build dist src/*.egg-info

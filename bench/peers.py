@@ -11,7 +11,7 @@ source, in floating point; pure-ldp and multi-freq-ldpy from one that can. No ot
 so that publishing itself is measured by `publish.py`.
 
 The libraries pin versions of others: give them an environment of their own, such as
-`pip install . opendp diffprivlib pure-ldp multi-freq-ldpy`.
+`pip install . opendp diffprivlib multi-freq-ldpy pure-ldp statsmodels 'scikit-learn<1.7'`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -44,7 +43,6 @@ class Peer:
     """A library, and how it perturbs values and estimates the count of each."""
 
     name: str
-    package: str | None
     run: Callable[[Values, int], npt.NDArray[np.float64]]
     most: int
     """It is timed on so many values at most."""
@@ -71,13 +69,13 @@ def unmixed(shown: npt.NDArray[np.int64], kept: float, other: float) -> npt.NDAr
 def by_multi_freq(values: Values, size: int) -> npt.NDArray[np.float64]:
     """Its compiled client for each value, and its estimator."""
     from multi_freq_ldpy.pure_frequency_oracles.GRR import (  # noqa: PLC0415
-        GRR_Aggregator,
+        GRR_Aggregator_MI,
         GRR_Client,
     )
 
     epsilon = math.log(AMPLIFICATION)
     reports = [GRR_Client(value, size, epsilon) for value in values.tolist()]
-    return np.asarray(GRR_Aggregator(reports, size, epsilon)) * len(values)
+    return np.asarray(GRR_Aggregator_MI(reports, size, epsilon)) * len(values)
 
 
 def by_pure_ldp(values: Values, size: int) -> npt.NDArray[np.float64]:
@@ -118,21 +116,24 @@ def by_diffprivlib(values: Values, size: int) -> npt.NDArray[np.float64]:
 
 
 PEERS = (
-    Peer("sfumato", None, by_sfumato, 1 << 30),
-    Peer("multi-freq-ldpy", "multi_freq_ldpy", by_multi_freq, 200_000),
-    Peer("pure-ldp", "pure_ldp", by_pure_ldp, 100_000),
-    Peer("diffprivlib", "diffprivlib", by_diffprivlib, 10_000),
-    Peer("OpenDP", "opendp", by_opendp, 10_000),
+    Peer("sfumato", by_sfumato, 1 << 30),
+    Peer("multi-freq-ldpy", by_multi_freq, 200_000),
+    Peer("pure-ldp", by_pure_ldp, 100_000),
+    Peer("diffprivlib", by_diffprivlib, 10_000),
+    Peer("OpenDP", by_opendp, 10_000),
 )
 
 
-def installed() -> Iterator[Peer]:
-    """Those that can be run here."""
+def installed(values: Values, size: int) -> Iterator[Peer]:
+    """Those that can be run here: what each compiles or loads once is not timed."""
     for peer in PEERS:
-        if peer.package is None or find_spec(peer.package) is not None:
-            yield peer
+        try:
+            found = peer.run(values, size)
+        except ImportError as error:
+            print(f"{peer.name:>16}: left out ({error})")
         else:
-            print(f"{peer.name:>16}: not installed here, left out")
+            assert abs(found.sum() - len(values)) < 1, peer.name
+            yield peer
 
 
 def seconds(work: Callable[[], Any]) -> float:
@@ -151,11 +152,8 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     values = np.random.default_rng(1).integers(0, options.values, options.rows)
-    peers = list(installed())
+    peers = list(installed(values[:1000], options.values))
     best = dict.fromkeys(peers, math.inf)
-    for peer in peers:  # what is compiled or loaded once is not timed
-        found = peer.run(values[:1000], options.values)
-        assert abs(found.sum() - 1000) < 1, peer.name
     for _ in range(options.repeats):
         for peer in peers:
             some = values[: peer.most]

@@ -31,6 +31,7 @@ from sfumato.apply.rewrite import Rewrite, decode, published_schema
 from sfumato.apply.survey import survey
 from sfumato.apply.writing import open_parquet
 from sfumato.draws import Draws
+from sfumato.mechanisms import subset
 from sfumato.outlook import open_table
 
 DOMAIN_SIZES = (77, 2, 14, 6, 9, 10, 83, 50)
@@ -65,10 +66,12 @@ def copy(source: Path, target: Path) -> None:
 
 
 def request_for(source: Path, mechanism: str = "uniform") -> Request:
-    """The request that is measured."""
+    """The request that is measured; `subset/columns` is the mechanism `subset` with its sets in another form."""
+    mechanism, _, form = mechanism.partition("/")
+    options = {mechanism: subset.Options(subset.Form(form))} if form else {}
     specs = {"buckets": LinearCap("8", "1/50"), "anatomy": Diversity(5), "decoys": DecoyGroups(5)}
     spec = specs.get(mechanism, BreachBound("1/13", "1/6"))
-    return Request(source, Schema.of("sensitive"), spec, mechanism, accept_marginal_prior=True)
+    return Request(source, Schema.of("sensitive"), spec, mechanism, options=options, accept_marginal_prior=True)
 
 
 def run(mechanism: str, source: Path, target: Path) -> None:

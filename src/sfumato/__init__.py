@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sfumato.estimate.answer import Answer
     from sfumato.estimate.count.queries import CountQuery, Range
     from sfumato.estimate.estimate import Estimate, Estimates, Interval
+    from sfumato.estimate.exporting import Exported, export
     from sfumato.estimate.release import Release
     from sfumato.mechanisms.curve import ErrorAt
     from sfumato.outlook import Outlook, Request, plan_table
@@ -70,6 +71,7 @@ __all__ = [
     "ErrorAt",
     "Estimate",
     "Estimates",
+    "Exported",
     "Finding",
     "Hierarchy",
     "Histogram",
@@ -105,6 +107,7 @@ __all__ = [
     "bound_for_error",
     "choose",
     "compare",
+    "export",
     "lint",
     "measure",
     "plan_table",
@@ -126,6 +129,7 @@ _HOMES = {
     "ErrorAt": "sfumato.mechanisms.curve",
     "Estimate": "sfumato.estimate.estimate",
     "Estimates": "sfumato.estimate.estimate",
+    "Exported": "sfumato.estimate.exporting",
     "Finding": "sfumato.audit.lint.finding",
     "Hierarchy": "sfumato.request.hierarchy",
     "Histogram": "sfumato.request.histogram",
@@ -161,6 +165,7 @@ _HOMES = {
     "bound_for_error": "sfumato.plan.target",
     "choose": "sfumato.plan.choose",
     "compare": "sfumato.comparison.compare",
+    "export": "sfumato.estimate.exporting",
     "lint": "sfumato.audit.lint.linting",
     "measure": "sfumato.audit.measures.measure",
     "plan_table": "sfumato.outlook",

@@ -27,6 +27,7 @@ EXAMPLES = {
     "page": "Example: sfumato page release --out ask.html",
     "audit": "Example: sfumato audit release --original patients.csv --plan-file plan.json --out report.html",
     "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
+    "export": "Example: sfumato export release --values HIV,COPD --to counts.dta",
     "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
     "lint": "Example: sfumato lint published.parquet",
 }

@@ -62,13 +62,14 @@ def listed(items: Iterable[str]) -> str:
     return element("ul", *lines) if lines else ""
 
 
-def table(
+def table(  # noqa: PLR0913 - everything but its content has a default
     caption: str,
     headings: Sequence[str],
     rows: Iterable[Sequence[str]],
     *,
     numbers: Sequence[int] = (),
     total: int | None = None,
+    most: int = MOST_ROWS,
 ) -> str:
     """A table whose first column names its rows; columns of numbers are flush right; the rest of many rows is counted.
 
@@ -77,11 +78,11 @@ def table(
     shown = list(rows)
     if not shown:
         return ""
-    more = (len(shown) if total is None else total) - MOST_ROWS
+    more = (len(shown) if total is None else total) - most
     head = element(
         "tr", *(element("th", said(each), scope="col", class_=_side(at, numbers)) for at, each in enumerate(headings))
     )
-    lines = [element("tr", *_cells(row, numbers)) for row in shown[:MOST_ROWS]]
+    lines = [element("tr", *_cells(row, numbers)) for row in shown[:most]]
     if more > 0:
         rest = element("td", f"{more:,} more; all are in the output of --json", colspan=str(len(headings)))
         lines.append(element("tr", rest, class_="more"))
@@ -131,7 +132,7 @@ def drawn(draw: Callable[[float], Figure], widest: int = WIDE) -> str:
         element("details", element("summary", "The numbers"), body) if body else "",
         class_="sfumato",
     )
-    return element("div", figure, class_="figure")
+    return element("div", figure, class_="figure wider" if widest > WIDE else "figure")
 
 
 def decision(
@@ -163,12 +164,16 @@ class Section:
     body: str
     starts_page: bool = False
     """Whether it starts a page of paper."""
+    is_sheet: bool = False
+    """Whether it is meant for one sheet of paper."""
 
     def html(self, *, is_private: bool) -> str:
         """As markup."""
         tag = element("span", "PRIVATE", class_="tag") if is_private else ""
         heading = element("h2", escaped(self.heading), tag)
-        return element("section", heading, self.body, class_="apart" if self.starts_page else None)
+        return element(
+            "section", heading, self.body, class_="apart" if self.starts_page else "sheet" if self.is_sheet else None
+        )
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -178,12 +178,21 @@ def _replace(mine: Path, target: Path, aside: Path) -> None:
 
 def place_file(text: str, target: Path, what: str, *, force: bool, mode: int = 0o666) -> None:
     """Write a small file, whole or not at all; what is there stays unless it is to be replaced."""
+
+    def write(path: Path) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    place_written(write, target, what, force=force)
+
+
+def place_written(write: Callable[[Path], None], target: Path, what: str, *, force: bool) -> None:
+    """Let a file be written beside its target, and give it its name when it is whole."""
     try:
         with workshop(target) as folder:
-            written = folder / "file"
-            descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
+            written = folder / f"file{target.suffix}"  # some writers go by the ending
+            write(written)
             _sync(written)
             (os.replace if force else rename_new)(written, target)
     except OSError as error:

@@ -114,14 +114,23 @@ class Sets(Shown):
         """SQL of what a record shows."""
         return f"{quoted(TABLE)}.{quoted(naming.together)}"
 
+    def scanned_columns(self, naming: Naming) -> list[str]:
+        """SQL of what a record shows, as it is read: in one column, or in several."""
+        return [self.column(naming)]
+
+    def membership_of(self, columns: Sequence[pa.Array], domain: pa.Array) -> Codes:
+        """A row of zeros and ones for each set, from the columns that are read."""
+        return self.membership(columns[0], domain)
+
     def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
         """Let DuckDB number the groups, and add the members up here."""
-        keys, batches = scan.numbered(scanner, self.column(naming))
+        columns = self.scanned_columns(naming)
+        keys, batches = scan.numbered(scanner, columns)
         scan.check_size(len(keys), self.width)
         if not keys:
             return scan.nothing(self.width)
         shape = (len(keys), 1 + len(scan.weights))
-        sums, rows = self.summed(batches, shape, naming.part(0))
+        sums, rows = self.summed(batches, shape, naming.part(0), len(columns))
         return {
             key: scan.measured(
                 [np.rint(sums[number, 0]).astype(np.int64), *sums[number, 1:]],
@@ -135,18 +144,20 @@ class Sets(Shown):
         return Tally(*counter.members(self.reader(naming), self.width, self.needed))
 
     def summed(
-        self, batches: Iterable[pa.RecordBatch], shape: tuple[int, int], domain: pa.Array
+        self, batches: Iterable[pa.RecordBatch], shape: tuple[int, int], domain: pa.Array, columns: int = 1
     ) -> tuple[Floats, Floats]:
         """For each group and weight: the sum of the weights of the sets that hold each value, and of all sets.
 
-        Each batch has the number of the group, the sets, and a column for each weight but the first, which is one.
+        Each batch has the number of the group, the sets, in one column or so many, and a column for each weight but the
+        first, which is one.
         """
         groups, width = shape
         sums, rows = np.zeros((groups, width, self.width)), np.zeros((groups, width))
         for batch in batches:
             numbers = batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64)
-            members = self.membership(batch.column(1), domain)
-            weights = [np.ones(len(numbers)), *(each.to_numpy(zero_copy_only=False) for each in batch.columns[2:])]
+            shown, others = batch.columns[1 : 1 + columns], batch.columns[1 + columns :]
+            members = self.membership_of(shown, domain)
+            weights = [np.ones(len(numbers)), *(each.to_numpy(zero_copy_only=False) for each in others)]
             for place, weight in enumerate(weights):
                 rows[:, place] += (
                     weight.sum() if groups == 1 else np.bincount(numbers, weights=weight, minlength=groups)
