@@ -79,7 +79,8 @@ body:has(#desk) h1{font-size:1.9em}
 .options label,.chips label,.radios label{padding:.38em 0}#question summary{padding:.62em 0}
 .answers tbody th{font-weight:500;hyphens:auto}.answers :is(td,small){font-size:14px}.answers small{font-size:12px}}
 @media print{body:has(#desk)::before{display:none}.words{display:block;columns:2;column-gap:8mm}
-.words .promise{break-inside:avoid}.words section:first-child h2{margin-top:0}#asking,.tools,.elsewhere,#status{display:none}#desk{display:block;margin:0}
+.words .promise{break-inside:avoid}.words section:first-child h2{margin-top:0}
+#asking,.tools,.elsewhere,#status{display:none}#desk{display:block;margin:0}
 .headline{font-size:22pt}.answers :is(th,td){padding-top:.08em;padding-bottom:.08em}.answers tr{break-inside:avoid}
 .answers thead{display:table-header-group}}
 """
