@@ -178,8 +178,13 @@ def open_table(request: Request, folder: Path) -> Source:
     return source
 
 
-def surveyed(request: Request, source: Source, engine: Engine, folder: Path, draws: Draws) -> tuple[Request, Survey]:
-    """Read the table once; and once more with rare values merged, if a mechanism was asked to and there are any."""
+def surveyed(  # noqa: PLR0913 - what is asked, and where it is read
+    request: Request, source: Source, engine: Engine, folder: Path, draws: Draws, *, keeps: bool = False
+) -> tuple[Request, Survey]:
+    """Read the table once; and once more with rare values merged, if a mechanism was asked to and there are any.
+
+    If the rows will be needed again, what was read may be kept for that (`keeps`).
+    """
     most = max((REGISTRY[name].most_combinations for name in request.family), default=0)
     read = partial(
         survey,
@@ -189,6 +194,7 @@ def surveyed(request: Request, source: Source, engine: Engine, folder: Path, dra
         draws=draws,
         text=request.text,
         most_combinations=most,
+        keeps=keeps,
     )
     for name in request.accept_telling:  # what is not published leaves no trace, and could tell nothing either
         if name not in source.schema.names:

@@ -115,7 +115,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
                 repeated.check(fingerprint, request.remembered())
             draws = _draws(repeated, unsafe_test_key)
             asked = request  # as it was made, before rare values were merged
-            request, found = surveyed(request, source, engine, folder, draws)
+            request, found = surveyed(request, source, engine, folder, draws, keeps=True)
             seen = outlook(request, found, draws, repeated.mechanism if repeated else None)
             chosen = seen.chosen
             if repeated is not None:

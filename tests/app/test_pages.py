@@ -16,9 +16,11 @@ from playwright.sync_api import Browser
 
 from command_line import BOUND, complaint, fail, run, succeed, write_csv
 from generated_pages import WRITERS, made
+from releases import SENSITIVE
 from releases import people as table_of_people
-from sfumato import Answer, Estimate
+from sfumato import Answer, Estimate, compare
 from sfumato.cli import pages as commands
+from sfumato.pages import compare_page
 from sfumato.pages.page import HOLDER
 
 PLAN = ("plan", "people.csv", "--sensitive", "disease", *BOUND)
@@ -144,11 +146,12 @@ def look(browser: Browser) -> Callable[..., Seen]:
 
 @pytest.mark.slow
 def test_pages_open_alone_at_every_width_by_night_and_on_paper(tmp_path: Path, look: Callable[..., Seen]) -> None:
-    """A certificate is one sheet; a plan begins a sheet with each of its four large sections; a report takes ten."""
+    """A certificate is one sheet; others begin a sheet with each of their large sections."""
     found = made("subset", tmp_path, table_of_people(600))
-    for name, sheets in (("certificate", 1), ("plan", 4), ("report", 10)):
+    for name, sheets in (("certificate", 1), ("plan", 4), ("report", 10), ("comparison", 7)):
         page = tmp_path / f"{name}.html"
-        page.write_text(WRITERS[name](found), encoding="utf-8")
+        write = WRITERS.get(name, lambda made: compare_page(compare(made.request), SENSITIVE).html())
+        page.write_text(write(found), encoding="utf-8")
         narrow, night = look(page, 360), look(page, 1000, "dark")
         assert narrow.wide == narrow.window == 360
         assert night.wide == night.window == 1000

@@ -188,7 +188,7 @@ def surveyed(
     source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
     schema = way.schema(given_input.schema, given_input.table)
     request = Request(given_input.table, schema, **way.request(mechanism))
-    request, found = outlook.surveyed(request, source, engine, folder, draws)
+    request, found = outlook.surveyed(request, source, engine, folder, draws, keeps=True)
     chosen = choose(found.histogram, way.spec, draws, mechanism, options=request.options)
     counts = found.histogram.counts
     return found, Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)

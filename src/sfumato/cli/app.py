@@ -175,6 +175,7 @@ def plan(
     spec = promise.spec.for_rows(described.rows_per_person)  # first, because without it there is nothing to plan
     if (described.table is None) == (described.counts is None):
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
+    compared = None
     if described.counts is not None:
         histogram, column = described.grouped(Histogram.read(described.counts))
         found = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
@@ -182,6 +183,7 @@ def plan(
         request = request_of(described.table, described, promise, accepting)
         with render.progress_engine(err, printed) as engine:
             found = sfumato.plan_table(request, engine)
+            compared = filed.compared(request, engine)
         column = request.schema.sensitive
     notices = found.notices
     aim = None if spec.bound is None else _aim(found.chosen.histogram, spec.bound, promise, aimed)
@@ -198,7 +200,7 @@ def plan(
     for notice in () if printed.quiet else notices:  # last, where somebody who reads the end of the result finds them
         render.show_notice(err, notice)
     check_notices(notices, stops.codes)
-    filed.save(found, spec, column, aim, quiet=printed.is_silent)
+    filed.save(found, spec, column, aim, compared=compared, quiet=printed.is_silent)
 
 
 def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+import sfumato
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import OUTPUT, PrintOptions, ReleasePath
 from sfumato.cli.output import err, out, print_json
-from sfumato.errors import SfumatoError, TargetError
+from sfumato.errors import SfumatoError, SpecError, TargetError
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
-    from sfumato import Outlook, Release
+    from sfumato import Comparison, LocalEngine, Outlook, Release, Request
     from sfumato.plan.target import ErrorTarget
     from sfumato.request.spec import PrivacySpec
 
@@ -48,12 +50,30 @@ class PageOptions(OptionGroup):
         elif self.decider != HOLDER:
             raise TargetError("--decider is for the page of a plan; name its file with --report.")
 
-    def save(self, found: Outlook, spec: PrivacySpec, column: str, target: ErrorTarget | None, *, quiet: bool) -> None:
+    def compared(self, request: Request, engine: LocalEngine) -> Comparison | None:
+        """Every mechanism at the posterior of a request, if a page is wanted; None where it has no such posterior."""
+        if self.report is None:
+            return None
+        try:
+            return sfumato.compare(request, engine, progress=partial(engine.progress, render.COMPARING))
+        except SpecError:
+            return None
+
+    def save(  # noqa: PLR0913 - what the page shows
+        self,
+        found: Outlook,
+        spec: PrivacySpec,
+        column: str,
+        target: ErrorTarget | None,
+        *,
+        compared: Comparison | None = None,
+        quiet: bool,
+    ) -> None:
         """Write the page of a plan, if one is wanted."""
         from sfumato.pages import plan_page, save  # noqa: PLC0415 - takes long to load
 
         if self.report is not None:
-            save(plan_page(found, spec, column, target, self.decider), self.report, force=self.force)
+            save(plan_page(found, spec, column, target, self.decider, compared), self.report, force=self.force)
             if not quiet:
                 said = f"written to {render.plain(str(self.report))}, for you alone"
                 out.print(said, soft_wrap=True, highlight=False)
