@@ -41,6 +41,7 @@ from sfumato.cli.options import (
     PrintOptions,
     PromiseOptions,
     QueryOptions,
+    ReleaseFormat,
     ReleaseOptions,
     ReleasePath,
     RequestPath,
@@ -254,6 +255,7 @@ def publish(
             engine=engine,
             on_notice=(lambda notice: None) if printed.quiet else partial(render.show_notice, err),
             fail_on=noticed.codes,
+            as_csv=written.format is ReleaseFormat.CSV,
         )
     release = publication.release
     if not printed.is_silent:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from inspect import Parameter
 from pathlib import Path
@@ -370,6 +371,13 @@ class NoticeOptions(OptionGroup):
         return tuple(code.strip() for code in (self.fail_on or "").split(",") if code.strip())
 
 
+class ReleaseFormat(StrEnum):
+    """In what the tables of a release are written."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+
+
 @dataclass(frozen=True)
 class ReleaseOptions(OptionGroup):
     """Where a release goes, and with which key it is drawn."""
@@ -380,6 +388,9 @@ class ReleaseOptions(OptionGroup):
         Path, typer.Option("--out", metavar="DIR", help="Where the release goes: a new directory, a .zip, or s3://...")
     ]
     force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False
+    format: Annotated[
+        ReleaseFormat, typer.Option("--format", help="csv: write each table as CSV too, beside its Parquet file.")
+    ] = ReleaseFormat.PARQUET
     plan_file: Annotated[
         Path | None,
         typer.Option(
