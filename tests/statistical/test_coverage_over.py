@@ -53,7 +53,8 @@ SHAPES: Mapping[str, str] = {
         SELECT region, smoker, COUNT(*) AS n FROM release WHERE dose = 2 GROUP BY region, smoker)
         GROUP BY region ORDER BY region""",
     "a logarithm of a ratio": """SELECT region,
-        LN(COUNT(*) FILTER (WHERE dose = 2) / COUNT(*) FILTER (WHERE dose = 0)) AS x FROM release GROUP BY region ORDER BY region""",
+        LN(COUNT(*) FILTER (WHERE dose = 2) / COUNT(*) FILTER (WHERE dose = 0)) AS x
+        FROM release GROUP BY region ORDER BY region""",
     "a rounded share": """SELECT region, ROUND(100.0 * COUNT(*) FILTER (WHERE dose = 2) / COUNT(*), 1) AS x
         FROM release GROUP BY region ORDER BY region""",
     "a standard deviation": """SELECT region, STDDEV(age) AS x FROM release WHERE dose IN (0, 2)
