@@ -4,8 +4,8 @@
 
 The reference reads the same file row group by row group with pyarrow and writes it unchanged. Printed are the ratios of
 the best times, by the clock and of the processor, rows per second, and the peak memory, each run in a process of its
-own; and how much processor time goes into the look at public columns: what they tell, and who is alone with them. As the
-command does, none of them loads pandas, unless `--with-pandas` lets pyarrow do so, as it does in a library call. "in
+own; and how much processor time goes into the look at public columns: what they tell, and who is alone with them. None
+of them loads pandas, like the command, unless `--with-pandas` lets pyarrow do so, as it does in a library call. "in
 order" is publishing without the shuffle, which no release does.
 """
 
@@ -95,7 +95,7 @@ def request_for(source: Path, mechanism: str = "uniform") -> Request:
 
 def run(mechanism: str, source: Path, target: Path) -> None:
     """Publish the table, with everything that belongs to it."""
-    publish(request_for(source, mechanism), target)
+    publish(request_for(source, mechanism), target, on_notice=lambda notice: None)
 
 
 def run_in_order(source: Path, target: Path) -> None:
