@@ -31,7 +31,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo quick test full check smoke bench clean
+.PHONY: help demo quick test full check smoke bench sail spark sparks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' Makefile
@@ -44,9 +44,26 @@ quick: $(DEV) ## one case of every test that is not long, in less than a minute:
 
 test: $(DEV) $(BROWSER) $(SYSTEM) ## all that guards a promise, in some minutes: before each commit
 	$(PYTEST) $(ARGS)
+	$(if $(ARGS),,$(MAKE) sail spark)
 
 full: $(DEV) $(BROWSER) $(SYSTEM) ## the whole matrices, and many more examples: before a release
 	$(PYTEST) --extent full $(ARGS)
+	$(if $(ARGS),,$(MAKE) sail spark sparks EXTENT=full)
+
+# Tests of Spark, in environments and runs of their own. Without Java, those of Spark itself are left out, aloud.
+EXTENT := test
+SPARK_TESTS = -m pytest --extent $(EXTENT) tests/spark
+HAS_JAVA = command -v java > /dev/null || { echo "NO JAVA: SPARK ITSELF IS NOT TESTED"; exit 0; };
+
+sail: .venv-sail/.installed ## of test: Spark's protocol, without Java
+	.venv-sail/bin/python $(SPARK_TESTS)
+
+spark: ## of test: Spark itself, if there is Java
+	@$(HAS_JAVA) $(MAKE) .venv-spark/.installed && set -x && .venv-spark/bin/python $(SPARK_TESTS)
+
+sparks: ## of full: Spark Connect, and the Spark before this one
+	@$(HAS_JAVA) $(MAKE) .venv-spark/.installed .venv-older/.installed && set -x && \
+	SFUMATO_TEST_CONNECT=1 .venv-spark/bin/python $(SPARK_TESTS) && .venv-older/bin/python $(SPARK_TESTS)
 
 check: $(DEV) ## lint, format, types, layers
 	$(BIN)/ruff check .
@@ -68,7 +85,7 @@ bench: $(DEV) ## time publishing and perturbing, side by side
 	$(BIN)/python bench/peers.py
 
 clean: ## remove everything that make and the tools left
-	rm -rf $(VENV) build dist src/*.egg-info
+	rm -rf $(VENV) .venv-* build dist src/*.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench -type d -name __pycache__ -prune -exec rm -rf {} +
 
@@ -85,6 +102,17 @@ $(RUN): $(MADE) pyproject.toml
 $(DEV): $(MADE) pyproject.toml
 	$(BIN)/python $(PIP_INSTALL) -e '.[dev]'
 	@touch $(RUN) $@
+
+# What is installed in the environment that is named so.
+OF_sail := -e '.[dev-sail]'
+OF_spark := -e '.[dev-spark]'
+OF_older := -e . 'pyspark[sql]>=3.5,<4' 'pandas>=2.2,<3' hypothesis pytest
+
+.venv-%/.installed: pyproject.toml
+	@echo "setting up .venv-$* (once; a minute or two)"
+	$(PYTHON) -m venv --clear .venv-$*
+	.venv-$*/bin/python $(PIP_INSTALL) $(OF_$*)
+	@touch $@
 
 # Only root may install a program of the system, and a machine without one runs all other tests.
 $(BROWSER): $(MADE)

@@ -15,15 +15,16 @@ import pyarrow as pa
 
 from sfumato.apply.alike import Uniqueness
 from sfumato.apply.engine import Engine
-from sfumato.apply.local import LocalEngine
 from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.scatter import Layout
+from sfumato.apply.spark import usual_engine
 from sfumato.apply.survey import Survey
 from sfumato.apply.writing import no_work, open_parquet, write_records, write_side
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.files import FIT, verify_folder
 from sfumato.draws import Draws
 from sfumato.errors import (
+    EngineError,
     InternalError,
     SfumatoError,
     SourceError,
@@ -103,8 +104,8 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     """
     check_codes(fail_on, notice_codes())
     about = describe if isinstance(describe, Description) else Description.read_if(describe)
-    target, engine = destination_of(out), engine or LocalEngine()
-    remove_stale(target.beside.parent)  # first, because an old release may come back by it
+    target, engine = destination_of(out), engine or usual_engine(request.table)
+    remove_stale(target.beside)  # first, because an old release may come back by it
     kept = Path(plan_file) if plan_file is not None else None
     try:
         target.check(force=force)
@@ -186,7 +187,7 @@ def _unchanged(digest: Callable[[], str], fingerprint: str) -> Iterator[None]:
 def _has_changed(digest: Callable[[], str], fingerprint: str) -> bool:
     try:
         return digest() != fingerprint
-    except OSError:
+    except (OSError, EngineError):
         return True  # it is not even there any more
 
 

@@ -54,6 +54,7 @@ from sfumato.cli.options import (
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
 from sfumato.cli.reproduction import reproduce
+from sfumato.cli.where import EngineOptions
 from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
 from sfumato.printable import printable, without_passwords
@@ -163,6 +164,7 @@ def plan(
     promise: PromiseOptions,
     accepting: StopOptions,
     aimed: TargetOptions,
+    where: EngineOptions,
     stops: NoticeOptions,
     filed: PageOptions,
     printed: PrintOptions,
@@ -181,7 +183,7 @@ def plan(
         found = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
     else:
         request = request_of(described.table, described, promise, accepting)
-        with render.progress_engine(err, printed) as engine:
+        with render.progress_engine(err, printed, partial(where.made, described.table)) as engine:
             found = sfumato.plan_table(request, engine)
             compared = filed.compared(request, engine)
         column = request.schema.sensitive
@@ -234,6 +236,7 @@ def publish(
     described: TableOptions,
     promise: PromiseOptions,
     stops: StopOptions,
+    where: EngineOptions,
     written: ReleaseOptions,
     paged: AskPageOptions,
     noticed: NoticeOptions,
@@ -242,7 +245,7 @@ def publish(
     """Publish a table with its sensitive column protected."""
     paged.check(written.target, force=written.force)
     request = request_of(table, described, promise, stops)
-    with render.progress_engine(err, printed) as engine:
+    with render.progress_engine(err, printed, partial(where.made, table)) as engine:
         publication = sfumato.publish(
             request,
             written.target,

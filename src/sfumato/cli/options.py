@@ -45,8 +45,11 @@ TABLES = (
     "A CSV, Parquet, Arrow or JSON lines file, a quoted glob or a directory of them, here or in a store (s3://...); "
     "book.xlsx::SHEET, file.duckdb::TABLE, postgresql://user@host/database::TABLE; - for standard input"
 )
+OF_SPARK = "spark:catalog.schema.table"
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}.")]
-RequestPath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}; or a request file (.toml, see init).")]
+RequestPath = Annotated[
+    str, typer.Argument(metavar="TABLE", help=f"{TABLES}; {OF_SPARK}; or a request file (.toml, see init).")
+]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a directory, a .zip, or s3://...")]
 Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
 Decimal = Annotated[

@@ -18,7 +18,8 @@ from sfumato.cli.output import err, out, print_json
 from sfumato.errors import SfumatoError, SpecError, TargetError
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
-    from sfumato import Comparison, LocalEngine, Outlook, Release, Request
+    from sfumato import Comparison, Outlook, Release, Request
+    from sfumato.apply.engine import Engine
     from sfumato.plan.target import ErrorTarget
     from sfumato.request.spec import PrivacySpec
 
@@ -50,7 +51,7 @@ class PageOptions(OptionGroup):
         elif self.decider != HOLDER:
             raise TargetError("--decider is for the page of a plan; name its file with --report.")
 
-    def compared(self, request: Request, engine: LocalEngine) -> Comparison | None:
+    def compared(self, request: Request, engine: Engine) -> Comparison | None:
         """Every mechanism at the posterior of a request, if a page is wanted; None where it has no such posterior."""
         if self.report is None:
             return None
