@@ -174,7 +174,7 @@ def plan(
     spec = promise.spec.for_rows(described.rows_per_person)  # first, because without it there is nothing to plan
     if (described.table is None) == (described.counts is None):
         raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
-    compared = None
+    request = None
     if described.counts is not None:
         histogram, column = described.grouped(Histogram.read(described.counts))
         found = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
@@ -182,11 +182,9 @@ def plan(
         request = request_of(described.table, described, promise, accepting)
         with render.progress_engine(err, printed) as engine:
             found = sfumato.plan_table(request, engine)
-            compared = filed.compared(request, engine)
         column = request.schema.sensitive
-    notices = found.notices
     aim = None if spec.bound is None else _aim(found.chosen.histogram, spec.bound, promise, aimed)
-    if any(notice.code in stops.codes for notice in notices):
+    if any(notice.code in stops.codes for notice in found.notices):
         pass  # what fails prints nothing but why
     elif printed.as_json:
         print_json(render.plan_json(found, aim))
@@ -196,10 +194,10 @@ def plan(
         render.show_exposures(out, found.exposures, found.uniqueness)
     if aim is None and (aimed.error or aimed.at) and not printed.quiet:
         render.show_notice(err, "which posterior gives an error is told for --prior with --posterior only.")
-    for notice in () if printed.quiet else notices:  # last, where somebody who reads the end of the result finds them
+    for notice in () if printed.quiet else found.notices:  # last, where who reads the end of the result finds them
         render.show_notice(err, notice)
-    check_notices(notices, stops.codes)
-    filed.save(found, spec, column, aim, compared=compared, quiet=printed.is_silent)
+    check_notices(found.notices, stops.codes)
+    filed.save(found, (spec, column, aim), request, printed)
 
 
 def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:
