@@ -65,6 +65,18 @@ SELECT COUNT(*) AS large_wards FROM (SELECT ward, COUNT(*) AS n FROM release WHE
 SELECT COUNT(*) FROM release WHERE diagnosis = 'flu' UNION ALL SELECT COUNT(*) FROM release WHERE diagnosis = 'injury'
 SELECT 'flu' AS what, COUNT(*) AS n FROM release WHERE diagnosis = 'flu' UNION ALL SELECT 'all', COUNT(*) FROM release ORDER BY n
 
+-- spread and association of public numbers: estimated
+SELECT STDDEV(stay), VARIANCE(stay), VAR_POP(stay), STDDEV_POP(stay) FROM release WHERE diagnosis = 'flu'
+SELECT diagnosis, STDDEV(stay) FROM release GROUP BY diagnosis
+SELECT CORR(stay, drugs), COVAR_SAMP(stay, drugs), COVAR_POP(stay, drugs) FROM release WHERE diagnosis = 'flu'
+SELECT REGR_SLOPE(stay, drugs), REGR_INTERCEPT(stay, drugs), REGR_R2(stay, drugs) FROM release WHERE diagnosis = 'flu'
+
+-- quantiles of public numbers: estimated
+SELECT MEDIAN(stay) FROM release WHERE diagnosis = 'flu'
+SELECT QUANTILE_CONT(stay, 0.9) FROM release WHERE diagnosis = 'flu'
+SELECT diagnosis, QUANTILE_DISC(stay, 0.25) AS lower_quarter FROM release GROUP BY diagnosis
+SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY stay) FROM release WHERE diagnosis = 'flu'
+
 -- no protected column: exact
 SELECT DISTINCT age FROM release ORDER BY age
 SELECT MEDIAN(stay), MIN(stay), MAX(stay), STDDEV(stay) FROM release

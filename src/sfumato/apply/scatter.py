@@ -6,6 +6,7 @@ this depends on the word and on the number of rows alone, and not on how rows we
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -54,6 +55,30 @@ class Bundle:
     rows: Rows
     offsets: Places
     """Where each part begins, and where the last one ends."""
+
+    def packed(self) -> bytes:
+        """The bundle as it travels: of arrays that are slices of others, pickle would send the others too."""
+        coded = [name for name, column in self.rows.items() if isinstance(column, np.ndarray)]
+        batch = pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in self.rows.items()})
+        about = {"coded": json.dumps(coded), "offsets": json.dumps(self.offsets.tolist())}
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema.with_metadata(about)) as writer:
+            writer.write_batch(batch)
+        sent: bytes = sink.getvalue().to_pybytes()
+        return sent
+
+    @classmethod
+    def unpacked(cls, file: int, data: Any) -> Bundle:
+        """A bundle that has arrived, without copying it."""
+        reader = pa.ipc.open_stream(data)
+        coded, offsets = (json.loads(reader.schema.metadata[name]) for name in (b"coded", b"offsets"))
+        batch = reader.read_next_batch()
+        columns = zip(batch.schema.names, batch.columns, strict=True)
+        rows = {name: each.to_numpy() if name in coded else each for name, each in columns}
+        return cls(file, rows, np.array(offsets, dtype=np.int64))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Bundle.unpacked, (self.file, self.packed())
 
 
 def split(layout: Layout, rows: Rows) -> Iterator[Bundle]:

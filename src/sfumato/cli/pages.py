@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
@@ -20,6 +21,7 @@ from sfumato.errors import SfumatoError, SpecError, TargetError
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from sfumato import Outlook, Release, Request
+    from sfumato.apply.engine import Engine, Progress
     from sfumato.plan.target import ErrorTarget
     from sfumato.request.spec import PrivacySpec
 
@@ -55,7 +57,7 @@ class PageOptions(OptionGroup):
         self,
         found: Outlook,
         asked: tuple[PrivacySpec, str, ErrorTarget | None],
-        request: Request | None,
+        table: tuple[Request, Callable[[Progress], Engine]] | None,
         printed: PrintOptions,
     ) -> None:
         """Write the page of a plan, if one is wanted: with all mechanisms, where there is a table to try them on."""
@@ -64,8 +66,12 @@ class PageOptions(OptionGroup):
         if self.report is None:
             return
         compared = None
-        if request is not None:
-            with render.progress_engine(err, printed) as engine, suppress(SpecError):  # if it has no one posterior
+        if table is not None:
+            request, made = table
+            with (
+                render.progress_engine(err, printed, made) as engine,
+                suppress(SpecError),
+            ):  # if it has no one posterior
                 compared = sfumato.compare(request, engine, progress=partial(engine.progress, render.COMPARING))
         save(plan_page(found, *asked, self.decider, compared), self.report, force=self.force)
         if not printed.is_silent:

@@ -28,8 +28,10 @@ from sfumato.shown.quoting import plain_level
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from pathlib import Path
 
-    from sfumato import Attack, Chosen, LocalEngine, Notice, Outlook, Publication, Release, Verification
+    from sfumato import Attack, Chosen, Notice, Outlook, Publication, Release, Verification
     from sfumato.apply.alike import Uniqueness
+    from sfumato.apply.engine import Engine
+    from sfumato.apply.engine import Progress as Told
     from sfumato.apply.guesses import TableGuess
     from sfumato.cli.demo import Demonstration
     from sfumato.cli.options import PrintOptions
@@ -56,7 +58,9 @@ def plain(text: str) -> str:
 
 
 @contextmanager
-def progress_engine(console: Console, printed: PrintOptions) -> Iterator[LocalEngine]:
+def progress_engine(
+    console: Console, printed: PrintOptions, made: Callable[[Told], Engine] | None = None
+) -> Iterator[Engine]:
     """An engine whose progress is shown while the terminal is interactive; on demand, also when each stage ended."""
     began, ended = time.monotonic(), dict[str, float]()
 
@@ -66,7 +70,7 @@ def progress_engine(console: Console, printed: PrintOptions) -> Iterator[LocalEn
             ended[stage] = time.monotonic() - began
             show(stage, done, total)
 
-        yield sfumato.LocalEngine(progress=progress)
+        yield sfumato.LocalEngine(progress=progress) if made is None else made(progress)
     if printed.verbose and ended:
         said = ", ".join(f"{stage} until {seconds:.1f} s" for stage, seconds in ended.items())
         console.print(f"time: {said}", highlight=False)

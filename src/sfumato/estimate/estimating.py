@@ -130,8 +130,17 @@ def _groups(domain: Domain, question: Question, where: Test) -> dict[Key, Mask]:
 class Estimator:
     """Estimates the numbers of a question, group by group."""
 
-    def __init__(self, session: Session, question: Question, method: Method[Any], only: Mask | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        question: Question,
+        method: Method[Any],
+        only: Mask | None = None,
+        *,
+        is_joint: bool = False,
+    ) -> None:
         self.session, self.question, self.method = session, question, method
+        self.is_joint = is_joint  # whether all sums may meet in one number, and not only those of one formula
         self.design = session.manifest.design
         self.only = only
         self.prepared = prepare(session, question, only)
@@ -167,9 +176,8 @@ class Estimator:
         """Count the records of each public group and signature."""
         question, prepared = self.question, self.prepared
         needed: dict[str, None] = {}
-        for formula in question.formulas:
-            used = {prepared.weights[number] for number in sums_of(formula)}
-            needed.update(dict.fromkeys(products(used)))
+        for numbers in [range(len(question.totals))] if self.is_joint else map(sums_of, question.formulas):
+            needed.update(dict.fromkeys(products({prepared.weights[number] for number in numbers})))
         scan = Scan(
             question.source.records,
             question.where.public_sql,

@@ -65,6 +65,18 @@ class Same(Function):
 
 
 @dataclass(frozen=True)
+class Clipped(Function):
+    """The nearest number that is possible, such as of a correlation."""
+
+    least: float
+    most: float
+
+    def value(self, number: float) -> float:
+        """What it makes of a number."""
+        return min(max(number, self.least), self.most)
+
+
+@dataclass(frozen=True)
 class ToWhole(Function):
     """FLOOR, CEIL and TRUNC."""
 

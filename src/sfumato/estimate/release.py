@@ -98,7 +98,7 @@ class Release:
     def folder(self) -> Path:
         """The folder of all files; from a store, the records are fetched now."""
         if self.files is not None:
-            fetch(self.files, self.here, list(self.manifest.records))
+            fetch(self.files, self.here, [*self.manifest.records, *self.manifest.copies])
             read_folder(self.here)
         return self.here
 

@@ -35,7 +35,10 @@ FORMAT = 3
 MANIFEST = "datapackage.json"
 WEIGHTS = "weights.parquet"
 README = "README.md"
-KNOWN_FILES = tuple(dict.fromkeys((TABLES[0], WEIGHTS, README, *TABLES)))
+PARQUET, CSV = ".parquet", ".csv"
+COPIES = tuple(name.removesuffix(PARQUET) + CSV for name in (*TABLES, WEIGHTS))
+"""What copies of tables are called."""
+KNOWN_FILES = tuple(dict.fromkeys((TABLES[0], WEIGHTS, README, *TABLES, *COPIES)))
 """Every file that some release has, beside the manifest."""
 PART = re.compile(rf"({'|'.join(name.removesuffix('.parquet') for name in RECORD_FILES)})/part-[0-9]{{5}}\.parquet")
 """The name of a part of the records, where they are in several files."""
@@ -55,6 +58,7 @@ WEIGHT_TYPES = {
     "siblings": ANY_TYPE,
     "weight": "number",
 }
+MEDIA_TYPES = {"md": "text/markdown", "parquet": "application/vnd.apache.parquet", "csv": "text/csv"}
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 
 
@@ -91,6 +95,8 @@ class Manifest:
     """The level of a hierarchy whose groups are the values of a sensitive column, where they are not the original's."""
     file_rows: tuple[int, ...] = (0,)
     """How many records each file of them has; of a single one only the file itself says it."""
+    has_copies: bool = False
+    """Whether each table is there as CSV too."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -171,10 +177,18 @@ class Manifest:
         records = dict.fromkeys(self.records, tables.pop(self.data))
         return {**records, **tables, **({} if self.weights is None else {WEIGHTS: self.weight_fields})}
 
+    @cached_property
+    def copies(self) -> Mapping[str, tuple[str, ...]]:
+        """The CSV files, and which tables each is a copy of: the records in one, however many files they are in."""
+        if not self.has_copies:
+            return {}
+        found: dict[str, tuple[str, ...]] = {copy_name(self.data): self.records}
+        return found | {copy_name(name): (name,) for name in self.tables if name not in self.records}
+
     @property
     def files(self) -> tuple[str, ...]:
         """The files of the release, beside the manifest."""
-        return (*self.tables, README)
+        return (*self.tables, *self.copies, README)
 
     @property
     def data(self) -> str:
@@ -263,13 +277,19 @@ class Manifest:
         return written
 
     def _resource(self, name: str, digest: str) -> dict[str, Any]:
+        stem, _, ending = name.rpartition(".")
         resource: dict[str, Any] = {
-            "name": name.rpartition(".")[0].lower().replace("/", "-"),
+            "name": stem.lower().replace("/", "-") + ("-csv" if name in self.copies else ""),
             "path": name,
-            "format": name.rpartition(".")[2],
-            "mediatype": "text/markdown" if name == README else "application/vnd.apache.parquet",
+            "format": ending,
+            "mediatype": MEDIA_TYPES[ending],
             "hash": f"sha256:{digest}",
         }
+        if name in self.copies:
+            fields = [field.to_json() for field in self.tables[self.copies[name][0]]]
+            kind = "array" if self.copies[name] == self.records else "string"  # sets of records, and bits of weights
+            written = [{**field, "type": kind} if field["type"] == ANY_TYPE else field for field in fields]
+            return {**resource, "type": "table", "schema": {"fields": written, "missingValues": [""]}}
         if name not in self.tables:
             return resource
         if len(self.records) > 1 and name in self.records:
@@ -289,6 +309,11 @@ class Manifest:
             names = [name] if len(self.sensitive) == 1 else [f"{name} {part}" for part in self.sensitive]
             fields += self.naming.value_fields(names)
         return fields
+
+
+def copy_name(table: str) -> str:
+    """What the CSV copy of a table is called."""
+    return table.removesuffix(PARQUET) + CSV
 
 
 def manifest_digest(written: Mapping[str, Any]) -> str:
@@ -395,6 +420,7 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         hierarchies=read_hierarchies(ours, types, design.domain),
         published_at=read_published_at(ours),
         file_rows=tuple(_file_rows(each) for each in records),
+        has_copies=any(resource["path"] in COPIES for resource in written["resources"]),
     )
     if not {name.lower() for name in names}.isdisjoint(level.lower() for level in read.levels):
         raise ReleaseFormatError("a column of the release has the name of a level of its hierarchy.")

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from releases import WAYS, Way, known_key
 from sfumato.errors import QueryError
 from sfumato.estimate.estimate import EXACT_METHOD, Estimate
+from sfumato.estimate.over.quantiles import isotonic
 from sfumato.estimate.release import Release
 from sfumato.outlook import Request
 from sfumato.publication import publish
@@ -285,3 +287,85 @@ def test_no_row_gives_no_number(release: Release) -> None:
     empty: dict[str, Any] = {"x": row["x"].value, "rows": row["rows"]}
     assert math.isnan(empty["x"])
     assert empty["rows"] == 0
+
+
+SPREAD = {
+    "VAR_POP(stay)": "SUM(stay * stay) / COUNT(*) - AVG(stay) * AVG(stay)",
+    "VARIANCE(stay)": "(SUM(stay * stay) - SUM(stay) * SUM(stay) / COUNT(*)) / (COUNT(*) - 1)",
+    "COVAR_POP(stay, drugs)": "SUM(stay * drugs) / COUNT(*) - AVG(stay) * AVG(drugs)",
+    "REGR_SLOPE(stay, drugs)": "(SUM(stay * drugs) - SUM(stay) * SUM(drugs) / COUNT(*)) "
+    "/ (SUM(drugs * drugs) - SUM(drugs) * SUM(drugs) / COUNT(*))",
+    "REGR_AVGX(stay, drugs)": "AVG(drugs)",
+}
+
+
+@pytest.mark.parametrize("aggregate", SPREAD)
+def test_spread_is_what_its_formula_says(release: Release, aggregate: str) -> None:
+    sql = "SELECT {} AS x FROM release WHERE disease IN ('flu', 'HIV') AND ward = 'A'"
+    ((one,), (other,)) = (column(release, sql.format(each), "x") for each in (aggregate, SPREAD[aggregate]))
+    assert one.value == pytest.approx(other.value, rel=1e-6)
+    assert one.standard_error == pytest.approx(other.standard_error, rel=1e-4)
+
+
+def test_spread_of_what_is_known_is_that_of_duckdb(release: Release) -> None:
+    """All values together are known, so the sums are, and nothing may be left of the way that they were taken."""
+    aggregates = (
+        "STDDEV(stay), STDDEV_POP(stay), CORR(stay, drugs), COVAR_SAMP(stay, drugs), REGR_INTERCEPT(stay, drugs), "
+    )
+    aggregates += "REGR_R2(stay, drugs), REGR_COUNT(stay, drugs), REGR_SXX(stay, drugs), REGR_SYY(stay, drugs)"
+    (row,) = release.sql(f"SELECT {aggregates} FROM release WHERE disease IS NOT NULL").rows
+    (truth,) = duckdb.from_arrow(PEOPLE).aggregate(aggregates).fetchall()
+    assert [each.value for each in row.values()] == pytest.approx(list(truth), rel=1e-9)
+    assert all(each.is_exact for each in row.values())
+
+
+def test_spread_that_is_below_zero_by_chance_has_no_root(release: Release) -> None:
+    found = column(
+        release, "SELECT stay, SQRT(COUNT(*) - 1000) AS x FROM release WHERE disease = 'flu' GROUP BY stay", "x"
+    )
+    assert all(
+        math.isnan(each.value) and each.note == "the root of a number that is below zero by chance" for each in found
+    )
+
+
+QUANTILES = ("MEDIAN(stay)", "QUANTILE_CONT(stay, 0.9)", "QUANTILE_DISC(stay, 0.25)", "QUANTILE_CONT(stay, 0.1)")
+
+
+@pytest.mark.parametrize("aggregate", QUANTILES)
+def test_quantiles_of_what_is_known_are_those_of_duckdb(release: Release, aggregate: str) -> None:
+    (found,) = column(release, f"SELECT {aggregate} AS x FROM release WHERE disease IS NOT NULL", "x")
+    ((truth,),) = duckdb.from_arrow(PEOPLE).aggregate(aggregate).fetchall()
+    assert found.value == pytest.approx(truth)
+    assert found.is_exact
+
+
+def test_quantiles_lie_where_the_counts_say(release: Release) -> None:
+    """By brute force: each end is where a count below, asked by itself, can no longer be the share."""
+    (found,) = column(
+        release, "SELECT QUANTILE_DISC(stay, 0.5) AS x FROM release WHERE disease = 'flu' AND ward <> 'C'", "x"
+    )
+    low, high = found.interval(0.9)
+    ends = [low, high] if found.moments.base[0] == 0 else found.derived.interval(0.9)  # type: ignore[union-attr]
+    reached: dict[int, bool] = {}
+    surely: dict[int, bool] = {}
+    for stay in sorted({*PEOPLE["stay"].to_pylist()}):
+        sql = f"SELECT COUNT(*) FILTER (WHERE stay <= {stay}) - 0.5 * COUNT(*) AS x FROM release "
+        sql += "WHERE disease = 'flu' AND ward <> 'C'"
+        (more,) = column(release, sql, "x")
+        error = (more.standard_error or 0.0) * 1.6448536
+        reached[stay], surely[stay] = more.value + error >= 0, more.value - error >= 0
+    first = min(stay for stay, holds in reached.items() if holds)
+    assert ends[0] == first
+    assert ends[1] == min(stay for stay in surely if all(holds for other, holds in surely.items() if other >= stay))
+
+
+def test_quantiles_of_very_many_values_are_told_in_points(release: Release) -> None:
+    value = "stay + drugs * 0.01 + stay * drugs * 0.37 + stay * stay * drugs * 0.0123"
+    (found,) = column(release, f"SELECT MEDIAN({value}) AS x FROM release WHERE disease = 'flu'", "x")
+    ((truth,),) = duckdb.from_arrow(PEOPLE).filter("disease = 'flu'").aggregate(f"MEDIAN({value})").fetchall()
+    low, high = found.interval(0.9999)
+    assert low <= truth <= high
+
+
+def test_distribution_that_falls_by_chance_is_made_to_rise() -> None:
+    assert isotonic(np.array([1.0, 3.0, 2.0, 2.5, 6.0])).tolist() == [1.0, 2.5, 2.5, 2.5, 6.0]

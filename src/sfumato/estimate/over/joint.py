@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.errors import QueryError
 from sfumato.estimate.estimate import Estimate
 from sfumato.estimate.estimating import UPPER_BOUND, Estimator, Factors, GroupCell
 from sfumato.estimate.sql.formulas import Affine, Formula, Gradient, RowSums, evaluated, sums_of, value_of
@@ -19,6 +20,12 @@ from sfumato.mechanisms.method import Method, Moments
 from sfumato.shown.tally import Key
 
 TOGETHER = "estimates of several parts of the query, taken to err together"
+
+
+NOT_COMBINED = (
+    "a median or quantile can be scaled, rounded and compared, but has no known error together with another estimate; "
+    "select the two beside each other."
+)
 
 
 @dataclass(frozen=True)
@@ -35,7 +42,8 @@ class JointSums:
     """Every sum that a query uses, by a number of its own; and the formulas over them."""
 
     method: Method[object]
-    leaves: list[_Leaf] = field(default_factory=list)
+    leaves: list[_Leaf | Estimate] = field(default_factory=list)
+    """Sums of rows, and what is no sum but was estimated by itself."""
     formulas: list[Formula] = field(default_factory=list)
     """What the columns of the rows stand for, by their numbers."""
     _numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
@@ -50,9 +58,22 @@ class JointSums:
             self.leaves.append(_Leaf(estimator, cell, number))  # which keeps the two, so that nobody else has their ids
         return self._numbers[key]
 
+    def own(self, estimate: Estimate) -> int:
+        """The number of an estimate that is no sum."""
+        self.leaves.append(estimate)
+        return len(self.leaves) - 1
+
+    def _sum(self, leaf: int) -> _Leaf:
+        found = self.leaves[leaf]
+        if isinstance(found, Estimate):
+            raise QueryError(NOT_COMBINED)
+        return found
+
     def total(self, leaf: int) -> Estimate:
         """One sum."""
         found = self.leaves[leaf]
+        if isinstance(found, Estimate):
+            return found
         return found.estimator.total(found.number, found.cell)
 
     def number_of(self, formula: Formula) -> int:
@@ -90,7 +111,7 @@ class JointSums:
     def _by_part(self, gradient: Gradient) -> list[tuple[Estimator, Gradient]]:
         found: dict[int, tuple[Estimator, dict[int, float]]] = {}
         for leaf, by in gradient.items():
-            estimator = self.leaves[leaf].estimator
+            estimator = self._sum(leaf).estimator
             found.setdefault(id(estimator), (estimator, {}))[1][leaf] = by
         return list(found.values())
 
@@ -103,7 +124,7 @@ class JointSums:
     def _factors(self, gradient: Gradient) -> Factors:
         found: dict[Key, dict[int, Floats]] = {}
         for number, by in gradient.items():
-            leaf = self.leaves[number]
+            leaf = self._sum(number)
             sums = found.setdefault(leaf.cell.public, {})
             sums[leaf.number] = sums.get(leaf.number, np.zeros(len(leaf.cell.mask))) + by * leaf.cell.mask
         return found

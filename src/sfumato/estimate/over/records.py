@@ -13,8 +13,10 @@ from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
 from sfumato.estimate.estimating import Estimator, GroupCell
 from sfumato.estimate.over.blocks import aggregates_in
+from sfumato.estimate.over.quantiles import Distribution, QuantileAsked, is_quantile, quantile_of
 from sfumato.estimate.over.rows import LINE, Bench, EstimateRows
-from sfumato.estimate.sql import grammar
+from sfumato.estimate.sql import grammar, ranges
+from sfumato.estimate.sql.conditions import split
 from sfumato.estimate.sql.formulas import Formula, Number, Sum, added, instance
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import is_of_answer, of_answer
@@ -37,6 +39,7 @@ class RecordsBlock:
     groups: list[Tree] = field(default_factory=list)
     sets: list[tuple[int, ...]] | None = None
     grouping: dict[tuple[int, ...], str] = field(default_factory=dict)
+    quantiles: list[tuple[str, QuantileAsked]] = field(default_factory=list)
     hidden: set[int] = field(default_factory=set)
     """The groups that nobody asked for: numbers that are the same for all records of a group."""
 
@@ -121,7 +124,22 @@ class RecordsBlock:
             value = self.reader.resolved(node.this)
             if self.reader.names.is_public(value) and self.reader.source.record_joins:
                 return self._same(value)
+        if is_quantile(node):
+            name = f"q{len(self.quantiles)}"
+            self.quantiles.append((name, quantile_of(node)))
+            return name
         return f"e{self.reader.formula(node)}"
+
+    def _distribution(self, asked: QuantileAsked, question: Question, bench: Bench) -> Distribution:
+        """The distribution that a quantile is of."""
+        names, ranged = self.reader.names, self.session.manifest.bins
+        value = self.reader.resolved(asked.value)
+        if not names.is_public(value):
+            raise QueryError("quantiles are known of public numbers only; count the protected values with GROUP BY.")
+        ranges.check_sum(value, ranged)
+        given = exp.Not(this=exp.Is(this=exp.paren(value.copy()), expression=exp.Null()))
+        condition = split([*map(self.reader.resolved, asked.where), given], names)
+        return Distribution(self.session, question, bench.sums.method, bench.sums, grammar.sql_of(value), condition)
 
     def _same(self, value: Tree) -> str:
         """A number of a joined table, which may be the same for all records of a group: it is known then."""
@@ -144,7 +162,7 @@ class RecordsBlock:
         groups = tuple(Group(grammar.sql_of(each), not reader.names.is_public(each)) for each in self.groups)
         totals, formulas = tuple(reader.aggregates.totals), tuple(reader.formulas)
         question = Question(reader.source, reader.where(), groups, totals, formulas, (), Selection())
-        estimator = Estimator(self.session, question, method)
+        estimator = Estimator(self.session, question, method, is_joint=True)
         cells = list(estimator.cells())
         self.has_records = estimator.has_records
         self._check_hidden(groups, cells)
@@ -156,10 +174,14 @@ class RecordsBlock:
         for keys, name in self.grouping.items():
             columns[name] = pa.array([_bits(keys, each) for each in sets], pa.int64())
         table = pa.table({LINE: pa.array(range(len(keyed)), pa.int64()), **columns})
-        made = {
+        made: dict[str, list[Formula | None]] = {
             f"e{number}": [_formula(bench, estimator, formula, each) for _, each in keyed]
             for number, formula in enumerate(formulas)
         }
+        for name, asked in self.quantiles:
+            distribution = self._distribution(asked, question, bench)
+            found = [distribution.estimate(each, asked) for _, each in keyed]
+            made[name] = [None if each.value != each.value else Sum(bench.sums.own(each)) for each in found]
         bench.most_rows = max(bench.most_rows, len(keyed))
         return bench.with_formulas(EstimateRows(table), made)
 

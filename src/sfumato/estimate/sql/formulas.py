@@ -287,7 +287,9 @@ def _by_delta(formula: Formula, row: RowSums) -> Estimate:
     """Any other formula: linearised at the estimates."""
     value, gradient = _differentiated(formula, row)
     used = {number: by for number, by in gradient.items() if by and not row.total(number).is_exact}
-    error = row.combined(used).standard_error if used else 0.0
+    if not used:
+        return Estimate.exact(value)
+    error = row.combined(used).standard_error
     if error is None:
         raise QueryError("this method tells no error, so it gives no formulas; use the default one.")
     moments = Moments.of(value, error**2, 0.0, math.inf, -math.inf)

@@ -112,7 +112,7 @@ class SelectReader:
         self.ranges = session.manifest.bins
         self.source = source_of(select, session)
         self.names: Names = self.source.names
-        self.aggregates = Aggregates(self.names, session)
+        self.aggregates = Aggregates(self.names, session, self.source.records)
         self.formulas: list[Formula] = []
         self.aliases = {each.alias_or_name.lower(): each.unalias() for each in select.expressions if _has_name(each)}
         counts = [each for each in select.expressions if grammar.sql_of(each) == "COUNT(*)"]
