@@ -55,7 +55,7 @@ from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
 from sfumato.cli.reproduction import reproduce
 from sfumato.cli.where import EngineOptions
-from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
+from sfumato.errors import NoticeError, QueryError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
 from sfumato.printable import printable, without_passwords
 from sfumato.request.exact import exact
@@ -175,8 +175,7 @@ def plan(
     check_codes(stops.codes, notice_codes())
     filed.check()
     spec = promise.spec.for_rows(described.rows_per_person)  # first, because without it there is nothing to plan
-    if (described.table is None) == (described.counts is None):
-        raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
+    described.check()
     request, made = None, partial(where.made, described.table)
     if described.counts is not None:
         histogram, column = described.grouped(Histogram.read(described.counts))
