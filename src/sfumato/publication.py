@@ -122,15 +122,15 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             request, found = surveyed(request, source, engine, folder, draws, keeps=True)
             seen = outlook(request, found, draws, repeated.mechanism if repeated else None)
             chosen = seen.chosen
+            rewrite = Rewrite(
+                found.columns, found.sensitive, chosen.mechanism, chosen.plan, chosen.histogram.counts, draws
+            )
             if repeated is not None:
-                repeated.check_plan(chosen.digest, chosen.mechanism.drawn_since(chosen.plan))
+                repeated.check_plan(chosen.digest, rewrite.drawn_since)
             for notice in seen.notices:
                 on_notice(notice)
             check_notices(seen.notices, fail_on)
             check_publishable(request, found, seen)
-            rewrite = Rewrite(
-                found.columns, found.sensitive, chosen.mechanism, chosen.plan, chosen.histogram.counts, draws
-            )
             rewrite.shown.check(found.sensitive)
             _check_packable(target, found)
             built = folder / "release"
