@@ -24,10 +24,12 @@ HOSTILE = "</script><img src=x onerror=\"alert('x')\">&<!--\u202e\\\" ' ]]>" + "
 FORMULA = '=HYPERLINK("http://example.org")'
 
 
+DISEASES = {"flu": 8, "HIV": 1, "cold": 6, "asthma": 4, "gout": 3, "acne": 2, "mumps": 2, "x\"y'z": 1}
+
+
 def patients(rows: int, seed: int = 1) -> pa.Table:
     """People with public columns of every type, some of them missing, and names that a page must not stumble over."""
     drawn = random.Random(seed)
-    diseases = {"flu": 8, "HIV": 1, "cold": 6, "asthma": 4, "gout": 3, "acne": 2, "mumps": 2, "x\"y'z": 1}
     return pa.table(
         {
             "age": [drawn.choice([17, 18, *range(20, 60, 3), None]) for _ in range(rows)],
@@ -35,7 +37,7 @@ def patients(rows: int, seed: int = 1) -> pa.Table:
             HOSTILE: [drawn.choice([HOSTILE, FORMULA, "O'Hara", "a,b"]) for _ in range(rows)],
             "day": [datetime.date(2020, 1, drawn.randint(1, 20)) for _ in range(rows)],
             "well": [drawn.random() < 0.3 for _ in range(rows)],
-            "disease": drawn.choices(list(diseases), list(diseases.values()), k=rows),
+            "disease": drawn.choices(list(DISEASES), list(DISEASES.values()), k=rows),
         }
     )
 
@@ -69,6 +71,20 @@ def questions(about: Mapping[str, Any]) -> list[Question]:
     for level in levels:
         found += [question([level, sex]), question([own], conditions={level: {"codes": [0]}})]
     return found
+
+
+def crossings(about: Mapping[str, Any]) -> list[Question]:
+    """Cross tables of whatever is protected with the smallest public columns, for a release of any table."""
+    own = [each["id"] for each in about["protected"]]
+    first, second, *_ = sorted((each for each in about["public"]), key=lambda each: len(each["values"]))
+    few = {"codes": [0, 1]}
+    found = [question([each, first["id"]]) for each in own]
+    found += [question([first["id"], second["id"]], conditions={each: few}) for each in own]
+    found += [question(own), question(conditions={each: {"codes": [0]} for each in own})]
+    return [
+        *found,
+        question([own[0]], conditions={each: few for each in (first["id"], second["id"], *own[1:])}, level=0.8),
+    ]
 
 
 KINDS = ("protected", "public")

@@ -15,6 +15,8 @@ SELECT COUNT(*) FROM release WHERE diagnosis LIKE 'in%'
 SELECT COUNT(*) FROM release WHERE regexp_matches(diagnosis, '^[af]')
 SELECT COUNT(*) FROM release WHERE stay BETWEEN 3 AND 7 AND diagnosis = 'injury'
 SELECT COUNT(*) FROM release WHERE diagnosis IN (SELECT diagnosis FROM codes WHERE code = 'J45')
+SELECT COUNT(*) FROM release r WHERE NOT EXISTS (SELECT 1 FROM codes c WHERE c.diagnosis = r.diagnosis AND c.chapter = 'lung')
+SELECT COUNT(*) FROM release r WHERE diagnosis = 'flu' AND EXISTS (SELECT 1 FROM codes c WHERE c.diagnosis = r.diagnosis)
 SELECT chapter, COUNT(*) FROM release JOIN codes USING (diagnosis) GROUP BY chapter
 
 -- arithmetic and functions of numbers: estimated
@@ -81,10 +83,19 @@ SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY stay) FROM release WHERE diag
 SELECT DISTINCT age FROM release ORDER BY age
 SELECT MEDIAN(stay), MIN(stay), MAX(stay), STDDEV(stay) FROM release
 SELECT * FROM release LIMIT 5
+SELECT ward, sex, COUNT(*) FROM release GROUP BY ROLLUP (ward, sex)
+SELECT ward, COUNT(*) AS n FROM release GROUP BY ward QUALIFY RANK() OVER (ORDER BY n DESC) = 1
+SELECT ward, QUANTILE_CONT(stay, [0.25, 0.5, 0.75]) FROM release GROUP BY ward
+SELECT ward, LIST(DISTINCT sex) AS sexes, STRING_AGG(DISTINCT age, ', ' ORDER BY age) AS ages FROM release GROUP BY ward
+SELECT HISTOGRAM(stay) FROM release
 SELECT COUNT(*) FROM release a JOIN release b ON a.stay = b.stay AND a.ward = 'A' AND b.ward = 'B'
 SELECT sex FROM release WHERE ward = 'A' UNION SELECT sex FROM release WHERE ward = 'B'
 SELECT * EXCLUDE (drugs) FROM release ORDER BY stay LIMIT 3
+SELECT COLUMNS('s.*') FROM release LIMIT 3
 FROM release SELECT ward, COUNT(*) GROUP BY ward
+DESCRIBE release
+SHOW TABLES
+SUMMARIZE release
 
 -- what needs single protected rows: refused
 SELECT DISTINCT diagnosis FROM release

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato.apply.local import LocalEngine
+    from sfumato.apply.spark import SparkEngine
     from sfumato.audit.attackers.attack import Attack
     from sfumato.audit.lint.finding import Finding, Inspection
     from sfumato.audit.lint.linting import lint
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.comparison.compare import compare
     from sfumato.comparison.outcome import Comparison
     from sfumato.errors import (
+        EngineError,
         InfeasibleError,
         InternalError,
         MissingExtraError,
@@ -68,6 +70,7 @@ __all__ = [
     "CountQuery",
     "DecoyGroups",
     "Diversity",
+    "EngineError",
     "ErrorAt",
     "Estimate",
     "Estimates",
@@ -100,6 +103,7 @@ __all__ = [
     "SfumatoError",
     "ShareCap",
     "SourceError",
+    "SparkEngine",
     "SpecError",
     "TargetError",
     "Tolerance",
@@ -126,6 +130,7 @@ _HOMES = {
     "CountQuery": "sfumato.estimate.count.queries",
     "DecoyGroups": "sfumato.request.group_spec",
     "Diversity": "sfumato.request.group_spec",
+    "EngineError": "sfumato.errors",
     "ErrorAt": "sfumato.mechanisms.curve",
     "Estimate": "sfumato.estimate.estimate",
     "Estimates": "sfumato.estimate.estimate",
@@ -158,6 +163,7 @@ _HOMES = {
     "SfumatoError": "sfumato.errors",
     "ShareCap": "sfumato.request.group_spec",
     "SourceError": "sfumato.errors",
+    "SparkEngine": "sfumato.apply.spark",
     "SpecError": "sfumato.errors",
     "TargetError": "sfumato.errors",
     "Tolerance": "sfumato.request.spec",

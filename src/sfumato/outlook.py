@@ -16,9 +16,9 @@ from sfumato.apply.alike import Uniqueness
 from sfumato.apply.csv import POINT
 from sfumato.apply.domains import with_merged
 from sfumato.apply.engine import Engine
-from sfumato.apply.local import LocalEngine
 from sfumato.apply.notices import frequent_notice
 from sfumato.apply.source import Source, open_source
+from sfumato.apply.spark import usual_engine
 from sfumato.apply.survey import Survey, survey
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import Target, attacks, targets, tellings
@@ -235,7 +235,9 @@ def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
     """What would be published, and what the holder should know; nothing stays behind."""
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, draws = Path(name), Draws.secret()
-        request, found = surveyed(request, open_table(request, folder), engine or LocalEngine(), folder, draws)
+        request, found = surveyed(
+            request, open_table(request, folder), engine or usual_engine(request.table), folder, draws
+        )
         seen = outlook(request, found, draws, rivals=True)
     how, guarantee, options = request.mechanism, request.guarantee, request.options
     again = partial(choose, spec=request.spec, draws=draws, mechanism=how, guarantee=guarantee, options=options)
@@ -262,7 +264,9 @@ def attack_plan(
     """
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, draws = Path(name), seeded(seed)
-        request, found = surveyed(request, open_table(request, folder), engine or LocalEngine(), folder, draws)
+        request, found = surveyed(
+            request, open_table(request, folder), engine or usual_engine(request.table), folder, draws
+        )
     histogram, how, options = found.histogram, request.mechanism, request.options
     chosen = choose(histogram, request.spec, draws, how, guarantee=request.guarantee, options=options)
     aims = targets(found.sample, found.sensitive, request.spec.resolved(found.histogram))

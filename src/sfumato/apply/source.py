@@ -1,4 +1,4 @@
-"""Where a table comes from: Parquet or CSV, here or in a store, pandas, or anything that speaks Arrow streams.
+"""Where a table comes from: Parquet or CSV, here or in a store, pandas, Spark, or anything that speaks Arrow streams.
 
 A source can be read twice, in the same order, in batches of any size. Columns arrive in a few plain types (see
 `sfumato.values.plain_type`), strings preferably as dictionaries.
@@ -27,6 +27,7 @@ from sfumato.apply.compressed import COMPRESSIONS, ending
 from sfumato.apply.csv import POINT, CsvSource
 from sfumato.apply.formats import arrow, duckdb_file, excel, inside, json_lines
 from sfumato.apply.formats.postgres import PostgresTable
+from sfumato.apply.spark_frames import is_frame, spooled
 from sfumato.apply.standard_input import MARK, standard_input
 from sfumato.errors import SchemaError, SourceError, reason
 from sfumato.request.digest import Each, files_digest
@@ -192,6 +193,13 @@ class MemorySource:
             mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         return cls(pa.ipc.open_stream(pa.py_buffer(mapped)).read_all())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A piece travels by itself: of a slice, pickle would send all that it is a slice of."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.table.schema) as writer:
+            writer.write_table(self.table.unify_dictionaries())
+        return _arrived, (sink.getvalue().to_pybytes(), self.digest)
+
     @property
     def schema(self) -> pa.Schema:
         """The columns, with plain types."""
@@ -220,6 +228,10 @@ class MemorySource:
             for first in range(0, self.rows, SPOOL_ROWS):
                 writer.write_table(self.table.slice(first, SPOOL_ROWS).unify_dictionaries().combine_chunks())
         return sink.digest.hexdigest()
+
+
+def _arrived(stream: bytes, digest: str | None) -> MemorySource:
+    return MemorySource(pa.ipc.open_stream(stream).read_all(), digest)
 
 
 class _HashSink:
@@ -304,13 +316,16 @@ def open_source(  # noqa: PLR0913 - a table, and how it is read
 ) -> Source:
     """Open a path, a glob, a directory, an address in a store, a frame, an Arrow table or an Arrow stream; `-` too.
 
-    What can be read only once is written to `spool` for the second pass, a private file without a name.
+    What can be read only once is written to `spool` for the second pass, a private file without a name; a frame of
+    Spark to files in a folder of that name.
     """
     source = _opened(table, spool, Reading(tuple(text), encoding, tuple(missing), decimal))
     return MarkedSource(source, tuple(missing)) if missing and not isinstance(source, CsvSource) else source
 
 
 def _opened(table: Any, spool: Path, how: Reading) -> Source:
+    if is_frame(table):
+        return ParquetSource.open(spooled(table, spool))
     if isinstance(table, str | Path):
         return _named(str(table), spool, how)
     if isinstance(table, pa.Table):
@@ -324,8 +339,8 @@ def _opened(table: Any, spool: Path, how: Reading) -> Source:
     if hasattr(table, "__arrow_c_stream__"):
         return MemorySource.spooled(table, spool)
     raise SourceError(
-        f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas frame, or an object with an "
-        "Arrow stream (pyarrow, polars, DuckDB)."
+        f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas or Spark frame, or an object "
+        "with an Arrow stream (pyarrow, polars, DuckDB)."
     )
 
 
@@ -406,7 +421,7 @@ def kind_of(file: File) -> Kind | None:
 def _files(path: str) -> list[File]:
     if not path:
         raise SourceError("the name of the table is empty; name a file, a quoted glob or a directory.")
-    given = Address.of(path, SourceError) or Path(path)
+    given = Address.of(path, SourceError) or Path(path).absolute()  # whoever reads it may work in another folder
     try:
         if given.is_file():
             return [given]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from inspect import Parameter
 from pathlib import Path
@@ -44,8 +45,11 @@ TABLES = (
     "A CSV, Parquet, Arrow or JSON lines file, a quoted glob or a directory of them, here or in a store (s3://...); "
     "book.xlsx::SHEET, file.duckdb::TABLE, postgresql://user@host/database::TABLE; - for standard input"
 )
+OF_SPARK = "spark:catalog.schema.table"
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}.")]
-RequestPath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}; or a request file (.toml, see init).")]
+RequestPath = Annotated[
+    str, typer.Argument(metavar="TABLE", help=f"{TABLES}; {OF_SPARK}; or a request file (.toml, see init).")
+]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a directory, a .zip, or s3://...")]
 Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
 Decimal = Annotated[
@@ -181,6 +185,11 @@ class PlanTableOptions(TableOptions):
     counts: Annotated[
         Path | None, typer.Option("--counts", metavar="CSV", help="Plan from a CSV of value,count instead of a table.")
     ] = None
+
+    def check(self) -> None:
+        """Refuse both, and neither."""
+        if (self.table is None) == (self.counts is None):
+            raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
 
     def grouped(self, counts: Histogram) -> tuple[Histogram, str]:
         """Counts with the hierarchy that was named, at the level that was, and the column that they are said of."""
@@ -367,6 +376,13 @@ class NoticeOptions(OptionGroup):
         return tuple(code.strip() for code in (self.fail_on or "").split(",") if code.strip())
 
 
+class ReleaseFormat(StrEnum):
+    """In what the tables of a release are written."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+
+
 @dataclass(frozen=True)
 class ReleaseOptions(OptionGroup):
     """Where a release goes, and with which key it is drawn."""
@@ -377,6 +393,13 @@ class ReleaseOptions(OptionGroup):
         Path, typer.Option("--out", metavar="DIR", help="Where the release goes: a new directory, a .zip, or s3://...")
     ]
     force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False
+    format: Annotated[
+        ReleaseFormat, typer.Option("--format", help="csv: write each table as CSV too, beside its Parquet file.")
+    ] = ReleaseFormat.PARQUET
+    describe: Annotated[
+        Path | None,
+        typer.Option("--describe", metavar="FILE.toml", help="Title, licence, contact, and words for columns."),
+    ] = None
     plan_file: Annotated[
         Path | None,
         typer.Option(

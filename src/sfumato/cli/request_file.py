@@ -32,7 +32,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin
 
-from sfumato.address import Address
+from sfumato.address import Address, is_spark_name
 from sfumato.apply.formats.inside import split
 from sfumato.apply.formats.postgres import PostgresTable
 from sfumato.cli.option_group import OptionGroup
@@ -44,6 +44,7 @@ from sfumato.cli.options import (
     StopOptions,
     TargetOptions,
 )
+from sfumato.cli.where import EngineOptions
 from sfumato.errors import SpecError, reason
 
 SUFFIX = ".toml"
@@ -54,6 +55,7 @@ GROUPS: tuple[type[OptionGroup], ...] = (
     StopOptions,
     ReleaseOptions,
     NoticeOptions,
+    EngineOptions,
 )
 """The options that a file may have: all but those that say how the outcome is told."""
 SECTIONS = ("table", "columns", "promise", "output")
@@ -130,8 +132,8 @@ class RequestFile:
 
 
 def _is_elsewhere(name: str) -> bool:
-    """Whether a table is in a store or on a server, and not at a path."""
-    return Address.of(name, SpecError) is not None or PostgresTable.of(name) is not None
+    """Whether a table is in a store, on a server or known to Spark, and not at a path."""
+    return is_spark_name(name) or Address.of(name, SpecError) is not None or PostgresTable.of(name) is not None
 
 
 @dataclass(frozen=True)

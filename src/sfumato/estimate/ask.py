@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from sqlglot import exp
 
 from sfumato.arrays import Mask
 from sfumato.errors import QueryError
@@ -17,6 +18,7 @@ from sfumato.estimate import exact
 from sfumato.estimate.adjusting import NOTHING_TO_ADJUST, Adjusting
 from sfumato.estimate.answer import Answer
 from sfumato.estimate.connection import OpenRelease, Session
+from sfumato.estimate.describing import description, is_description
 from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
 from sfumato.estimate.estimating import Estimator, Line
 from sfumato.estimate.exact import NOTHING
@@ -40,6 +42,9 @@ ROUGH = 0.5
 """A standard error above this part of its number is large."""
 DECIDED = "{} was decided by estimates, partly by chance, and has no error of its own"
 PICKED = "CASE took one number or another by an estimate, partly by chance, which the errors do not allow for"
+SAMPLED = (
+    "a sample is drawn at random, and would only make the error larger; leave it out, and all records are counted."
+)
 NOT_ADJUSTED = "only COUNT(*) of a plain SELECT with GROUP BY is made consistent or calibrated; ask for that alone."
 TOGETHER = "; intervals hold together (Bonferroni over {} numbers)"
 
@@ -63,7 +68,11 @@ class Asker:
         with _not_too_deep():
             select = grammar.parse(sql)
             with self.opened.session(self.attached, clock) as session:
-                whole = public.inlined(select, {}, Room())
+                if select.find(exp.TableSample):
+                    raise QueryError(SAMPLED)
+                if is_description(select):
+                    return description(select, session)
+                whole = public.uncorrelated(public.inlined(select, {}, Room()))
                 _check(whole, session)
                 if not public.names_sensitive(whole, session):
                     answer = replace(exact.answer(session, whole), counted=self.opened.manifest.counted)

@@ -62,6 +62,10 @@ class MemberColumns(Sets):
             found += members if column.name == own[0] else [column] if column.name not in own else []
         return tuple(found)
 
+    def readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
+        """As they are."""
+        return batch
+
     # ------------------------------------------------------------------------------------------------------- describing
 
     def names(self, naming: Naming) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from sfumato.arrays import Codes, Counts, Floats
 from sfumato.errors import ReleaseFormatError, SpecError
-from sfumato.request.values import Value
+from sfumato.request.values import Value, labels
 from sfumato.shown import Counter, Naming, Reader, Replaced, Shown
 from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
 from sfumato.shown.quoting import TABLE, plain_name, quoted
@@ -56,6 +56,17 @@ class Sets(Shown):
             for column in columns
             if column.name not in parts[1:]
         )
+
+    def readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
+        """Bits as lists of the values that they stand for."""
+        place = batch.schema.get_field_index(naming.together)
+        if self.as_list or place < 0:  # other tables of the release have no sets
+            return batch
+        bits = unpacked(batch.column(place), self.size)
+        domain = pa.array(labels(naming.domain)) if len(naming.sensitive) > 1 else naming.part(0)
+        offsets = np.concatenate([[0], np.cumsum(bits.sum(axis=1, dtype=np.int64))]).astype(np.int32)
+        lists = pa.ListArray.from_arrays(pa.array(offsets), domain.take(pa.array(np.nonzero(bits)[1])))
+        return batch.set_column(place, naming.together, lists)
 
     def rows(self, replaced: Replaced, name: str, cell: str) -> dict[str, Any]:
         """The bits of each record's set."""

@@ -114,6 +114,11 @@ def test_large_releases_are_counted_beforehand(tmp_path: Path) -> None:
         assert arrays[f"table{number}_counts"].sum() == 4000
 
 
+def test_release_too_large_even_as_counts_is_refused(release: Release) -> None:
+    with pytest.raises(QueryError, match="even as counts; allow more with --megabytes"):
+        ask_page(release, largest=0.05)
+
+
 def test_release_that_no_browser_counts_in_is_told_so(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     method = next(iter(release.manifest.methods.values()))
     monkeypatch.setitem(method.__dict__, "twin", None)

@@ -97,7 +97,7 @@ class Clauses:
         self, ordered: Tree, outputs: list[tuple[str, Tree]], read: Callable[[Tree | None], Tree | None]
     ) -> Iterator[Tree]:
         node = grammar.unwrapped(ordered.this)
-        if isinstance(node, exp.Column) and node.name.lower() == "all" and not node.table:
+        if isinstance(node, exp.Column | exp.Var) and node.name.lower() == "all":
             yield from (with_this(ordered, tree) for _, tree in outputs)
         elif isinstance(node, exp.Literal) and node.is_int:
             yield with_this(ordered, numbered(node, outputs))

@@ -22,6 +22,7 @@ from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import is_of_answer, of_answer
 from sfumato.estimate.sql.question import Group, Question, Selection, SelectReader
 from sfumato.mechanisms.method import Method
+from sfumato.shown.quoting import plain_name
 
 MOST_SETS = 256
 SINGLE_ROWS = (
@@ -152,7 +153,7 @@ class RecordsBlock:
     def single_rows(self, tree: Tree) -> QueryError:
         """What is said of a query that would show single rows by their protected value."""
         name = (self.reader.names.protected(tree) or self.session.manifest.sensitive)[0]
-        return QueryError(SINGLE_ROWS.format(name=name, column=grammar.sql_of(exp.to_identifier(name))))
+        return QueryError(SINGLE_ROWS.format(name=name, column=plain_name(name)))
 
     # ------------------------------------------------------------------------------------------------------------- rows
 

@@ -158,8 +158,8 @@ class Aggregates:
         sql = grammar.sql_of(node)
         if isinstance(node, exp.AggFunc):
             return QueryError(
-                f"{sql} cannot be estimated from a release with a known error; ask for COUNT, SUM and AVG, or leave "
-                "the sensitive column out of the query."
+                f"{sql} cannot be estimated with a known error, because single records decide it; ask for COUNT, SUM, "
+                "AVG, STDDEV or QUANTILE_CONT(column, 0.95), or leave the sensitive column out of the query."
             )
         if isinstance(node, exp.Subquery | exp.Select | exp.Exists):
             return QueryError("a subquery cannot stand beside estimates; join it, or ask it on its own.")

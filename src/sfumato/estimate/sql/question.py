@@ -17,7 +17,7 @@ from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names, is_of_answer, of_answer
 from sfumato.estimate.sql.naming import DEFAULT_COUNT, output_names
 from sfumato.estimate.sql.sources import FromClause, filters_only, source_of
-from sfumato.shown.quoting import TABLE
+from sfumato.shown.quoting import TABLE, plain_name
 
 KNOWN_CLAUSES = {
     "expressions", "from", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "kind",
@@ -235,7 +235,7 @@ class SelectReader:
         if (column.table, column.name) in self.names.sensitive:
             return QueryError(
                 f"the {column.name!r} of single rows is protected, so it cannot be selected; count it instead, with "
-                f"GROUP BY {column.name}."
+                f"GROUP BY {plain_name(column.name)}."
             )
         return QueryError(f"{column.name!r} is neither an aggregate nor a group; add it to GROUP BY, or aggregate it.")
 
@@ -290,7 +290,7 @@ class SelectReader:
         return " ".join(parts) or None
 
 
-def is_question(select: Tree, session: Session) -> bool:
+def is_question(select: Tree, session: Session) -> bool:  # noqa: PLR0911 - one for each reason why it is none
     """Whether a query is one SELECT over records that shows groups, and sums, means, ratios and the like of them.
 
     What else can be made of estimates, such as windows and subtotals, is made from their rows.
@@ -308,9 +308,11 @@ def is_question(select: Tree, session: Session) -> bool:
     if where is not None and any(_is_sensitive(each, session) for each in where.find_all(exp.Query)):
         return False
     behind = [select.args[name] for name in ("having", "order") if select.args.get(name)]
-    if any(each.find(exp.Query, exp.Window) for each in behind):
+    if any(each.find(exp.Query, exp.Window, exp.Var) for each in behind):
         return False
     known_names = {name.lower() for name in (*session.manifest.public, *session.manifest.sensitive)}
+    if group is None and not any(map(is_aggregate, select.expressions)):
+        return False
     names = {each.alias.lower() for each in select.expressions if each.alias} - known_names
     return all(_is_plain(each.unalias(), names) for each in select.expressions)
 

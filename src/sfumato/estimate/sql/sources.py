@@ -150,7 +150,8 @@ def _right(table: Tree, session: Session) -> tuple[str, str, list[str]]:
     public.check_table(table, session)
     if table.name.lower() == TABLE:
         raise QueryError(
-            f"{TABLE} is joined to itself, which would count a record several times; ask for the two parts one by one."
+            f"{TABLE} is joined to itself, which would count a record several times; count in two queries, and join "
+            f"these: WITH a AS (SELECT ... FROM {TABLE} GROUP BY ...), b AS (...) SELECT ... FROM a JOIN b USING (...)."
         )
     name = table.name.lower()
     return table.alias or table.name, quoted(name), session.attached[name].schema.names

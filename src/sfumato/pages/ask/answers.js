@@ -70,14 +70,16 @@ class Asking {
   tallies(among, by) {
     const {rows, codes, add, width} = this.about.tables ? this.cells(among, by) : this.records(by);
     const sizes = by.map(id => this.columns.get(id).values.length);
+    const tests = among.map(([id, mask]) => [codes(id), mask]), groups = by.map(codes);
     const numbers = new Int32Array(rows).fill(-1), found = new Map(), seen = [];
     for (let row = 0; row < rows; row += 1) {
-      if (!among.every(([id, mask]) => mask[codes(id)[row]])) continue;
-      let key = 0;
-      by.forEach((id, at) => { key = key * sizes[at] + codes(id)[row]; });
+      let key = 0, isSelected = true;
+      for (const [code, mask] of tests) if (!mask[code[row]]) isSelected = false;
+      if (!isSelected) continue;
+      for (let at = 0; at < groups.length; at += 1) key = key * sizes[at] + groups[at][row];
       if (!found.has(key)) {
         found.set(key, seen.length);
-        seen.push(by.map(id => codes(id)[row]));
+        seen.push(groups.map(code => code[row]));
       }
       numbers[row] = found.get(key);
     }
@@ -137,10 +139,15 @@ class Asking {
 
 // Add up the members of sets: in each map, those of the records of each group.
 function addMembers(maps, numbers, tallies, width, rows) {
-  const stride = Math.ceil(rows / 8), selected = [...numbers.keys()].filter(row => numbers[row] >= 0);
+  const stride = Math.ceil(rows / 8), selected = Uint32Array.from(numbers.keys()).filter(row => numbers[row] >= 0);
+  const groups = selected.map(row => numbers[row]), found = new Float64Array(tallies.length);
   for (let member = 0; member < width; member += 1) {
-    for (const row of selected) {
-      if (maps[member * stride + (row >> 3)] & (128 >> (row & 7))) tallies[numbers[row]].counts[member] += 1;
+    const map = maps.subarray(member * stride, (member + 1) * stride);
+    found.fill(0);
+    for (let at = 0; at < selected.length; at += 1) {
+      const row = selected[at];
+      found[groups[at]] += map[row >> 3] >> (7 - (row & 7)) & 1;
     }
+    tallies.forEach((tally, group) => { tally.counts[member] = found[group]; });
   }
 }

@@ -101,7 +101,10 @@ def tallies_of(release: Release, session: Session, largest: int, progress: Progr
     left_out += [each.name for each in columns if each.id not in covered]
     kept = [each for each in columns if each.id in covered]
     if not tables:
-        raise QueryError("this release is too large for a page, even as counts; ask it with sfumato query.")
+        raise QueryError(
+            "this release is too large for such a page, even as counts; allow more with --megabytes, or ask it with "
+            "sfumato query."
+        )
     return PageContents(kept, arrays, {"tables": [{"columns": each} for each in tables]}, left_out)
 
 

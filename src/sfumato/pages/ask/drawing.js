@@ -33,25 +33,25 @@ function ticksOf(low, high, most) {
 // Where the numbers of an answer lie: a scale of so many pixels that all intervals share, and zero.
 function scaleOf(rows, width) {
   const numbers = rows.flatMap(({value, low, high}) => [value, low, high]).filter(Number.isFinite);
-  const low = Math.min(0, ...numbers), high = Math.max(0, ...numbers), inset = 9;
+  const low = Math.min(0, ...numbers), high = Math.max(0, ...numbers), inset = 10;
   const reach = high > low ? high - low : 1;
   const place = number => inset + (number - low) / reach * (width - 2 * inset);
   return {width, low, high, place, ticks: ticksOf(low, high, Math.max(2, Math.round(width / 75)))};
 }
 
-function grid({place, ticks}, height) {
+function grid({place, ticks}) {
   return ticks.map(tick => shape("line", {
-    x1: place(tick), x2: place(tick), y1: 0, y2: height, class: tick === 0 ? "zero" : "grid",
+    x1: place(tick), x2: place(tick), y1: "0", y2: "100%", class: tick === 0 ? "zero" : "grid",
   }));
 }
 
 // The interval of one answer as a line, the estimate as a dot, certain bounds as ticks; in words for whoever listens.
-function drawnRow(scale, row, words, height = 24) {
-  const {value, low, high, least, most, isExact} = row, middle = height / 2, parts = grid(scale, height);
+function drawnRow(scale, row, words) {
+  const {value, low, high, least, most, isExact} = row, middle = "50%", parts = grid(scale);
   if (Number.isFinite(value)) {
     const inside = number => number !== 0 && number >= scale.low && number <= scale.high && !isExact;
     parts.push(...[least, most].filter(inside).map(bound => shape("line", {
-      x1: scale.place(bound), x2: scale.place(bound), y1: middle - 6, y2: middle + 6, class: "bound",
+      x1: scale.place(bound), x2: scale.place(bound), y1: "28%", y2: "72%", class: "bound",
     })));
     if (!isExact) parts.push(shape("line", {
       x1: scale.place(low), x2: scale.place(high), y1: middle, y2: middle, class: "line",
@@ -59,20 +59,17 @@ function drawnRow(scale, row, words, height = 24) {
     parts.push(shape("circle", {cx: scale.place(value), cy: middle, r: 4, class: "dot"}));
   }
   return shape(
-    "svg", {width: scale.width, height, role: "img", "aria-label": words}, shape("title", {}, words), ...parts);
+    "svg", {width: scale.width, height: 28, role: "img", "aria-label": words}, shape("title", {}, words), ...parts);
 }
 
 function drawnAxis(scale, isShare) {
-  const said = tick => isShare ? `${Number((tick * 100).toPrecision(6))}%` : compact(tick);
-  const labels = scale.ticks.map((tick, at) => shape("text", {
-    x: scale.place(tick), y: 12, class: "tick",
-    "text-anchor": at === 0 && scale.place(tick) < 16 ? "start" : scale.place(tick) > scale.width - 22 ? "end" : "middle",
-  }, said(tick)));
+  const far = Math.max(...scale.ticks.map(Math.abs));
+  const [unit, letter] = isShare ? [0.01, "%"] : far >= 1e6 ? [1e6, "M"] : far >= 1e4 ? [1e3, "k"] : [1, ""];
+  const said = tick => Number((tick / unit).toPrecision(6)).toLocaleString("en") + (tick ? letter : "");
+  const labels = scale.ticks.map(tick => {
+    const text = said(tick), place = scale.place(tick), half = 3.5 * text.length;  // about half as wide as the text
+    const anchor = place < half ? "start" : place > scale.width - half ? "end" : "middle";
+    return shape("text", {x: anchor === "end" ? scale.width : place, y: 12, class: "tick", "text-anchor": anchor}, text);
+  });
   return shape("svg", {width: scale.width, height: 16, "aria-hidden": "true"}, ...labels);
-}
-
-function compact(number) {
-  if (Math.abs(number) >= 1e6) return `${Number((number / 1e6).toPrecision(3))}M`;
-  if (Math.abs(number) >= 1e4) return `${Number((number / 1e3).toPrecision(3))}k`;
-  return Number(number.toPrecision(6)).toLocaleString("en");
 }

@@ -38,7 +38,8 @@ TITLE = "Ask about {}"
 DESK = (
     '<noscript><p class="alarm">This page answers by a script, which this browser does not run.</p></noscript>'
     '<p id="status" role="status"></p>'
-    '<div id="desk" hidden="hidden"><form id="question" aria-label="Your question"></form>'
+    '<div id="desk" hidden="hidden"><details id="asking"><summary>Change the question</summary>'
+    '<form id="question" aria-label="Your question"></form></details>'
     '<section id="answer" aria-label="The answer"></section></div>'
 )
 """Where the script puts the question and the answer."""
@@ -114,9 +115,10 @@ class AskPage:
             Section("What is not covered", listed([self._guarantee, *LIMITS])),
             Section("How to read the numbers", listed(self._reading)),
         ]
+        words = element("div", *(each.html(is_private=False) for each in sections), class_="words")
         return [
             element("header", element("h1", escaped(shortened(self.title))), paragraph(subtitle, "subtitle")),
-            element("main", DESK, *(each.html(is_private=False) for each in sections)),
+            element("main", DESK, words),
             element("footer", paragraph(self._ending)),
         ]
 
@@ -199,5 +201,5 @@ def _parted(numbers: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, npt.N
 
 def _footer(title: str) -> str:
     """What stands at the foot of printed pages: a text between quotes in a style."""
-    kept = "".join(letter for letter in shortened(title, 80) if letter.isalnum() or letter in " .,:-()")
+    kept = "".join(letter for letter in shortened(title, 80) if letter.isalnum() or letter in " .,:;-()'\u2019")
     return f"{kept}, by sfumato"

@@ -14,8 +14,14 @@ class View {
     this.language = "SQL";
     this.isOpen = false;
     this.begin();
-    this.narrow.addEventListener("change", () => this.show());
+    this.fold();
+    this.narrow.addEventListener("change", () => { this.fold(); this.show(); });
     window.addEventListener("beforeprint", () => this.show());
+  }
+
+  // Where there is no room beside the answer, the question is folded away until it is changed.
+  fold() {
+    document.getElementById("asking").open = !this.narrow.matches;
   }
 
   // An empty question, split by what is protected.
@@ -30,22 +36,27 @@ class View {
 
   draw() {
     const {protected: own, public: others} = this.about;
-    const fieldset = (legend, ...children) => element("fieldset", {}, element("legend", {}, legend), ...children);
-    const parts = [fieldset(`Which ${own.map(({name}) => shortened(name, 30)).slice(0, 1)}?`, ...own.map(
-      (column, at) => this.filter(column, at === 0)))];
+    const fieldset = (legend, ...children) => element("fieldset", {}, element("legend", {}, legend), ...children.flat());
+    const which = own.length === 1 ? this.filter(own[0], true, true) : own.map((each, at) => this.filter(each, at === 0));
+    const parts = [fieldset(`Which ${shortened(own[0].name, 30)}?`, which)];
     if (others.length) parts.push(fieldset("Among whom?", ...others.map(column => this.filter(column, false))));
     const columns = [...own, ...others].filter(({values}) => values.length <= MOST_SPLIT);
     parts.push(fieldset("Split by", element("div", {class: "chips"}, ...columns.map(column => this.chip(column)))));
     parts.push(fieldset("Show", this.choices()));
+    parts.push(element("button", {type: "button", class: "fold", onclick: () => {
+      this.fold();
+      this.place.scrollIntoView();
+    }}, "Show the answer"));
     parts.push(element("button", {type: "button", class: "quiet", onclick: () => this.begin()}, "Start again"));
     this.form.replaceChildren(...parts);
     this.form.onsubmit = event => event.preventDefault();
   }
 
-  filter(column, isOpen) {
-    const chosen = element("span", {class: "chosen"}, "any");
+  filter(column, isOpen, isAlone = false) {
+    const chosen = element("span", {class: "chosen"}, anyOf(column));
     const body = RANGED.has(column.type) && column.values.length > MANY ? this.ends(column, chosen)
       : this.options(column, chosen);
+    if (isAlone) return [element("p", {class: "hint"}, chosen), body];
     const summary = element("summary", {}, element("span", {class: "name"}, shortened(column.name)), chosen);
     return element("details", {open: isOpen}, summary, body);
   }
@@ -96,7 +107,7 @@ class View {
   choose(column, condition, chosen) {
     if (condition) this.question.conditions[column.id] = condition;
     else delete this.question.conditions[column.id];
-    chosen.textContent = condition ? conditionWords(column, condition) : "any";
+    chosen.textContent = condition ? conditionWords(column, condition) : anyOf(column);
     chosen.classList.toggle("is-chosen", Boolean(condition));
     this.soon();
   }
@@ -160,36 +171,35 @@ class View {
 
   get words() {
     const {conditions, groups, isShare} = this.question;
-    const said = ids => ids.map(id => `${shortened(this.columns.get(id).name)} ${conditionWords(
-      this.columns.get(id), conditions[id])}`);
-    const own = said(Object.keys(conditions).filter(id => id.startsWith("s")));
-    const among = said(Object.keys(conditions).filter(id => id.startsWith("p")));
+    const said = (kind, link) => Object.keys(conditions).filter(id => id.startsWith(kind)).map(id => {
+      const column = this.columns.get(id);
+      return `${shortened(column.name)} ${link}${conditionWords(column, conditions[id])}`;
+    });
+    const own = said("s", ""), among = said("p", "is ");
     const by = groups.map(id => shortened(this.columns.get(id).name));
     const first = isShare ? `Share of the ${this.about.counted}` : `Number of ${this.about.counted}`;
-    return first + (own.length ? ` with ${own.join(" and ")}` : "") + (among.length ? `, among ${among.join(", ")}` : "")
+    return first + (own.length ? ` with ${own.join(" and ")}` : "") + (among.length ? `, where ${among.join(" and ")}` : "")
       + (by.length ? `, by ${by.join(" and ")}` : "");
   }
 
   show() {
     const status = document.getElementById("status");
-    const {isShare, level, groups} = this.question, {rows} = this;
+    const {level, groups} = this.question, {rows} = this;
     const title = element("h2", {}, this.words);
     if (this.problem) {
       status.textContent = "";
-      this.place.replaceChildren(title, element("p", {class: "alarm"}, this.problem));
+      this.place.replaceChildren(title, element("p", {class: "alarm", role: "alert"}, this.problem));
       return;
     }
-    status.textContent = "";
-    const hint = element("p", {class: "hint"}, `\u00b1 standard error, and ${Math.round(level * 100)}% interval, for the `
-      + "original table");
-    const parts = [title, hint];
+    const parts = [title];
+    status.className = "unseen";
+    status.textContent = `${this.words}: ${groups.length ? someRows(rows.length) : cell(rows[0], this.question.isShare).value}`;
     if (!groups.length) parts.push(...this.headline(rows[0]));
     else if (!rows.length) parts.push(element("p", {}, `No ${this.about.counted} satisfy the conditions.`));
     else parts.push(this.table(rows));
     parts.push(this.tools(), this.elsewhere());
     this.place.replaceChildren(...parts);
-    this.place.setAttribute("data-answered", String(Number(this.place.getAttribute("data-answered") ?? 0) + 1));
-    void isShare;
+    this.place.setAttribute("data-answered", "");
   }
 
   headline(row) {
@@ -210,7 +220,7 @@ class View {
     const {groups, isShare} = this.question, isNarrow = this.narrow.matches;
     const ordered = this.isSorted ? [...all].sort((one, other) => other.value - one.value) : all;
     const rows = ordered.slice(0, MOST_SHOWN);
-    const scale = scaleOf(rows, isNarrow ? 110 : groups.length > 1 ? 240 : 300);
+    const scale = scaleOf(rows, isNarrow ? 88 : groups.length > 1 ? 230 : 300);
     const names = groups.map(id => shortened(this.columns.get(id).name));
     const heads = isNarrow ? [names.join(", ")] : names;
     const number = isShare ? "share" : "number";
@@ -223,8 +233,8 @@ class View {
       element("th", {scope: "col", class: "plot"}, drawnAxis(scale, isShare)));
     const lines = rows.map(row => this.line(row, scale, isNarrow));
     const more = all.length - rows.length;
-    const caption = more > 0 ? `${rows.length} of ${all.length.toLocaleString("en")} rows; the CSV has all`
-      : `${all.length.toLocaleString("en")} ${all.length === 1 ? "row" : "rows"}`;
+    const told = more > 0 ? `the first ${rows.length} of ${someRows(all.length)}; the CSV has all` : someRows(all.length);
+    const caption = `${told}; \u00b1 standard error, ${Math.round(this.question.level * 100)}% interval, for the original table`;
     const table = element("table", {class: "answers"}, element("caption", {}, caption),
       element("thead", {}, header), element("tbody", {}, ...lines));
     return element("div", {class: "scroll", role: "region", "aria-label": "The answer as a table", tabindex: "0"}, table);
@@ -308,6 +318,14 @@ function conditionWords({values}, condition) {
   return said.length > 4 ? `${said.slice(0, 3).join(", ")} or ${said.length - 3} more` : said.join(" or ");
 }
 
+function anyOf({values}) {
+  return `any of ${values.length.toLocaleString("en")}`;
+}
+
+function someRows(number) {
+  return `${number.toLocaleString("en")} ${number === 1 ? "row" : "rows"}`;
+}
+
 function rowWords(words, {value, error, low, high}) {
   return `${words}: ${value}${error ? `, plus or minus ${error}, between ${low} and ${high}` : ""}`;
 }
@@ -328,6 +346,7 @@ async function start() {
   window.sfumato = {
     about, ask: question => asking.ask(question), sql: question => sqlOf(asking.columns, question),
     csv: question => csvOf(asking.columns, question, asking.ask(question)), view,
+    interval: (moments, level) => interval(moments, level, about.quantiles[level]),
   };
 }
 
