@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 from sfumato.apply.csv import POINT
 from sfumato.apply.rewrite import order_words
 from sfumato.apply.sample import MOST_RECORDS
-from sfumato.apply.scatter import positions_in_order
 from sfumato.apply.source import Source, open_source
 from sfumato.arrays import Codes, Floats, Mask, Places
 from sfumato.audit.attackers.exposure import LEAST_RECORDS, Target
@@ -36,6 +35,7 @@ from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError
 from sfumato.estimate.count.blocks import batches, schema_of
 from sfumato.estimate.release import Release
+from sfumato.ordering import positions_in_order
 from sfumato.plan.plan_file import PlanFile
 from sfumato.release.entries import read_missing
 from sfumato.release.manifest import Manifest, load_json
