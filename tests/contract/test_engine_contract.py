@@ -19,8 +19,6 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from engine_inputs import INPUTS, ROWS, Input, every_type, with_gaps
 from far_engine import FarEngine
@@ -32,7 +30,7 @@ from sfumato.apply import scatter, writing
 from sfumato.apply.engine import Engine
 from sfumato.apply.local import LocalEngine
 from sfumato.apply.rewrite import Rewrite, decode
-from sfumato.apply.scatter import Bundle, positions_in_order
+from sfumato.apply.scatter import Bundle
 from sfumato.apply.source import MemorySource, open_source
 from sfumato.apply.survey import Survey
 from sfumato.apply.writing import write_records, write_side
@@ -694,42 +692,3 @@ def test_memory_source_is_read_twice_in_the_same_order() -> None:
     source = MemorySource(every_type())
     readings = [pa.Table.from_batches(source.batches(["age", "sex"], 7)) for _ in range(2)]
     assert readings[0].equals(readings[1])
-
-
-# ---------------------------------------------------------------------------------------------------- the order of rows
-
-# Words that differ only in their lowest bits, or not at all, are what the fast way cannot tell apart.
-NEIGHBOURS = st.builds(
-    lambda word, more: (word + more) % 2**64, st.sampled_from([0, 2**63, 2**64 - 8]), st.integers(0, 9)
-)
-
-
-@given(st.lists(st.integers(0, 2**64 - 1) | NEIGHBOURS, max_size=60))
-@example([])
-@example([2**64 - 1])
-@example([5, 5])
-@example([1, 0])
-@example([2**64 - 1, 0, 2**64 - 1, 0])
-@example([7, 6, 5, 4, 3, 2, 1, 0])
-@example([2**63 + 1, 2**63])
-def test_positions_are_those_of_a_stable_sort(words: list[int]) -> None:
-    positions = positions_in_order(np.array(words, dtype=np.uint64))
-    assert positions.tolist() == sorted(range(len(words)), key=words.__getitem__)
-
-
-@given(st.integers(0, 2**32), st.integers(2, 3000))
-def test_positions_of_random_words_are_those_of_a_stable_sort(seed: int, rows: int) -> None:
-    words = np.random.default_rng(seed).integers(0, 2**64, rows, dtype=np.uint64)
-    assert (positions_in_order(words) == np.argsort(words, kind="stable")).all()
-
-
-@given(st.integers(0, 2**32), st.integers(2, 500), st.integers(1, 12))
-def test_positions_of_words_with_many_ties_are_those_of_a_stable_sort(seed: int, rows: int, bits: int) -> None:
-    words = np.random.default_rng(seed).integers(0, 2**bits, rows, dtype=np.uint64) << np.uint64(64 - bits)
-    assert (positions_in_order(words) == np.argsort(words, kind="stable")).all()
-
-
-def test_positions_leave_the_words_as_they_are() -> None:
-    words = np.array([3, 1, 2], dtype=np.uint64)
-    positions_in_order(words)
-    assert words.tolist() == [3, 1, 2]

@@ -18,8 +18,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from sfumato.arrays import Places, Words
-from sfumato.draws import LARGEST_WORD
+from sfumato.arrays import Places
+from sfumato.ordering import positions_in_order
 from sfumato.shown.columns import smallest_type
 
 FILE_ROWS = 1 << 24
@@ -163,27 +163,6 @@ class Gathered:
             columns = zip(batch.schema.names, batch.columns, strict=True)
             found.append({name: each.to_numpy() if name in self.coded else each for name, each in columns})
         return found
-
-
-def positions_in_order(words: Words) -> Places:
-    """The positions of the rows in rising order of their words; equal words keep the order of the table.
-
-    Words of a part begin alike, so the 32 bits after that tell nearly all of them apart. Two counting sorts by 16 bits
-    each are faster than one sort that compares; the few rows that agree in all 32 are sorted by the whole word.
-    """
-    within = words - words.min(initial=LARGEST_WORD)
-    leading = within >> np.uint64(max(int(within.max(initial=0)).bit_length() - 32, 0))
-    by_low = np.argsort(leading.astype(np.uint16), kind="stable")
-    high = (leading >> np.uint64(16)).astype(np.uint16)
-    positions = by_low.take(np.argsort(high.take(by_low), kind="stable"))
-    in_order = leading.take(positions)
-    is_tied = in_order[1:] == in_order[:-1]
-    if is_tied.any():
-        tied = np.flatnonzero(np.append(is_tied, False) | np.append(False, is_tied))
-        rows = positions[tied]
-        # Rows of different ties stay apart, because their words differ in the leading bits already.
-        positions[tied] = rows[np.argsort(words[rows], kind="stable")]
-    return positions
 
 
 def sliced(rows: Rows, start: int, stop: int) -> Rows:

@@ -55,7 +55,7 @@ from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
 from sfumato.cli.reproduction import reproduce
 from sfumato.cli.where import EngineOptions
-from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
+from sfumato.errors import NoticeError, QueryError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
 from sfumato.printable import printable, without_passwords
 from sfumato.request.exact import exact
@@ -175,21 +175,18 @@ def plan(
     check_codes(stops.codes, notice_codes())
     filed.check()
     spec = promise.spec.for_rows(described.rows_per_person)  # first, because without it there is nothing to plan
-    if (described.table is None) == (described.counts is None):
-        raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
-    compared = None
+    described.check()
+    request, made = None, partial(where.made, described.table)
     if described.counts is not None:
         histogram, column = described.grouped(Histogram.read(described.counts))
         found = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
     else:
         request = request_of(described.table, described, promise, accepting)
-        with render.progress_engine(err, printed, partial(where.made, described.table)) as engine:
+        with render.progress_engine(err, printed, made) as engine:
             found = sfumato.plan_table(request, engine)
-            compared = filed.compared(request, engine)
         column = request.schema.sensitive
-    notices = found.notices
     aim = None if spec.bound is None else _aim(found.chosen.histogram, spec.bound, promise, aimed)
-    if any(notice.code in stops.codes for notice in notices):
+    if any(notice.code in stops.codes for notice in found.notices):
         pass  # what fails prints nothing but why
     elif printed.as_json:
         print_json(render.plan_json(found, aim))
@@ -199,10 +196,10 @@ def plan(
         render.show_exposures(out, found.exposures, found.uniqueness)
     if aim is None and (aimed.error or aimed.at) and not printed.quiet:
         render.show_notice(err, "which posterior gives an error is told for --prior with --posterior only.")
-    for notice in () if printed.quiet else notices:  # last, where somebody who reads the end of the result finds them
+    for notice in () if printed.quiet else found.notices:  # last, where who reads the end of the result finds them
         render.show_notice(err, notice)
-    check_notices(notices, stops.codes)
-    filed.save(found, spec, column, aim, compared=compared, quiet=printed.is_silent)
+    check_notices(found.notices, stops.codes)
+    filed.save(found, (spec, column, aim), None if request is None else (request, made), printed)
 
 
 def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:
@@ -256,6 +253,7 @@ def publish(
             on_notice=(lambda notice: None) if printed.quiet else partial(render.show_notice, err),
             fail_on=noticed.codes,
             as_csv=written.format is ReleaseFormat.CSV,
+            describe=written.describe,
         )
     release = publication.release
     if not printed.is_silent:

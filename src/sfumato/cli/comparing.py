@@ -16,6 +16,7 @@ from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import OUTPUT, PROMISE, PrintOptions, PromiseOptions, RequestPath, StopOptions, TableOptions
 from sfumato.cli.output import err, out, print_json
 from sfumato.cli.pages import HOLDER, Decider
+from sfumato.cli.where import EngineOptions
 from sfumato.errors import TargetError
 from sfumato.plan.target import AT
 
@@ -99,6 +100,7 @@ def compare(  # noqa: PLR0913, PLR0917 - the options of the command
     promise: PromiseOptions,
     accepting: StopOptions,
     aimed: AimOptions,
+    where: EngineOptions,
     filed: ComparePageOptions,
     printed: PrintOptions,
 ) -> None:
@@ -107,7 +109,7 @@ def compare(  # noqa: PLR0913, PLR0917 - the options of the command
 
     filed.check()
     request = request_of(table, described, aimed.asked(promise), accepting)
-    with render.progress_engine(err, printed) as engine:
+    with render.progress_engine(err, printed, partial(where.made, table)) as engine:
         found = sfumato.compare(
             request,
             engine,

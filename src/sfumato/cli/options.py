@@ -186,6 +186,11 @@ class PlanTableOptions(TableOptions):
         Path | None, typer.Option("--counts", metavar="CSV", help="Plan from a CSV of value,count instead of a table.")
     ] = None
 
+    def check(self) -> None:
+        """Refuse both, and neither."""
+        if (self.table is None) == (self.counts is None):
+            raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
+
     def grouped(self, counts: Histogram) -> tuple[Histogram, str]:
         """Counts with the hierarchy that was named, at the level that was, and the column that they are said of."""
         files = {name: Path(file) for name, file in assignments(self.hierarchy, HIERARCHY)}
@@ -391,6 +396,10 @@ class ReleaseOptions(OptionGroup):
     format: Annotated[
         ReleaseFormat, typer.Option("--format", help="csv: write each table as CSV too, beside its Parquet file.")
     ] = ReleaseFormat.PARQUET
+    describe: Annotated[
+        Path | None,
+        typer.Option("--describe", metavar="FILE.toml", help="Title, licence, contact, and words for columns."),
+    ] = None
     plan_file: Annotated[
         Path | None,
         typer.Option(

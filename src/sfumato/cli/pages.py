@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -18,8 +20,8 @@ from sfumato.cli.output import err, out, print_json
 from sfumato.errors import SfumatoError, SpecError, TargetError
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
-    from sfumato import Comparison, Outlook, Release, Request
-    from sfumato.apply.engine import Engine
+    from sfumato import Outlook, Release, Request
+    from sfumato.apply.engine import Engine, Progress
     from sfumato.plan.target import ErrorTarget
     from sfumato.request.spec import PrivacySpec
 
@@ -51,33 +53,30 @@ class PageOptions(OptionGroup):
         elif self.decider != HOLDER:
             raise TargetError("--decider is for the page of a plan; name its file with --report.")
 
-    def compared(self, request: Request, engine: Engine) -> Comparison | None:
-        """Every mechanism at the posterior of a request, if a page is wanted; None where it has no such posterior."""
-        if self.report is None:
-            return None
-        try:
-            return sfumato.compare(request, engine, progress=partial(engine.progress, render.COMPARING))
-        except SpecError:
-            return None
-
-    def save(  # noqa: PLR0913 - what the page shows
+    def save(
         self,
         found: Outlook,
-        spec: PrivacySpec,
-        column: str,
-        target: ErrorTarget | None,
-        *,
-        compared: Comparison | None = None,
-        quiet: bool,
+        asked: tuple[PrivacySpec, str, ErrorTarget | None],
+        table: tuple[Request, Callable[[Progress], Engine]] | None,
+        printed: PrintOptions,
     ) -> None:
-        """Write the page of a plan, if one is wanted."""
+        """Write the page of a plan, if one is wanted: with all mechanisms, where there is a table to try them on."""
         from sfumato.pages import plan_page, save  # noqa: PLC0415 - takes long to load
 
-        if self.report is not None:
-            save(plan_page(found, spec, column, target, self.decider, compared), self.report, force=self.force)
-            if not quiet:
-                said = f"written to {render.plain(str(self.report))}, for you alone"
-                out.print(said, soft_wrap=True, highlight=False)
+        if self.report is None:
+            return
+        compared = None
+        if table is not None:
+            request, made = table
+            with (
+                render.progress_engine(err, printed, made) as engine,
+                suppress(SpecError),
+            ):  # if it has no one posterior
+                compared = sfumato.compare(request, engine, progress=partial(engine.progress, render.COMPARING))
+        save(plan_page(found, *asked, self.decider, compared), self.report, force=self.force)
+        if not printed.is_silent:
+            said = f"written to {render.plain(str(self.report))}, for you alone"
+            out.print(said, soft_wrap=True, highlight=False)
 
 
 def certificate(

@@ -44,6 +44,7 @@ from sfumato.mechanisms import REGISTRY
 from sfumato.pages import compare_page, plan_page
 from sfumato.request.exact import two_digits_above
 from sfumato.request.guarantee import Guarantee
+from sfumato.request.threshold_spec import CountThresholds
 
 BOUND = BreachBound("1/5", "1/3")
 VALUES = [f"v{number}" for number in range(8)]
@@ -118,6 +119,7 @@ def test_other_requests_have_one_bound_that_asks_for_as_much() -> None:
     counted = Histogram.of("abcd", [40, 30, 20, 10])
     assert Diversity(2).one_bound(counted) == BreachBound("2/5", "1/2")
     assert DecoyGroups(2).one_bound(counted) == BreachBound("2/5", "1/2")
+    assert CountThresholds("3/10", 1, "1/2").resolved(counted).one_bound(counted) == BreachBound("2/5", "1/2")
     assert Diversity(3).one_bound(counted) is None  # a value has more than a third already
     assert LinearCap("0", "3/4").resolved(counted).one_bound(counted) == BreachBound("2/5", "3/4")
     assert Tolerance("3/2").resolved(counted).one_bound(counted) is None
