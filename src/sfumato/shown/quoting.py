@@ -34,7 +34,7 @@ def plain_name(name: str) -> str:
 
 def plain_level(column: str, level: str) -> str:
     """A level of a column as people write it in SQL."""
-    return f"{plain_name(column)}.{plain_name(level)}"
+    return f"{plain_name(column)}.{level if _PLAIN.fullmatch(level) else quoted(level)}"  # behind a dot no word is reserved
 
 
 TABLE = "release"

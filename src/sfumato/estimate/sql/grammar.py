@@ -125,7 +125,7 @@ def check(tree: Tree, allowed: tuple[type[Any], ...], named: frozenset[str] = NA
             )
 
 
-class Written(exp.Expression):
+class OwnSql(exp.Expression):
     """SQL that we wrote ourselves, to stand in a tree as it is: no parser makes one."""
 
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
@@ -140,18 +140,18 @@ class _Generator(DuckDB.Generator):  # type: ignore[valid-type, misc]
 
     TRANSFORMS: ClassVar[dict[Any, Any]] = {
         **DuckDB.Generator.TRANSFORMS,
-        Written: lambda self, node: node.args["this"],
+        OwnSql: lambda self, node: node.args["this"],
         OwnColumn: lambda self, node: self.column_sql(node),
     }
 
 
 def ready(sql: str) -> Tree:
     """SQL that we wrote ourselves, to stand in a tree as it is."""
-    return Written(this=sql)
+    return OwnSql(this=sql)
 
 
 def _is_known(node: Tree, allowed: tuple[type[Any], ...], named: frozenset[str]) -> bool:
-    if isinstance(node, Written | exp.Literal | exp.Identifier):
+    if isinstance(node, OwnSql | exp.Literal | exp.Identifier):
         return True
     if isinstance(node, exp.Anonymous):
         return node.name.lower() in named
