@@ -37,6 +37,7 @@ from sfumato.estimate.release import Release
 from sfumato.outlook import Request, check_publishable, notice_codes, open_table, outlook, surveyed
 from sfumato.plan.plan_file import PlanFile, claimed
 from sfumato.release.copies import write_copy
+from sfumato.release.description import Description
 from sfumato.release.destinations import Destination, destination_of
 from sfumato.release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Manifest
 from sfumato.release.readme import release_readme
@@ -93,14 +94,16 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     on_notice: Callable[[Notice], None] = _warn,
     fail_on: Collection[str] = (),
     as_csv: bool = False,
+    describe: Description | str | Path | None = None,
 ) -> Publication:
     """Publish a table: the release appears at `out` whole, or nothing does.
 
     Notices are handed to `on_notice` as soon as the table has been read once, before anything of it is published; they
     are warnings if nobody takes them. One whose code is in `fail_on` stops everything. With `as_csv` each table is
-    written as CSV too, beside its Parquet file.
+    written as CSV too, beside its Parquet file. `describe` says in words what is published; it may be a TOML file.
     """
     check_codes(fail_on, notice_codes())
+    about = describe if isinstance(describe, Description) else Description.read_if(describe)
     target, engine = destination_of(out), engine or usual_engine(request.table)
     remove_stale(target.beside)  # first, because an old release may come back by it
     kept = Path(plan_file) if plan_file is not None else None
@@ -132,7 +135,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             _check_packable(target, found)
             built = folder / "release"
             built.mkdir()
-            manifest = _manifest(request, found, rewrite)
+            manifest = _manifest(request, found, rewrite, about)
             contents = chosen.mechanism.contents(chosen.plan)
             side = None if contents is None else rewrite.shown.side(found.sensitive, manifest.naming, contents)
             beside = no_work if side is None else partial(write_side, engine, side, built)
@@ -210,9 +213,9 @@ def _describe(built: Path, manifest: Manifest, found: Survey, engine: Engine) ->
             raise InternalError(f"the release failed its own check of {check.name}: {check.detail} Please report this.")
 
 
-def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
+def _manifest(request: Request, found: Survey, rewrite: Rewrite, about: Description) -> Manifest:
     known = found.histogram.hierarchy
-    return Manifest(
+    made = Manifest(
         mechanism_name=rewrite.mechanism.name,
         sensitive=request.schema.sensitive_columns,
         types=tuple(field_type(part.type) or "" for part in found.sensitive.parts),
@@ -230,7 +233,11 @@ def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
         software=version("sfumato"),
         is_test=rewrite.draws.is_test,
         cell_column=rewrite.cell_name if rewrite.shown.has_cells else None,
+        about=about,
     )
+    named = [field.name for name, fields in made.tables.items() if name != WEIGHTS for field in fields]
+    about.check_columns([*named, *made.sensitive])
+    return made
 
 
 def write_weights(manifest: Manifest, sensitive: Sensitive, path: Path) -> None:

@@ -44,16 +44,35 @@ def sail(address: str) -> Iterator[Any]:
     session.stop()
 
 
+LOGGING = """
+rootLogger.level = info
+rootLogger.appenderRef.file.ref = file
+appender.file.type = File
+appender.file.name = file
+appender.file.fileName = {}
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d %p %c: %m%n%ex
+"""
+
+
 @pytest.fixture(scope="session")
-def java(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session of Spark with two workers, each of which tries a task three times."""
+def spark_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What Spark itself writes down."""
+    return tmp_path_factory.mktemp("log") / "spark.log"
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory: pytest.TempPathFactory, spark_log: Path) -> Iterator[Any]:
+    """A session of Spark with two workers, in which a task is tried three times."""
     from pyspark.sql import SparkSession  # noqa: PLC0415 - not in every environment
 
     # Workers are processes of their own, which know what this one knows.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    (logging := spark_log.with_name("log4j2.properties")).write_text(LOGGING.format(spark_log))
     settings = {
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": "1g",

@@ -253,6 +253,7 @@ def publish(
             on_notice=(lambda notice: None) if printed.quiet else partial(render.show_notice, err),
             fail_on=noticed.codes,
             as_csv=written.format is ReleaseFormat.CSV,
+            describe=written.describe,
         )
     release = publication.release
     if not printed.is_silent:

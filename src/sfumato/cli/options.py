@@ -396,6 +396,10 @@ class ReleaseOptions(OptionGroup):
     format: Annotated[
         ReleaseFormat, typer.Option("--format", help="csv: write each table as CSV too, beside its Parquet file.")
     ] = ReleaseFormat.PARQUET
+    describe: Annotated[
+        Path | None,
+        typer.Option("--describe", metavar="FILE.toml", help="Title, licence, contact, and words for columns."),
+    ] = None
     plan_file: Annotated[
         Path | None,
         typer.Option(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:  # what is only looked at need not be loaded before it is ther
     from sfumato.cli.options import PrintOptions
     from sfumato.plan.gains import Gain
     from sfumato.plan.target import ErrorTarget
+    from sfumato.release.description import Description
 
 MOST_CELLS = 12
 COMPARING = "comparing"
@@ -283,6 +284,8 @@ def info_json(release: Release) -> dict[str, Any]:
     """What a release is and promises, for machines."""
     manifest = release.manifest
     return {
+        **manifest.about.to_json(),
+        **({"columns": dict(manifest.about.columns)} if manifest.about.columns else {}),
         "rows": release.rows,
         "mechanism": manifest.mechanism_name,
         "guarantee": manifest.mechanism.guarantee,
@@ -311,11 +314,14 @@ def publication_json(publication: Publication) -> dict[str, Any]:
 def show_info(console: Console, release: Release) -> None:
     """What a release is and promises."""
     manifest = release.manifest
+    show_about(console, manifest.about)
     console.print(f"{release.rows:,} records, mechanism [bold]{manifest.mechanism_name}[/bold]")
     table = Table("column", "type", "role")
     for each in release.columns:
         table.add_row(*map(plain, each))
     console.print(table)
+    for name, words in manifest.about.columns.items():
+        console.print(plain(f"{name}: {words}"), highlight=False)
     for column, hierarchy in manifest.hierarchies.items():
         for place, level in enumerate(hierarchy.levels[1:], 1):
             known, asked = hierarchy.groups(place), plain_level(column, level)
@@ -328,6 +334,14 @@ def show_info(console: Console, release: Release) -> None:
         show_text(console, manifest.proposal)
     if manifest.is_test:
         console.print("[red]UNFIT TO PUBLISH: drawn with a test key.[/red]")
+
+
+def show_about(console: Console, about: Description) -> None:
+    """What the publisher says in words."""
+    if about.title:
+        console.print(f"[bold]{plain(about.title)}[/bold]", highlight=False)
+    for line in filter(None, (about.description, *about.lines())):
+        console.print(plain(line), highlight=False)
 
 
 def show_practice(console: Console, path: str, rows: int) -> None:

@@ -20,6 +20,7 @@ from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.mechanisms.method import Method
+from sfumato.release.description import NOTHING_SAID, Description
 from sfumato.release.entries import read_hierarchies, read_merged, read_missing, read_published_at
 from sfumato.request.accepted import NOTHING_ACCEPTED, Accepted
 from sfumato.request.digest import Each, file_digest, json_digest
@@ -97,6 +98,8 @@ class Manifest:
     """How many records each file of them has; of a single one only the file itself says it."""
     has_copies: bool = False
     """Whether each table is there as CSV too."""
+    about: Description = NOTHING_SAID
+    """What the publisher says in words."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -251,6 +254,7 @@ class Manifest:
         written = {
             "$schema": PROFILE,
             "name": "sfumato-release",
+            **self.about.to_json(),
             "resources": [self._resource(*pair) for pair in zip(self.files, digests, strict=True)],
             "sfumato": {
                 "format": FORMAT,
@@ -273,7 +277,7 @@ class Manifest:
                 "fit_to_publish": not self.is_test,
             },
         }
-        written["sfumato"]["digest"] = manifest_digest(written)  # type: ignore[index]
+        written["sfumato"]["digest"] = manifest_digest(written)
         return written
 
     def _resource(self, name: str, digest: str) -> dict[str, Any]:
@@ -286,7 +290,7 @@ class Manifest:
             "hash": f"sha256:{digest}",
         }
         if name in self.copies:
-            fields = [field.to_json() for field in self.tables[self.copies[name][0]]]
+            fields = self._fields(self.copies[name][0])
             kind = "array" if self.copies[name] == self.records else "string"  # sets of records, and bits of weights
             written = [{**field, "type": kind} if field["type"] == ANY_TYPE else field for field in fields]
             return {**resource, "type": "table", "schema": {"fields": written, "missingValues": [""]}}
@@ -294,9 +298,21 @@ class Manifest:
             return resource
         if len(self.records) > 1 and name in self.records:
             resource["rows"] = self.file_rows[self.records.index(name)]
-        fields = [field.to_json() for field in self.tables[name]]
+        fields = self._fields(name)
         # Parquet has missing values of its own, so that an empty text is a value like any other.
         return {**resource, "type": "table", "schema": {"fields": fields, "missingValues": []}}
+
+    def _fields(self, table: str) -> list[dict[str, Any]]:
+        """The columns of a table, with what is said of each; weights are described by their names."""
+        fields = [field.to_json() for field in self.tables[table]]
+        return [{**each, "description": said} if (said := self._said(table, each["name"])) else each for each in fields]
+
+    def _said(self, table: str, name: str) -> str | None:
+        """What is said of a column; where several columns show one, what is said of that."""
+        if table == WEIGHTS:
+            return None
+        is_shown = name in self.shown_names and name != self.cell_column
+        return self.about.columns.get(name) or (self.about.columns.get(self.sensitive_name) if is_shown else None)
 
     @cached_property
     def weight_fields(self) -> Sequence[Field]:
@@ -420,6 +436,7 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         hierarchies=read_hierarchies(ours, types, design.domain),
         published_at=read_published_at(ours),
         file_rows=tuple(_file_rows(each) for each in records),
+        about=Description.from_json(written),
         has_copies=any(resource["path"] in COPIES for resource in written["resources"]),
     )
     if not {name.lower() for name in names}.isdisjoint(level.lower() for level in read.levels):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 
@@ -14,8 +15,8 @@ _TEST = """
 > **UNFIT TO PUBLISH.** This release was drawn with a known test key: whoever knows the key can undo the protection.
 """
 
-_TEXT = """# A protected table
-{warning}
+_TEXT = """# {title}
+{warning}{about}
 `{data}` has {rows:,} records. {shown} All other columns ({public}) are as the publisher gave them{bins}.
 
 ## What is promised
@@ -87,6 +88,8 @@ def release_readme(manifest: Manifest, rows: int) -> str:
     levels = [f" Its values are groups, of the level `{level}`." for level in manifest.published_at.values()]
     by_tools = by_hand or _by_weights(manifest, example)
     return _TEXT.format(
+        title=_as_text(manifest.about.title) or "A protected table",
+        about=_about(manifest),
         warning=_TEST if manifest.is_test else "",
         rows=rows,
         shown=manifest.shown.words(f"The {together.format(naming.quoted)} protected", naming) + "".join(levels),
@@ -104,6 +107,21 @@ def release_readme(manifest: Manifest, rows: int) -> str:
         software=manifest.software,
         mechanism=manifest.mechanism_name,
     )
+
+
+def _about(manifest: Manifest) -> str:
+    """What the publisher says in words: as text, whatever Markdown could be made of it."""
+    about = manifest.about
+    words = [_as_text(line) for line in filter(None, (about.description, *about.lines()))]
+    columns = [f"- `{name}`: {_as_text(text)}" for name, text in about.columns.items()]
+    parts = [*words, *(["\n".join(columns)] if columns else [])]
+    return "".join(f"\n{part}\n" for part in parts)
+
+
+def _as_text(text: str) -> str:
+    """A text that Markdown shows as it is: every mark that could mean something is escaped, and no link is made."""
+    escaped = re.sub(r"([\\`*_{}\[\]<>()#+!|~&-])", r"\\\1", text)
+    return re.sub(r"^([0-9]+)([.)])", r"\1\\\2", escaped)
 
 
 def _levels(name: str, hierarchy: Hierarchy) -> str:

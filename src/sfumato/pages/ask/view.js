@@ -346,6 +346,7 @@ async function start() {
   window.sfumato = {
     about, ask: question => asking.ask(question), sql: question => sqlOf(asking.columns, question),
     csv: question => csvOf(asking.columns, question, asking.ask(question)), view,
+    interval: (moments, level) => interval(moments, level, about.quantiles[level]),
   };
 }
 
