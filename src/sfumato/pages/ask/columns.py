@@ -15,7 +15,6 @@ from sfumato.request.schema import Bins
 from sfumato.request.values import Scalar, parts, to_json
 from sfumato.shown.quoting import plain_level, plain_name
 
-
 EXACT = 1 << 53
 """Whole numbers beyond this lose digits in a browser, so they go there as texts."""
 
