@@ -10,6 +10,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -32,16 +33,26 @@ from asked_pages import (
 from command_line import fail, publishing, run, succeed
 from releases import WAYS, accepting, known_key, people, published_by
 from sfumato.cli import pages as commands
+from sfumato.estimate.intervals import intervals
+from sfumato.estimate.inversion import FEW
 from sfumato.estimate.release import Release
 from sfumato.mechanisms import decoys, subset
+from sfumato.mechanisms.method import Moments
 from sfumato.outlook import Request
 from sfumato.pages import ask_page
-from sfumato.pages.ask.page import LARGEST
+from sfumato.pages.ask.page import LARGEST, LEVELS
 from sfumato.publication import publish
 from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Release:
+    """A release with hostile names, for pages to hold."""
+    return published_by("uniform", patients(300), tmp_path_factory.mktemp("hostile") / "release")
+
 
 # --------------------------------------------------------------------------------------------------------- the commands
 
@@ -178,6 +189,42 @@ def test_columns_protected_each_for_itself_are_refused(desk: Path) -> None:
     assert "each for itself cannot be asked in a page" in fail(desk, "page", "release", "--out", "ask.html")
 
 
+def drawn_moments(drawn: random.Random) -> dict[str, Any]:
+    """A count told by hits of any two chances among any number of rows, and its variance; some are not told so."""
+    rows, least = int(10 ** drawn.uniform(0, 5)), drawn.choice([0, 0, 7])
+    other = 10 ** drawn.uniform(-6, -0.2)
+    wanted = other + (1 - other) * drawn.choice([drawn.uniform(0.02, 0.2), drawn.uniform(0.01, 1)])
+    hits = min(rows, int(rows * other + drawn.random() ** 4 * min(rows, 700)))
+    gain, own, rest = wanted - other, wanted * (1 - wanted), other * (1 - other)
+    slope = (own - rest) / gain**2
+    return {
+        "value": (hits - rows * other) / gain + least,
+        "base": rows * rest / gain**2 - slope * least,
+        "slope": slope,
+        "least": least,
+        "most": rows + least,
+        "chances": drawn.choice([[wanted, other]] * 9 + [None]),
+    }
+
+
+@pytest.mark.slow
+def test_intervals_of_any_count_are_those_of_the_library(hostile: Release, tmp_path: Path, browser: Browser) -> None:
+    """The exact law where few hits come from other values, the score elsewhere, at every level of the page."""
+    drawn = random.Random(11)
+    cases = [(drawn_moments(drawn), level) for level in LEVELS for _ in range(30)]
+    asked_for = "cases => cases.map(([moments, level]) => sfumato.interval(moments, level))"
+    with opened(browser, ask_page(hostile), tmp_path) as tab:
+        found = tab.evaluate(asked_for, cases)
+    few = 0
+    for (moments, level), ends in zip(cases, found, strict=True):
+        chances = moments["chances"] and np.array(moments["chances"])[:, np.newaxis]
+        few += chances is not None and bool((moments["most"] - moments["least"]) * chances[1, 0] < FEW)
+        lines = {name: np.array([float(each)]) for name, each in moments.items() if name != "chances"}
+        expected = np.concatenate(intervals(Moments(**lines, chances=chances), level))
+        assert ends == pytest.approx(expected, rel=1e-6, abs=1e-6), (moments, level)
+    assert few > len(cases) / 2
+
+
 @pytest.mark.slow
 def test_comparison_would_notice(tmp_path: Path, browser: Browser) -> None:
     release = published_by("uniform", patients(200), tmp_path / "release")
@@ -196,12 +243,6 @@ def test_comparison_would_notice(tmp_path: Path, browser: Browser) -> None:
 
 
 # ------------------------------------------------------------------------------------------------------ what is clicked
-
-
-@pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Release:
-    """A release with hostile names, for pages to hold."""
-    return published_by("uniform", patients(300), tmp_path_factory.mktemp("hostile") / "release")
 
 
 def shown(tab: Page) -> list[list[str]]:

@@ -25,7 +25,7 @@ from sfumato.apply.preparation import Preparation
 from sfumato.apply.rewrite import Rewrite, decode, published_schema
 from sfumato.apply.scatter import Bundle, Gathered, Layout, Rows, joined, sliced, split
 from sfumato.apply.survey import Survey
-from sfumato.apply.threads import ordered
+from sfumato.apply.threads import ordered, read_ahead
 from sfumato.errors import SourceError
 from sfumato.shown import SideTable, record_files
 from sfumato.shown.columns import PublishedColumn
@@ -114,7 +114,7 @@ class _Writing:
                 gathered.add(bundle)
             parts = ordered(pool, threads, gathered.in_order, range(self.layout.parts))
             groups = ordered(pool, threads, partial(decode, self.columns), _regrouped(parts, ROW_GROUP_ROWS))
-            for rows in _write(groups, self.columns, attempt):
+            for rows in _write(read_ahead(groups), self.columns, attempt):  # made while others are written
                 yield file, rows
         attempt.replace(self.paths[file])
 

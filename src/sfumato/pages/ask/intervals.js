@@ -4,6 +4,7 @@
 
 const FEW = 10, MOST_HITS = 512, SMALL_ROWS = 100, LARGE_CHANCE = 0.25, SPACING = 0.04, WIDEST_SPACING = 0.1;
 const ROUNDING = 1e-6, FEW_ROOT = 2, FINENESS = 16, REACH = 5, UNHEARD = 1e-12, EQUAL = 1e10, FIRST_HITS = 16;
+const NOTHING = 1e-30;  // a part of the largest chance that adds nothing to it
 
 function standardError({value, base, slope, least, most}) {
   return Math.sqrt(Math.max(base + slope * clipped(value, least, most), 0));
@@ -102,39 +103,46 @@ function spaced(start, stop, step) {
   return Array.from({length: Math.max(Math.ceil((stop - start) / step), 0)}, (_, at) => start + at * step);
 }
 
-// The chance of each number of hits below an odd size, a line for each count; by the generating function.
+// The chance of each number of hits below a size, a line for each count: those of the wanted records and of the others
+// together. Few hits are expected of the others, so that the chances of more than so many are nothing.
+const MOST_OTHERS = 100;
+
 function hitChances(wanted, other, rows, counts, size) {
-  const half = size >> 1;
-  const cosines = Float64Array.from({length: size}, (_, at) => Math.cos(2 * Math.PI * at / size));
-  const sines = Float64Array.from({length: size}, (_, at) => Math.sin(2 * Math.PI * at / size));
-  // The logarithm of 1 + p (t - 1) on the circle, in its two parts.
-  const logs = chance => Array.from({length: half + 1}, (_, at) => {
-    const bend = 2 * Math.sin(Math.PI * at / size) ** 2;
-    return [Math.log1p(-2 * chance * (1 - chance) * bend) / 2, Math.atan2(-chance * sines[at], 1 - chance * bend)];
-  });
-  const own = logs(wanted), others = logs(other);
   return counts.map(count => {
-    const real = new Float64Array(half + 1), imaginary = new Float64Array(half + 1);
-    for (let at = 0; at <= half; at += 1) {
-      const length = Math.exp(count * (own[at][0] - others[at][0]) + rows * others[at][0]);
-      const angle = count * (own[at][1] - others[at][1]) + rows * others[at][1];
-      real[at] = length * Math.cos(angle);
-      imaginary[at] = length * Math.sin(angle);
-    }
+    const own = binomial(count, wanted, size), others = series(rows - count, other, Math.min(size, MOST_OTHERS + 1));
     const found = new Float64Array(size);
-    for (let hits = 0; hits <= half; hits += 1) {
-      let even = 0, odd = 0;
-      for (let at = 1, turn = hits; at <= half; at += 1, turn = (turn + hits) % size) {
-        even += real[at] * cosines[turn];
-        odd += imaginary[at] * sines[turn];
-      }
-      found[hits] = heard((real[0] + 2 * (even - odd)) / size);
-      if (hits) found[size - hits] = heard((real[0] + 2 * (even + odd)) / size);
+    for (let beside = 0; beside < others.length; beside += 1) {
+      if (Math.abs(others[beside]) < NOTHING) continue;
+      for (let hits = beside; hits < size; hits += 1) found[hits] += own[hits - beside] * others[beside];
     }
-    return found;
+    return found.map(chance => chance < UNHEARD ? 0 : chance);
   });
 }
 
-function heard(chance) {
-  return chance < UNHEARD ? 0 : chance;
+// The chances of a binomial below a size, from its mode to both sides, so that nothing vanishes that should not.
+function binomial(count, chance, size) {
+  const found = new Float64Array(size), odds = chance / (1 - chance);
+  const mode = Math.min(Math.floor((count + 1) * chance), count);
+  let total = 0;
+  const add = (hits, weight) => {
+    total += weight;
+    if (hits < size) found[hits] = weight;
+  };
+  for (let hits = mode, weight = 1; hits <= count && weight > NOTHING; hits += 1) {
+    add(hits, weight);
+    weight *= (count - hits) / (hits + 1) * odds;
+  }
+  for (let hits = mode, weight = 1; hits > 0 && weight > NOTHING; hits -= 1) {
+    weight *= hits / (count - hits + 1) / odds;
+    add(hits - 1, weight);
+  }
+  return found.map(each => each / total);
+}
+
+// The first powers of (1 - q + q t)^n; above the rows that a law has, n is below zero, and this is close to a law.
+function series(count, chance, size) {
+  const found = new Float64Array(size), odds = chance / (1 - chance);
+  found[0] = Math.exp(count * Math.log1p(-chance));
+  for (let hits = 0; hits + 1 < size; hits += 1) found[hits + 1] = found[hits] * (count - hits) / (hits + 1) * odds;
+  return found;
 }
