@@ -12,7 +12,10 @@ import pytest
 from releases import people
 
 SLOW = ["duckdb", "sqlglot", "scipy"]
-EXTRAS = ["pandas", "polars", "pyspark", "starlette", "uvicorn", "frictionless", "opendp"]
+EXTRAS = [
+    *("pandas", "polars", "pyspark", "starlette", "uvicorn", "frictionless", "opendp"),
+    *("python_calamine", "adbc_driver_postgresql", "pyreadstat"),
+]
 TOOLS = ["hypothesis", "pytest", "mypy", "ruff"]
 EVERY_NAME = "import sfumato\nfor name in sfumato.__all__: getattr(sfumato, name)"
 

@@ -162,7 +162,7 @@ class Outlook:
     """What publishing at each level of the hierarchy would gain, for a plan."""
 
 
-def open_table(request: Request, folder: Path) -> Source:
+def open_table(request: Request, folder: Path, engine: Engine) -> Source:
     """Open the table of a request; a stream that can be read only once is spooled into the folder."""
     text = (*request.text, *request.schema.domains)  # whose types are not for the values of a CSV file to tell
     source = open_source(
@@ -172,6 +172,7 @@ def open_table(request: Request, folder: Path) -> Source:
         encoding=request.encoding,
         missing=request.missing,
         decimal=request.decimal,
+        told=lambda rows: engine.progress("reading", rows, None),
     )
     if unknown := next((name for name in request.text if name not in source.schema.names), None):
         raise SchemaError(no_column(unknown, source.schema.names))
@@ -235,9 +236,8 @@ def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
     """What would be published, and what the holder should know; nothing stays behind."""
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, draws = Path(name), Draws.secret()
-        request, found = surveyed(
-            request, open_table(request, folder), engine or usual_engine(request.table), folder, draws
-        )
+        engine = engine or usual_engine(request.table)
+        request, found = surveyed(request, open_table(request, folder, engine), engine, folder, draws)
         seen = outlook(request, found, draws, rivals=True)
     how, guarantee, options = request.mechanism, request.guarantee, request.options
     again = partial(choose, spec=request.spec, draws=draws, mechanism=how, guarantee=guarantee, options=options)
@@ -264,9 +264,8 @@ def attack_plan(
     """
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, draws = Path(name), seeded(seed)
-        request, found = surveyed(
-            request, open_table(request, folder), engine or usual_engine(request.table), folder, draws
-        )
+        engine = engine or usual_engine(request.table)
+        request, found = surveyed(request, open_table(request, folder, engine), engine, folder, draws)
     histogram, how, options = found.histogram, request.mechanism, request.options
     chosen = choose(histogram, request.spec, draws, how, guarantee=request.guarantee, options=options)
     aims = targets(found.sample, found.sensitive, request.spec.resolved(found.histogram))

@@ -111,7 +111,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
         target.check(force=force)
         check_plan_file(kept, target.beside)
         with claimed(kept) as claim, workshop(target.beside) as folder:
-            source = open_table(request, folder)
+            source = open_table(request, folder, engine)
             # What a plan file remembers must be known again wherever the table lies then.
             digest = partial(source.fingerprint, engine.each, is_content=kept is not None)
             fingerprint, repeated = digest(), claim.repeated

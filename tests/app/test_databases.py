@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
@@ -298,3 +299,18 @@ def test_address_is_shown_without_what_is_secret() -> None:
     assert "p%40ss" not in repr(found)
     bound = sfumato.BreachBound("1/10", "1/2")
     assert "p%40ss" not in repr(sfumato.Request(found.address, sfumato.Schema.of("x"), bound))
+
+
+@pytest.mark.parametrize(
+    ("module", "extra", "table"),
+    [
+        ("python_calamine", "excel", "people.xlsx"),
+        ("adbc_driver_postgresql.dbapi", "postgres", "postgresql://me@host/db::people"),
+    ],
+)
+def test_library_that_is_missing_is_named(
+    module: str, extra: str, table: str, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (desk / "people.xlsx").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, module, None)
+    assert f"pip install 'sfumato[{extra}]'" in fail(desk, *keyed(table, "release"))

@@ -10,7 +10,7 @@ import glob
 import hashlib
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -36,6 +36,14 @@ from sfumato.request.values import plain_schema, plain_type
 SPOOL_ROWS = 65_536
 READ_BYTES = 1 << 20
 """Column chunks are read in pieces, so that a file of one huge row group does not fill the memory."""
+
+
+Told = Callable[[int], None]
+"""Called with how many rows were read so far, while a table is read that can be read only once."""
+
+
+def nobody(rows: int) -> None:
+    """Tell nobody."""
 
 
 class Source(Protocol):
@@ -173,8 +181,8 @@ class MemorySource:
         return cls(table.replace_schema_metadata(None))
 
     @classmethod
-    def spooled(cls, stream: Any, spool: Path) -> MemorySource:
-        """Write a stream that can be read only once to a private file, and map that.
+    def spooled(cls, stream: Any, spool: Path, told: Told = nobody) -> MemorySource:
+        """Write a stream that can be read only once to a private file, and map that; somebody is told of the rows.
 
         The file has no name any more before the first value is in it, so that the system removes it with its last user,
         even one that is killed.
@@ -185,8 +193,10 @@ class MemorySource:
             try:
                 reader = pa.RecordBatchReader.from_stream(stream)
                 with pa.ipc.new_stream(file, reader.schema) as writer:
+                    rows = 0
                     for batch in reader:
                         writer.write_batch(batch)
+                        told(rows := rows + batch.num_rows)
             except pa.ArrowException as error:
                 raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from error
             file.flush()
@@ -303,6 +313,7 @@ class Reading:
     missing: tuple[str, ...] = ()
     """Texts that stand for a missing value."""
     decimal: str = POINT
+    told: Told = nobody
 
 
 def open_source(  # noqa: PLR0913 - a table, and how it is read
@@ -313,13 +324,14 @@ def open_source(  # noqa: PLR0913 - a table, and how it is read
     encoding: str = "utf-8",
     missing: Sequence[str] = (),
     decimal: str = POINT,
+    told: Told = nobody,
 ) -> Source:
     """Open a path, a glob, a directory, an address in a store, a frame, an Arrow table or an Arrow stream; `-` too.
 
     What can be read only once is written to `spool` for the second pass, a private file without a name; a frame of
     Spark to files in a folder of that name.
     """
-    source = _opened(table, spool, Reading(tuple(text), encoding, tuple(missing), decimal))
+    source = _opened(table, spool, Reading(tuple(text), encoding, tuple(missing), decimal, told))
     return MarkedSource(source, tuple(missing)) if missing and not isinstance(source, CsvSource) else source
 
 
@@ -335,9 +347,9 @@ def _opened(table: Any, spool: Path, how: Reading) -> Source:
     if library == "pandas":
         return MemorySource.of_pandas(table)
     if library == "polars" and hasattr(table, "collect"):
-        return MemorySource.spooled(_collected(table), spool)
+        return MemorySource.spooled(_collected(table), spool, how.told)
     if hasattr(table, "__arrow_c_stream__"):
-        return MemorySource.spooled(table, spool)
+        return MemorySource.spooled(table, spool, how.told)
     raise SourceError(
         f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas or Spark frame, or an object "
         "with an Arrow stream (pyarrow, polars, DuckDB)."
@@ -357,7 +369,7 @@ def _named(name: str, spool: Path, how: Reading) -> Source:
         return _of_files([standard_input(spool)], spool, how)
     if (asked := PostgresTable.of(name)) is not None:
         with asked.rows() as rows:
-            return MemorySource.spooled(rows, spool)
+            return MemorySource.spooled(rows, spool, how.told)
     path, part = inside.split(name)
     files = _files(path)
     if (kind := kind_of(files[0])) in (Kind.EXCEL, Kind.DUCKDB):
@@ -365,7 +377,7 @@ def _named(name: str, spool: Path, how: Reading) -> Source:
             raise SourceError(f"{path!r} matches several files, of which one can be read at a time; name one.")
         if kind is Kind.DUCKDB:
             with duckdb_file.rows_of(files[0], part) as rows:
-                return MemorySource.spooled(rows, spool)
+                return MemorySource.spooled(rows, spool, how.told)
         digest = files_digest(files)
         return MemorySource(excel.read_sheet(files[0], part, how.text, how.missing), digest)
     if part is not None:
@@ -384,7 +396,7 @@ def _of_files(files: Sequence[File], spool: Path, how: Reading) -> Source:
         case Kind.JSON:
             before = files_digest(files)
             lines = json_lines.JsonLines(tuple(files), how.encoding, frozenset(how.missing))
-            read = MemorySource.spooled(lines.stream(how.text), spool)
+            read = MemorySource.spooled(lines.stream(how.text, how.told), spool, how.told)
             if files_digest(files) != before:
                 raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
             return replace(read, digest=before)

@@ -62,7 +62,7 @@ def compare(  # noqa: PLR0913 - a request, and the one thing that is the same fo
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, draws = Path(name), seeded(seed)
         engine = engine or usual_engine(request.table)
-        request, found = surveyed(request, open_table(request, folder), engine, folder, draws)
+        request, found = surveyed(request, open_table(request, folder, engine), engine, folder, draws)
     return compare_survey(request, found, aim, attacker=attacker, at=at, seed=seed, progress=progress)
 
 

@@ -78,7 +78,8 @@ class MemberColumns(Sets):
         return (
             f"{subject}: each record shows a set of values, which may or may not hold the true one. For each value a "
             f"column says whether the set holds it: `{first}` to `{last}`, {self.size} columns in the order of the "
-            f"domain; `weights.parquet` names the column of each value."
+            f"domain; `weights.parquet` names the column of each value. That a column says true does not mean that the "
+            f"person has the value: sets hold {self.held} values by design."
         )
 
     def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
