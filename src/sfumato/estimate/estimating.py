@@ -339,6 +339,30 @@ class Estimator:
                 terms.append(Term(cut.measured, scores))
         return combined(terms, self.prepared.positive)
 
+    def crossing_errors(self, number: int, steps: Sequence[Sequence[GroupCell]], share: float) -> list[float | None]:
+        """For each step, the error of how many more than a share of what is counted in all steps is counted up to it.
+
+        Records of which the same is asked are added up first: there are many steps, and all of them enter each error.
+        """
+        parts: dict[bytes, tuple[Floats, list[list[Tally]]]] = {}
+        for step, cells in enumerate(steps):
+            for cell in cells:
+                for cut in self._cuts[cell.public]:
+                    theta = self._theta(number, cut, cell.mask.astype(np.float64))
+                    tallies = parts.setdefault(theta.tobytes(), (theta, [[] for _ in steps]))[1]
+                    tallies[step].append(cut.measured[COUNT])
+        found: list[float | None] = []
+        for last in range(len(steps)):
+            self.session.clock.check()
+            terms = []
+            for theta, tallies in parts.values():
+                for by, some in ((1 - share, tallies[: last + 1]), (-share, tallies[last + 1 :])):
+                    listed = [(tally, 1.0) for step in some for tally in step]
+                    if listed and by:
+                        terms.append(Term({COUNT: Tally.sum_of(listed)}, {COUNT: by * theta}))
+            found.append(self._estimated(combined(terms, self.prepared.positive)).standard_error if terms else 0.0)
+        return found
+
     def ratio_bounds(self, upper: Factors, lower: Factors) -> tuple[float, float]:
         """Between what a ratio lies for certain: it is a mean of what single records would give, if all count below.
 

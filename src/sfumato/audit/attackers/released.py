@@ -116,15 +116,15 @@ def published_source(
     *,
     encoding: str = "utf-8",
     decimal: str = POINT,
-) -> Iterator[tuple[Written, Source]]:
-    """The rows of a table that were published, as the table has them, and what the release says of them."""
+) -> Iterator[tuple[Written, Source, int | None]]:
+    """What a release says of its rows, these rows as the table has them, and how many it has if that is known."""
     _, written = read(load_json(release.folder))
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private = Path(name)
         text, missing = text_columns(written), read_missing(written.ours)
         spool = private / "spool"
         source = open_source(original, spool, text=text, encoding=encoding, missing=missing, decimal=decimal)
-        yield written, published_rows(written, source, private, plan_file)[0]
+        yield written, published_rows(written, source, private, plan_file)[0], source.rows
 
 
 def original_of(  # noqa: PLR0913 - a release, a table, and how it is read
@@ -137,7 +137,7 @@ def original_of(  # noqa: PLR0913 - a release, a table, and how it is read
     decimal: str = POINT,
 ) -> pa.Table:
     """The rows of a table that were published, with bins and groups as in the release, and true values."""
-    with published_source(release, original, plan_file, encoding=encoding, decimal=decimal) as (written, source):
+    with published_source(release, original, plan_file, encoding=encoding, decimal=decimal) as (written, source, _):
         return prepared_table(release, written, source, hierarchies)
 
 

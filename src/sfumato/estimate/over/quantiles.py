@@ -8,7 +8,7 @@ say between what points it may be.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -20,7 +20,6 @@ from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
 from sfumato.estimate.estimate import Crossing, Estimate
 from sfumato.estimate.estimating import Estimator, GroupCell
-from sfumato.estimate.over.joint import JointSums
 from sfumato.estimate.sql import grammar
 from sfumato.estimate.sql.aggregates import Total
 from sfumato.estimate.sql.conditions import Condition
@@ -85,16 +84,15 @@ def _share(node: Tree | None) -> float:
 class Distribution:
     """The counts of a group at each value of a number, or at each of some points."""
 
-    def __init__(  # noqa: PLR0913, PLR0917 - a question, and what to add to it
+    def __init__(
         self,
         session: Session,
         question: Question,
         method: Method[object],
-        sums: JointSums,
         value: str,
         condition: Condition,
     ) -> None:
-        self.session, self.sums, self.method = session, sums, method
+        self.session, self.method = session, method
         records, where = question.source.records, question.where.public_sql
         self.points = self._points(f"{records}{f' WHERE {where}' if where else ''}", value)
         asked = replace(
@@ -137,40 +135,32 @@ class Distribution:
 
     def estimate(self, keys: Sequence[GroupCell], asked: QuantileAsked) -> Estimate:
         """The quantile of the records of some rows of the answer together."""
-        at: dict[float, list[int]] = {}
+        at: dict[float, list[GroupCell]] = {}
         for key in keys:
             for point, cell in self.cells.get((*key.public, None, *key.sensitive), []):
-                at.setdefault(point, []).append(self.sums.leaf(self.estimator, cell, 0))
+                at.setdefault(point, []).append(cell)
         if not at:
             return Estimate.missing(NO_RECORD)
         points = sorted(at)
-        counts = [sum(self.sums.total(leaf).value for leaf in at[point]) for point in points]
+        counts = [sum(self.estimator.total(0, cell).value for cell in at[point]) for point in points]
         total = sum(counts)
         if total <= 0:
             return Estimate.missing("about no record satisfies the condition")
         below = isotonic(np.cumsum(counts))
         value = _reached(points, below, total, asked)
         above = [so_far - asked.share * total for so_far in accumulate(counts)]
-        errors = [self._error(points, at, point, asked.share) for point in points]
+        found = self.estimator.crossing_errors(0, [at[point] for point in points], asked.share)
+        errors = [each for each in found if each is not None]
+        if len(errors) < len(points):
+            raise QueryError("this method tells no error, so it gives no quantiles; use the default one.")
         if not any(errors):
             return Estimate.exact(value)
         crossing = Crossing(tuple(points), tuple(above), tuple(errors), self.is_coarse)
         error = _standard_error(crossing, below, value)
         moments = Moments.of(value, error**2, 0.0, points[-1], points[0])
         note = IN_POINTS if self.is_coarse else None
-        found = Estimate.of(moments, self.method.words, self.method.assumption, note, QUANTILES)
-        return replace(found, derived=crossing)
-
-    def _error(self, points: Sequence[float], at: Mapping[float, Sequence[int]], until: float, share: float) -> float:
-        """The error of how many more than the share of all records are at or below a point."""
-        self.session.clock.check()
-        gradient = {leaf: (1.0 if point <= until else 0.0) - share for point in points for leaf in at[point]}
-        found = (
-            self.sums.combined({leaf: by for leaf, by in gradient.items() if by}).standard_error if share < 1 else 0.0
-        )
-        if found is None:
-            raise QueryError("this method tells no error, so it gives no quantiles; use the default one.")
-        return found
+        told = Estimate.of(moments, self.method.words, self.method.assumption, note, QUANTILES)
+        return replace(told, derived=crossing)
 
 
 def _standard_error(crossing: Crossing, below: Floats, value: float) -> float:

@@ -140,7 +140,7 @@ class RecordsBlock:
         ranges.check_sum(value, ranged)
         given = exp.Not(this=exp.Is(this=exp.paren(value.copy()), expression=exp.Null()))
         condition = split([*map(self.reader.resolved, asked.where), given], names)
-        return Distribution(self.session, question, bench.sums.method, bench.sums, grammar.sql_of(value), condition)
+        return Distribution(self.session, question, bench.sums.method, grammar.sql_of(value), condition)
 
     def _same(self, value: Tree) -> str:
         """A number of a joined table, which may be the same for all records of a group: it is known then."""

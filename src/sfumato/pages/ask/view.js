@@ -56,9 +56,11 @@ class View {
     const chosen = element("span", {class: "chosen"}, anyOf(column));
     const body = RANGED.has(column.type) && column.values.length > MANY ? this.ends(column, chosen)
       : this.options(column, chosen);
-    if (isAlone) return [element("p", {class: "hint"}, chosen), body];
+    const said = this.about.descriptions[column.name];
+    const hint = said ? element("p", {class: "hint"}, plain(said)) : null;
+    if (isAlone) return [hint, element("p", {class: "hint"}, chosen), body];
     const summary = element("summary", {}, element("span", {class: "name"}, shortened(column.name)), chosen);
-    return element("details", {open: isOpen}, summary, body);
+    return element("details", {open: isOpen}, summary, hint, body);
   }
 
   options(column, chosen) {
@@ -256,7 +258,7 @@ class View {
     return element("tr", {},
       ...heads.map((text, at) => element("th", {scope: "row"}, text, at === heads.length - 1 ? note : null)),
       ...cells,
-      element("td", {class: "plot"}, drawnRow(scale, row, rowWords(labels.join(", "), said))));
+      element("td", {class: "plot"}, element("div", {}, drawnRow(scale, row, rowWords(labels.join(", "), said)))));
   }
 
   tools() {
