@@ -1,6 +1,6 @@
 # Every target sets up what it needs in .venv; a machine with Python 3.11 or newer and a package index is enough. Outside
-# of it only a browser is installed, by `make test` of root, for the pages; a program of the system that a test needs and
-# that is missing skips that test (in CI: fails it).
+# of it only programs that tests need are installed, by `make test` of root: a browser for the pages, PostgreSQL for tables in
+# it, R for what is said about it. Where one is missing, its tests are skipped (in CI: they fail).
 #   make demo PYTHON=python3.12          another interpreter (a change of interpreter makes .venv anew)
 #   make test ARGS="-k uniform"          further arguments for pytest or the benchmark
 
@@ -18,7 +18,10 @@ DEV := $(VENV)/.installed-dev
 
 # Pages are looked at in Debian's Chromium. Where it cannot be installed, those tests say so and are left out.
 BROWSER := $(VENV)/.browser
-LACKS = $$(command -v chromium > /dev/null || echo chromium)
+SYSTEM := $(VENV)/.system
+SERVER := ls /usr/lib/postgresql/*/bin/pg_ctl > /dev/null 2>&1
+LACKS = $$(command -v chromium > /dev/null || echo chromium) $$($(SERVER) || command -v pg_ctl > /dev/null || echo pg_ctl) \
+	$$(command -v Rscript > /dev/null || echo Rscript)
 
 # Tests are compiled once and kept, whatever the environment says: compiling them takes longer than many of them.
 PYTEST = PYTHONDONTWRITEBYTECODE= CI_LACKS="$(LACKS)" $(BIN)/python -m pytest -n auto --dist worksteal
@@ -28,7 +31,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo quick test full check smoke bench clean
+.PHONY: help demo quick test full check smoke bench sail spark sparks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' Makefile
@@ -39,11 +42,28 @@ demo: $(RUN) ## publish a made-up table, query the release, show the result
 quick: $(DEV) ## one case of every test that is not long, in less than a minute: after each edit
 	$(PYTEST) --extent quick $(ARGS)
 
-test: $(DEV) $(BROWSER) ## all that guards a promise, in some minutes: before each commit
+test: $(DEV) $(BROWSER) $(SYSTEM) ## all that guards a promise, in some minutes: before each commit
 	$(PYTEST) $(ARGS)
+	$(if $(ARGS),,$(MAKE) sail spark)
 
-full: $(DEV) $(BROWSER) ## the whole matrices, and many more examples: before a release
+full: $(DEV) $(BROWSER) $(SYSTEM) ## the whole matrices, and many more examples: before a release
 	$(PYTEST) --extent full $(ARGS)
+	$(if $(ARGS),,$(MAKE) sail spark sparks EXTENT=full)
+
+# Tests of Spark, in environments and runs of their own. Without Java, those of Spark itself are left out, aloud.
+EXTENT := test
+SPARK_TESTS = -m pytest --extent $(EXTENT) tests/spark
+HAS_JAVA = command -v java > /dev/null || { echo "NO JAVA: SPARK ITSELF IS NOT TESTED"; exit 0; };
+
+sail: .venv-sail/.installed ## of test: Spark's protocol, without Java
+	.venv-sail/bin/python $(SPARK_TESTS)
+
+spark: ## of test: Spark itself, if there is Java
+	@$(HAS_JAVA) $(MAKE) .venv-spark/.installed && set -x && .venv-spark/bin/python $(SPARK_TESTS)
+
+sparks: ## of full: Spark Connect, and the Spark before this one
+	@$(HAS_JAVA) $(MAKE) .venv-spark/.installed .venv-older/.installed && set -x && \
+	SFUMATO_TEST_CONNECT=1 .venv-spark/bin/python $(SPARK_TESTS) && .venv-older/bin/python $(SPARK_TESTS)
 
 check: $(DEV) ## lint, format, types, layers
 	$(BIN)/ruff check .
@@ -60,11 +80,12 @@ smoke: $(DEV) ## install the wheel alone, without dev tools or extras, and run i
 	cd $(SMOKE) && venv/bin/sfumato --help > /dev/null
 	cd $(SMOKE) && venv/bin/sfumato demo
 
-bench: $(DEV) ## time publishing, side by side
+bench: $(DEV) ## time publishing and perturbing, side by side
 	$(BIN)/python bench/publish.py $(ARGS)
+	$(BIN)/python bench/peers.py
 
 clean: ## remove everything that make and the tools left
-	rm -rf $(VENV) build dist src/*.egg-info
+	rm -rf $(VENV) .venv-* build dist src/*.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests bench -type d -name __pycache__ -prune -exec rm -rf {} +
 
@@ -82,9 +103,26 @@ $(DEV): $(MADE) pyproject.toml
 	$(BIN)/python $(PIP_INSTALL) -e '.[dev]'
 	@touch $(RUN) $@
 
+# What is installed in the environment that is named so.
+OF_sail := -e '.[dev-sail]'
+OF_spark := -e '.[dev-spark]'
+OF_older := -e . 'pyspark[sql]>=3.5,<4' 'pandas>=2.2,<3' hypothesis pytest
+
+.venv-%/.installed: pyproject.toml
+	@echo "setting up .venv-$* (once; a minute or two)"
+	$(PYTHON) -m venv --clear .venv-$*
+	.venv-$*/bin/python $(PIP_INSTALL) $(OF_$*)
+	@touch $@
+
 # Only root may install a program of the system, and a machine without one runs all other tests.
 $(BROWSER): $(MADE)
 	@command -v chromium > /dev/null || [ "$$(id -u)" -ne 0 ] || \
 	{ apt-get -q update && apt-get -qy install --no-install-recommends chromium; } > $@.log 2>&1 || \
 	echo "chromium could not be installed: pages are not looked at in a browser"
+	@touch $@
+
+$(SYSTEM): $(MADE)
+	@{ $(SERVER) && command -v Rscript > /dev/null; } || [ "$$(id -u)" -ne 0 ] || \
+	{ apt-get -q update && apt-get -qy install --no-install-recommends postgresql r-base-core; } > $@.log 2>&1 || \
+	echo "PostgreSQL or R could not be installed: what needs them is not tested"
 	@touch $@

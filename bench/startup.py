@@ -14,13 +14,14 @@ import os
 import subprocess
 import sys
 
+PROGRAM = "import sys; from sfumato.cli import program; sys.argv[1:] = {}; program()"
 STATEMENTS = {
     "an empty program": "pass",
     "the libraries it needs": "import numpy, pyarrow, pyarrow.parquet, typer, rich, cryptography",
     "import sfumato": "import sfumato",
     "everything": "import sfumato; [getattr(sfumato, name) for name in sfumato.__all__]",
-    "sfumato --help": "import sys; from sfumato.cli import main; sys.argv[1:] = ['--help']; main()",
-    "sfumato publish --help": "import sys; from sfumato.cli import main; sys.argv[1:] = ['publish', '--help']; main()",
+    "sfumato --help": PROGRAM.format(["--help"]),
+    "sfumato publish --help": PROGRAM.format(["publish", "--help"]),
 }
 
 

@@ -21,7 +21,7 @@ from sfumato.cli import render
 from sfumato.estimate.release import Release
 from sfumato.evidence import Dossier, audit_release
 from sfumato.outlook import Outlook, Request, plan_table
-from sfumato.pages import certificate, plan_page, report_page
+from sfumato.pages import ask_page, certificate, plan_page, report_page
 from sfumato.publication import publish
 from sfumato.release.manifest import README
 from sfumato.request.schema import Schema
@@ -74,6 +74,7 @@ def printed(made: Made) -> str:
 
 WRITERS: Mapping[str, Callable[[Made], str]] = {
     "certificate": lambda made: certificate(made.release.path, DAY).page().html(),
+    "page": lambda made: ask_page(made.release).html(),
     "plan": lambda made: plan_page(made.planned, made.request.spec, SENSITIVE).html(),
     "report": lambda made: report_page(made.dossier).html(),
     "README": lambda made: (made.release.path / README).read_text(encoding="utf-8"),
@@ -100,8 +101,8 @@ QUALIFIED = ("local", "of this column", "one record per person", "epsilon = ln(a
 
 
 def read_out(text: str) -> str:
-    """The words of a page: without its style, its elements, and names of options."""
-    bare = re.sub(r"<style>.*?</style>|<[^>]*>", " ", text, flags=re.DOTALL)
+    """The words of a page: without its style, packed numbers, its elements, and names of options."""
+    bare = re.sub(r"<style>.*?</style>|<script type=.*?</script>|<[^>]*>", " ", text, flags=re.DOTALL)
     return " ".join(re.sub(r"--[a-z-]+", " ", html.unescape(bare)).split())
 
 

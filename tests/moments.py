@@ -147,9 +147,9 @@ def _moving(base: Path, name: str, when: Sequence[int], *, force: bool, second: 
         there = content(desk / name)
         assert there in ((before, new) if was_killed else (new,)) or (there is None and renames.renameat2 is absent)
         again = 1
-        while second and killed(lambda: remove_stale(desk), again):
+        while second and killed(lambda: remove_stale(desk / name), again):
             again += 1
-        remove_stale(desk)
+        remove_stale(desk / name)
         # What is there stays; what was about to be replaced comes back; what was not there does not appear.
         assert content(desk / name) == (before if there is None else there), moment
         assert leftovers(desk) == [], moment

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
+from releases import people
+
 SLOW = ["duckdb", "sqlglot", "scipy"]
-EXTRAS = ["pandas", "polars", "pyspark", "starlette", "uvicorn", "frictionless", "opendp"]
+EXTRAS = [
+    *("pandas", "polars", "pyspark", "starlette", "uvicorn", "frictionless", "opendp"),
+    *("python_calamine", "adbc_driver_postgresql", "pyreadstat"),
+]
 TOOLS = ["hypothesis", "pytest", "mypy", "ruff"]
 EVERY_NAME = "import sfumato\nfor name in sfumato.__all__: getattr(sfumato, name)"
 
@@ -20,7 +27,7 @@ def loaded_by(statements: str) -> set[str]:
     code = f"import sys\ntry:\n    {indented}\nexcept SystemExit as leaving:\n    assert not leaving.code\n{told}"
     # Isolated: nothing of this project's tests, of the working directory or of the environment is on the path.
     ran = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
-    (told,) = ran.stderr.splitlines()
+    *_, told = ran.stderr.splitlines()  # after what a command says
     return set(told.split())
 
 
@@ -56,3 +63,22 @@ def test_sums_of_large_tables_load_scipy() -> None:
 
 def test_loaded_packages_are_seen() -> None:
     assert "pandas" in loaded_by("import pandas")
+
+
+@pytest.mark.slow
+def test_program_publishes_and_asks_without_pandas(tmp_path: Path) -> None:
+    """pyarrow loads pandas by itself where it is installed, as it is here: see the next test."""
+    pq.write_table(people(60), tmp_path / "people.parquet")
+    asked = ["--sensitive", "disease", "--prior", "1/10", "--posterior", "1/2", "--accept-marginal-prior"]
+    for arguments in (
+        ["publish", str(tmp_path / "people.parquet"), *asked, "--out", str(tmp_path / "release")],
+        ["query", str(tmp_path / "release"), "SELECT sex, COUNT(*) FROM release WHERE disease = 'flu' GROUP BY sex"],
+        ["verify", str(tmp_path / "release")],
+    ):
+        started = f"sys.argv[1:] = {arguments!r}\nfrom sfumato.cli import program\nprogram()"
+        assert "pandas" not in loaded_by(started)
+    assert (tmp_path / "release" / "data.parquet").exists()
+
+
+def test_conversions_of_the_library_load_pandas_where_it_is_installed() -> None:
+    assert "pandas" in loaded_by("import pyarrow as pa; pa.array([1])")

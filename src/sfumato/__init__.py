@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato.apply.local import LocalEngine
+    from sfumato.apply.spark import SparkEngine
     from sfumato.audit.attackers.attack import Attack
     from sfumato.audit.lint.finding import Finding, Inspection
     from sfumato.audit.lint.linting import lint
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from sfumato.comparison.compare import compare
     from sfumato.comparison.outcome import Comparison
     from sfumato.errors import (
+        EngineError,
         InfeasibleError,
         InternalError,
         MissingExtraError,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from sfumato.estimate.answer import Answer
     from sfumato.estimate.count.queries import CountQuery, Range
     from sfumato.estimate.estimate import Estimate, Estimates, Interval
+    from sfumato.estimate.exporting import Exported, export
     from sfumato.estimate.release import Release
     from sfumato.mechanisms.curve import ErrorAt
     from sfumato.outlook import Outlook, Request, plan_table
@@ -67,9 +70,11 @@ __all__ = [
     "CountQuery",
     "DecoyGroups",
     "Diversity",
+    "EngineError",
     "ErrorAt",
     "Estimate",
     "Estimates",
+    "Exported",
     "Finding",
     "Hierarchy",
     "Histogram",
@@ -98,6 +103,7 @@ __all__ = [
     "SfumatoError",
     "ShareCap",
     "SourceError",
+    "SparkEngine",
     "SpecError",
     "TargetError",
     "Tolerance",
@@ -105,6 +111,7 @@ __all__ = [
     "bound_for_error",
     "choose",
     "compare",
+    "export",
     "lint",
     "measure",
     "plan_table",
@@ -123,9 +130,11 @@ _HOMES = {
     "CountQuery": "sfumato.estimate.count.queries",
     "DecoyGroups": "sfumato.request.group_spec",
     "Diversity": "sfumato.request.group_spec",
+    "EngineError": "sfumato.errors",
     "ErrorAt": "sfumato.mechanisms.curve",
     "Estimate": "sfumato.estimate.estimate",
     "Estimates": "sfumato.estimate.estimate",
+    "Exported": "sfumato.estimate.exporting",
     "Finding": "sfumato.audit.lint.finding",
     "Hierarchy": "sfumato.request.hierarchy",
     "Histogram": "sfumato.request.histogram",
@@ -154,6 +163,7 @@ _HOMES = {
     "SfumatoError": "sfumato.errors",
     "ShareCap": "sfumato.request.group_spec",
     "SourceError": "sfumato.errors",
+    "SparkEngine": "sfumato.apply.spark",
     "SpecError": "sfumato.errors",
     "TargetError": "sfumato.errors",
     "Tolerance": "sfumato.request.spec",
@@ -161,6 +171,7 @@ _HOMES = {
     "bound_for_error": "sfumato.plan.target",
     "choose": "sfumato.plan.choose",
     "compare": "sfumato.comparison.compare",
+    "export": "sfumato.estimate.exporting",
     "lint": "sfumato.audit.lint.linting",
     "measure": "sfumato.audit.measures.measure",
     "plan_table": "sfumato.outlook",

@@ -25,6 +25,8 @@ SCHEMES = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs", "abfs": "abfs", "ab
 """The stores that pyarrow knows, by all their names."""
 PIECE_BYTES = 1 << 23
 """What is asked for at once: every request waits for the network."""
+SPARK = "spark:"
+"""What the name of a table begins with that Spark knows: no path, and no address."""
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}([^/].*)?", re.DOTALL)
 """With one slash too, which is what a `Path` makes of two."""
 
@@ -160,6 +162,11 @@ class Address:
             self._store.delete_file(self._path)
         elif self.is_dir():
             self._store.delete_dir(self._path)
+
+
+def is_spark_name(given: Any) -> bool:
+    """Whether a table is named as Spark knows it."""
+    return isinstance(given, str) and given.startswith(SPARK)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import json
 import math
 import secrets
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -25,25 +26,32 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from sfumato.arrays import Numbers, Words
 from sfumato.errors import InternalError, SpecError
+from sfumato.ordering import LARGEST_WORD, positions_in_order
 
 Halves = tuple[Numbers, Numbers]
 
 VERSION = 3
 """Of the draws: the same key gives the same draws in all versions of the software that share this number."""
 
-WORDS_SINCE, SLOTS_SINCE, RANKED_SETS_SINCE = 1, 2, 3
-"""Since which version the words of a key are what they are; and what is made of them: slots, sets by their number."""
+WORDS_SINCE, SLOTS_SINCE, RANKED_SETS_SINCE, LISTS_SINCE = 1, 2, 3, 3
+"""Since which version the words of a key are what they are; and what is made of them: slots, sets by their number, and
+slots of values with many records."""
 
 KEY_BYTES = 32
 WORD_BYTES = 8
 BLOCK_BYTES = 16
 WORDS_PER_BLOCK = BLOCK_BYTES // WORD_BYTES
-LARGEST_WORD = np.uint64(2**64 - 1)
 LARGEST_BOUND = 2**63
 """Bounds up to here: at least half of all words are accepted, and arithmetic stays within 64 bits."""
 
 LARGEST_TABLE = 65_536
 """Up to here a permutation is a table, in the order of keyed words; above, a Feistel network computes it."""
+
+LARGEST_LISTS = 1 << 24
+"""Up to so many records in all, their slots are written out: 64 MiB of them, and some more while they are made."""
+
+LIST_MAKERS = 2
+"""So many lists are made at once."""
 
 FEISTEL_ROUNDS = 10
 
@@ -88,15 +96,31 @@ class Draws:
         """The stream of one purpose."""
         return Stream(self._subkey(purpose))
 
-    def permutations(self, purpose: str, sizes: Sequence[int]) -> list[Permutation]:
-        """A keyed pseudo-random permutation of `range(size)` for each item (a value of the domain) of these sizes."""
+    def permutations(self, purpose: str, sizes: Sequence[int], *, is_listed: bool = False) -> list[Permutation]:
+        """A keyed pseudo-random permutation of `range(size)` for each item (a value of the domain) of these sizes.
+
+        Large ones are computed, or written out as well.
+        """
         tables = self.stream(f"{purpose}/table")
-        return [
-            TablePermutation.shuffled(tables, size, item * LARGEST_TABLE)
-            if size <= LARGEST_TABLE
-            else FeistelPermutation.of(self._subkey(f"{purpose}/feistel/{item}"), size)
-            for item, size in enumerate(sizes)
-        ]
+
+        def large(item: int, size: int) -> Permutation:
+            if is_listed:
+                return TablePermutation.shuffled(self.stream(f"{purpose}/list/{item}"), size)
+            return FeistelPermutation.of(self._subkey(f"{purpose}/feistel/{item}"), size)
+
+        with ThreadPoolExecutor(LIST_MAKERS) as pool:
+            made = {item: pool.submit(large, item, size) for item, size in enumerate(sizes) if size > LARGEST_TABLE}
+            return [
+                made[item].result() if item in made else TablePermutation.shuffled(tables, size, item * LARGEST_TABLE)
+                for item, size in enumerate(sizes)
+            ]
+
+    def lists(self, purpose: str, sizes: Sequence[int]) -> list[Permutation]:
+        """The permutations of the records of a table by value: written out, if they are not too many all together.
+
+        This is decided by the sizes alone, so that it is the same on every machine.
+        """
+        return self.permutations(purpose, sizes, is_listed=sum(sizes) <= LARGEST_LISTS)
 
     def _subkey(self, purpose: str) -> bytes:
         # JSON makes the pair unambiguous: ("a", "b/c") and ("a/b", "c") must not meet.
@@ -174,21 +198,16 @@ class TablePermutation:
     def shuffled(cls, stream: Stream, size: int, first: int = 0) -> TablePermutation:
         """In the order of the words of a stream from `first` on: exactly uniform over all orders.
 
-        Words that carry their place in their low bits are sorted at a fifth of the time. Where two words are equal but
-        for these bits, all bits decide, and where these are equal too, those of the next attempt; so no place is
-        preferred.
+        Where words are equal, those of the next attempt decide; so no place is preferred.
         """
         words = [stream.words(first, size)]
-        low_bits = np.uint64(max(size - 1, 1).bit_length())
-        carrying = np.sort((words[0] >> low_bits << low_bits) | np.arange(size, dtype=np.uint64))
-        order = (carrying & ((np.uint64(1) << low_bits) - np.uint64(1))).astype(np.min_scalar_type(size))
-        is_tied = np.diff(carrying >> low_bits) == 0
+        order = positions_in_order(words[0])
+        is_tied = np.diff(words[0].take(order)) == 0
         while is_tied.any():
-            full = np.lexsort(words[::-1])
-            order = full.astype(order.dtype)
-            is_tied = np.logical_and.reduce([np.diff(each[full]) == 0 for each in words])
-            words += [stream.words(first, size, len(words))] if is_tied.any() else []
-        return cls(order)
+            words.append(stream.words(first, size, len(words)))
+            order = np.lexsort(words[::-1])
+            is_tied = np.logical_and.reduce([np.diff(each[order]) == 0 for each in words])
+        return cls(order.astype(np.min_scalar_type(size)))
 
     def __call__(self, ranks: Numbers, /) -> Numbers:
         """The slot of each rank."""
@@ -311,6 +330,12 @@ class FeistelPermutations:
         left, right = _rounds((left, numbers - left * sizes[1]), self.rounds, sizes, firsts)
         joined: Numbers = left * sizes[1] + right
         return joined
+
+
+def lists_since(sizes: Sequence[int]) -> int:
+    """Since which version of the draws a key gives the same lists of these sizes."""
+    is_other = max(sizes, default=0) > LARGEST_TABLE and sum(sizes) <= LARGEST_LISTS
+    return LISTS_SINCE if is_other else SLOTS_SINCE
 
 
 def _starts(sizes: Numbers) -> Numbers:

@@ -9,6 +9,7 @@ SfumatoError
 ├── ReleaseFormatError   a release (or plan file) is damaged, edited or too new
 ├── QueryError           the question cannot be parsed, or cannot be estimated
 ├── NoticeError          a notice came up that was to stop everything
+├── EngineError          the workers of an engine cannot do the work
 ├── MissingExtraError    an optional dependency is not installed
 └── InternalError        a promise of our own code does not hold: please report it
 
@@ -24,7 +25,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sfumato.printable import printable
+from sfumato.printable import printable, without_passwords
 
 
 class SfumatoError(Exception):
@@ -40,7 +41,7 @@ class SfumatoError(Exception):
 
 
 def _line(sentence: str) -> str:
-    return printable(" ".join(sentence.splitlines()))
+    return printable(without_passwords(" ".join(sentence.splitlines())))
 
 
 class SpecError(SfumatoError, ValueError):
@@ -94,6 +95,12 @@ class NoticeError(SfumatoError):
         super().__init__(sentence)
         self.notices = tuple(notices)
         """The notices that did."""
+
+
+class EngineError(SfumatoError):
+    """The workers of an engine cannot do the work: they lack something, or do not reach it."""
+
+    kind = "engine"
 
 
 class MissingExtraError(SfumatoError, ImportError):

@@ -16,9 +16,9 @@ from sfumato.apply.alike import Uniqueness
 from sfumato.apply.csv import POINT
 from sfumato.apply.domains import with_merged
 from sfumato.apply.engine import Engine
-from sfumato.apply.local import LocalEngine
 from sfumato.apply.notices import frequent_notice
 from sfumato.apply.source import Source, open_source
+from sfumato.apply.spark import usual_engine
 from sfumato.apply.survey import Survey, survey
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import Target, attacks, targets, tellings
@@ -162,7 +162,7 @@ class Outlook:
     """What publishing at each level of the hierarchy would gain, for a plan."""
 
 
-def open_table(request: Request, folder: Path) -> Source:
+def open_table(request: Request, folder: Path, engine: Engine) -> Source:
     """Open the table of a request; a stream that can be read only once is spooled into the folder."""
     text = (*request.text, *request.schema.domains)  # whose types are not for the values of a CSV file to tell
     source = open_source(
@@ -172,14 +172,20 @@ def open_table(request: Request, folder: Path) -> Source:
         encoding=request.encoding,
         missing=request.missing,
         decimal=request.decimal,
+        told=lambda rows: engine.progress("reading", rows, None),
     )
     if unknown := next((name for name in request.text if name not in source.schema.names), None):
         raise SchemaError(no_column(unknown, source.schema.names))
     return source
 
 
-def surveyed(request: Request, source: Source, engine: Engine, folder: Path, draws: Draws) -> tuple[Request, Survey]:
-    """Read the table once; and once more with rare values merged, if a mechanism was asked to and there are any."""
+def surveyed(  # noqa: PLR0913 - what is asked, and where it is read
+    request: Request, source: Source, engine: Engine, folder: Path, draws: Draws, *, keeps: bool = False
+) -> tuple[Request, Survey]:
+    """Read the table once; and once more with rare values merged, if a mechanism was asked to and there are any.
+
+    If the rows will be needed again, what was read may be kept for that (`keeps`).
+    """
     most = max((REGISTRY[name].most_combinations for name in request.family), default=0)
     read = partial(
         survey,
@@ -189,6 +195,7 @@ def surveyed(request: Request, source: Source, engine: Engine, folder: Path, dra
         draws=draws,
         text=request.text,
         most_combinations=most,
+        keeps=keeps,
     )
     for name in request.accept_telling:  # what is not published leaves no trace, and could tell nothing either
         if name not in source.schema.names:
@@ -229,7 +236,8 @@ def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
     """What would be published, and what the holder should know; nothing stays behind."""
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, draws = Path(name), Draws.secret()
-        request, found = surveyed(request, open_table(request, folder), engine or LocalEngine(), folder, draws)
+        engine = engine or usual_engine(request.table)
+        request, found = surveyed(request, open_table(request, folder, engine), engine, folder, draws)
         seen = outlook(request, found, draws, rivals=True)
     how, guarantee, options = request.mechanism, request.guarantee, request.options
     again = partial(choose, spec=request.spec, draws=draws, mechanism=how, guarantee=guarantee, options=options)
@@ -256,7 +264,8 @@ def attack_plan(
     """
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, draws = Path(name), seeded(seed)
-        request, found = surveyed(request, open_table(request, folder), engine or LocalEngine(), folder, draws)
+        engine = engine or usual_engine(request.table)
+        request, found = surveyed(request, open_table(request, folder, engine), engine, folder, draws)
     histogram, how, options = found.histogram, request.mechanism, request.options
     chosen = choose(histogram, request.spec, draws, how, guarantee=request.guarantee, options=options)
     aims = targets(found.sample, found.sensitive, request.spec.resolved(found.histogram))

@@ -24,6 +24,12 @@ def printable(text: str) -> str:
     return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
+def without_passwords(text: str) -> str:
+    """The text without what may be a password in an address: too much is taken out rather than too little."""
+    text = re.sub(r"(?i)([a-z][a-z0-9+.-]*:/{1,2}[^\s/@:]*):.*@", r"\1:***@", text, flags=re.DOTALL)
+    return re.sub(r"(?i)(pass(?:word|wd|phrase)?=)[^\s&'\"]+", r"\1***", text)
+
+
 def printable_lines(text: str) -> str:
     """The same for a text of our own that is broken into lines."""
     return "\n".join(map(printable, text.split("\n")))

@@ -15,15 +15,16 @@ import pyarrow as pa
 
 from sfumato.apply.alike import Uniqueness
 from sfumato.apply.engine import Engine
-from sfumato.apply.local import LocalEngine
 from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.scatter import Layout
+from sfumato.apply.spark import usual_engine
 from sfumato.apply.survey import Survey
 from sfumato.apply.writing import no_work, open_parquet, write_records, write_side
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.files import FIT, verify_folder
 from sfumato.draws import Draws
 from sfumato.errors import (
+    EngineError,
     InternalError,
     SfumatoError,
     SourceError,
@@ -35,6 +36,8 @@ from sfumato.estimate.notebook import framed, paragraphs, picture, release_parts
 from sfumato.estimate.release import Release
 from sfumato.outlook import Request, check_publishable, notice_codes, open_table, outlook, surveyed
 from sfumato.plan.plan_file import PlanFile, claimed
+from sfumato.release.copies import write_copy
+from sfumato.release.description import Description
 from sfumato.release.destinations import Destination, destination_of
 from sfumato.release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Manifest
 from sfumato.release.readme import release_readme
@@ -90,21 +93,25 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
     engine: Engine | None = None,
     on_notice: Callable[[Notice], None] = _warn,
     fail_on: Collection[str] = (),
+    as_csv: bool = False,
+    describe: Description | str | Path | None = None,
 ) -> Publication:
     """Publish a table: the release appears at `out` whole, or nothing does.
 
     Notices are handed to `on_notice` as soon as the table has been read once, before anything of it is published; they
-    are warnings if nobody takes them. One whose code is in `fail_on` stops everything.
+    are warnings if nobody takes them. One whose code is in `fail_on` stops everything. With `as_csv` each table is
+    written as CSV too, beside its Parquet file. `describe` says in words what is published; it may be a TOML file.
     """
     check_codes(fail_on, notice_codes())
-    target, engine = destination_of(out), engine or LocalEngine()
-    remove_stale(target.beside.parent)  # first, because an old release may come back by it
+    about = describe if isinstance(describe, Description) else Description.read_if(describe)
+    target, engine = destination_of(out), engine or usual_engine(request.table)
+    remove_stale(target.beside)  # first, because an old release may come back by it
     kept = Path(plan_file) if plan_file is not None else None
     try:
         target.check(force=force)
         check_plan_file(kept, target.beside)
         with claimed(kept) as claim, workshop(target.beside) as folder:
-            source = open_table(request, folder)
+            source = open_table(request, folder, engine)
             # What a plan file remembers must be known again wherever the table lies then.
             digest = partial(source.fingerprint, engine.each, is_content=kept is not None)
             fingerprint, repeated = digest(), claim.repeated
@@ -112,29 +119,29 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
                 repeated.check(fingerprint, request.remembered())
             draws = _draws(repeated, unsafe_test_key)
             asked = request  # as it was made, before rare values were merged
-            request, found = surveyed(request, source, engine, folder, draws)
+            request, found = surveyed(request, source, engine, folder, draws, keeps=True)
             seen = outlook(request, found, draws, repeated.mechanism if repeated else None)
             chosen = seen.chosen
+            rewrite = Rewrite(
+                found.columns, found.sensitive, chosen.mechanism, chosen.plan, chosen.histogram.counts, draws
+            )
             if repeated is not None:
-                repeated.check_plan(chosen.digest, chosen.mechanism.drawn_since(chosen.plan))
+                repeated.check_plan(chosen.digest, rewrite.drawn_since)
             for notice in seen.notices:
                 on_notice(notice)
             check_notices(seen.notices, fail_on)
             check_publishable(request, found, seen)
-            rewrite = Rewrite(
-                found.columns, found.sensitive, chosen.mechanism, chosen.plan, chosen.histogram.counts, draws
-            )
             rewrite.shown.check(found.sensitive)
             _check_packable(target, found)
             built = folder / "release"
             built.mkdir()
-            manifest = _manifest(request, found, rewrite)
+            manifest = _manifest(request, found, rewrite, about)
             contents = chosen.mechanism.contents(chosen.plan)
             side = None if contents is None else rewrite.shown.side(found.sensitive, manifest.naming, contents)
             beside = no_work if side is None else partial(write_side, engine, side, built)
             with _unchanged(digest, fingerprint):
                 rows = write_records(engine, found, rewrite, built, beside)
-            manifest = replace(manifest, file_rows=tuple(rows))
+            manifest = replace(manifest, file_rows=tuple(rows), has_copies=as_csv)
             if manifest.domain != found.histogram.values:
                 raise InternalError("the design is not the one that was asked for. Please report this.")
             _describe(built, manifest, found, engine)
@@ -180,7 +187,7 @@ def _unchanged(digest: Callable[[], str], fingerprint: str) -> Iterator[None]:
 def _has_changed(digest: Callable[[], str], fingerprint: str) -> bool:
     try:
         return digest() != fingerprint
-    except OSError:
+    except (OSError, EngineError):
         return True  # it is not even there any more
 
 
@@ -196,6 +203,8 @@ def _describe(built: Path, manifest: Manifest, found: Survey, engine: Engine) ->
     """Write everything beside the data, and verify the whole release before anybody sees it."""
     if manifest.weights is not None:
         write_weights(manifest, found.sensitive, built / WEIGHTS)
+    for name, tables in manifest.copies.items():
+        write_copy(tuple(built / table for table in tables), built / name, manifest.shown, manifest.naming)
     (built / README).write_text(release_readme(manifest, found.histogram.total), encoding="utf-8")
     written = json.dumps(manifest.to_json(built, engine.each), indent=2, ensure_ascii=False, allow_nan=False)
     (built / MANIFEST).write_text(written + "\n", encoding="utf-8")
@@ -204,9 +213,9 @@ def _describe(built: Path, manifest: Manifest, found: Survey, engine: Engine) ->
             raise InternalError(f"the release failed its own check of {check.name}: {check.detail} Please report this.")
 
 
-def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
+def _manifest(request: Request, found: Survey, rewrite: Rewrite, about: Description) -> Manifest:
     known = found.histogram.hierarchy
-    return Manifest(
+    made = Manifest(
         mechanism_name=rewrite.mechanism.name,
         sensitive=request.schema.sensitive_columns,
         types=tuple(field_type(part.type) or "" for part in found.sensitive.parts),
@@ -224,7 +233,11 @@ def _manifest(request: Request, found: Survey, rewrite: Rewrite) -> Manifest:
         software=version("sfumato"),
         is_test=rewrite.draws.is_test,
         cell_column=rewrite.cell_name if rewrite.shown.has_cells else None,
+        about=about,
     )
+    named = [field.name for name, fields in made.tables.items() if name != WEIGHTS for field in fields]
+    about.check_columns([*named, *made.sensitive])
+    return made
 
 
 def write_weights(manifest: Manifest, sensitive: Sensitive, path: Path) -> None:

@@ -29,6 +29,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 COMPARED = [DOCS / "how-to" / name for name in ("count-with-any-tool.md", "count-in-sets.md", "use-a-hierarchy.md")]
 """The pages whose numbers are compared with the library's, where they are run."""
+ON_SPARK = DOCS / "how-to" / "publish-on-spark.md"
+"""Run where Spark is (`tests/spark`)."""
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *ROOT.glob("bench/*.md")])
 
 
@@ -112,7 +114,7 @@ def test_architecture_walk_runs() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page", sorted(set((DOCS / "how-to").glob("*.md")) - set(COMPARED)), ids=lambda page: page.stem
+    "page", sorted(set((DOCS / "how-to").glob("*.md")) - {*COMPARED, ON_SPARK}), ids=lambda page: page.stem
 )
 @pytest.mark.usefixtures("reader")
 def test_how_to_runs(page: Path) -> None:

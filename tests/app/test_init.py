@@ -220,6 +220,7 @@ def test_file_says_the_path_and_never_a_password() -> None:
     assert said_path("data/people.csv", target) == "../data/people.csv"
     assert said_path("/data/people.csv", target) == "/data/people.csv"
     assert said_path("db://ann:secret@host/people", target) == "db://host/people"
+    assert said_path("db://ann:sec/r@et@host/people", target) == "db://host/people"
     assert said_path("db://ann:se@cret@host/people", target) == "db://host/people"
 
 

@@ -5,20 +5,22 @@ from __future__ import annotations
 import re
 import stat
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser
 
 from command_line import BOUND, complaint, fail, run, succeed, write_csv
 from generated_pages import WRITERS, made
-from needs import needs
+from releases import SENSITIVE
 from releases import people as table_of_people
-from sfumato import Answer, Estimate
+from sfumato import Answer, Estimate, compare
 from sfumato.cli import pages as commands
+from sfumato.pages import compare_page
 from sfumato.pages.page import HOLDER
 
 PLAN = ("plan", "people.csv", "--sensitive", "disease", *BOUND)
@@ -111,16 +113,8 @@ class Seen:
     asked: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     """What a reader of the screen is told of pictures and tables."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium without a window."""
-    program = needs("chromium", "chromium-browser", "google-chrome")
-    with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        yield started
-        started.close()
+    hindrances: list[str] = field(default_factory=list)
+    """What keeps people from reading it, by the rules of axe: serious findings and worse."""
 
 
 @pytest.fixture(scope="module")
@@ -140,27 +134,34 @@ def look(browser: Browser) -> Callable[..., Seen]:
             background = tab.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
             named = "[...document.querySelectorAll('svg,[role=region]')].map(each => each.getAttribute('aria-label'))"
             labels = tab.evaluate(named)
+            found = Axe().run(tab).response["violations"]
+            hindrances = [
+                f"{each['id']}: {each['help']}" for each in found if each["impact"] in {"serious", "critical"}
+            ]
             sheets = len(re.findall(rb"/Type\s*/Page\b", tab.pdf(prefer_css_page_size=True)))
-        return Seen(wide, window, background, sheets, complaints, asked, labels)
+        return Seen(wide, window, background, sheets, complaints, asked, labels, hindrances)
 
     return looked
 
 
 @pytest.mark.slow
 def test_pages_open_alone_at_every_width_by_night_and_on_paper(tmp_path: Path, look: Callable[..., Seen]) -> None:
-    """A certificate is one sheet; a plan begins a sheet with each of its four large sections."""
+    """A certificate is one sheet; others begin a sheet with each of their large sections."""
     found = made("subset", tmp_path, table_of_people(600))
-    for name, sheets in (("certificate", 1), ("plan", 4)):
+    for name, sheets in (("certificate", 1), ("plan", 4), ("report", 10), ("comparison", 7)):
         page = tmp_path / f"{name}.html"
-        page.write_text(WRITERS[name](found), encoding="utf-8")
+        write = WRITERS.get(name, lambda made: compare_page(compare(made.request), SENSITIVE).html())
+        page.write_text(write(found), encoding="utf-8")
         narrow, night = look(page, 360), look(page, 1000, "dark")
         assert narrow.wide == narrow.window == 360
         assert night.wide == night.window == 1000
         assert min(narrow.background) > 200
         assert max(night.background) < 60
-        assert narrow.sheets == night.sheets == sheets
+        assert narrow.sheets == night.sheets
+        assert narrow.sheets == sheets if name != "report" else narrow.sheets <= sheets
         assert all(narrow.labels)
         for seen in (narrow, night):
+            assert seen.hindrances == [], name
             assert seen.complaints == []
             assert seen.asked == [page.as_uri()]
 
@@ -178,6 +179,7 @@ def test_looking_would_notice(tmp_path: Path, look: Callable[..., Seen]) -> None
     assert seen.sheets == 2
     assert len(seen.asked) == 2
     assert seen.complaints
+    assert any(each.startswith("image-alt") for each in seen.hindrances)
 
 
 JUPYTER = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import os
 import re
 import zlib
@@ -12,6 +14,7 @@ import frictionless
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 import sfumato
 from command_line import BOUND, TEST_KEY, complaint, people, publishing, run, succeed, write_csv
@@ -19,6 +22,7 @@ from far_engine import FarEngine
 from releases import known_key, published_by
 from sfumato.address import Address
 from sfumato.apply import scatter
+from sfumato.apply.source import open_source
 from sfumato.errors import ReleaseFormatError, SourceError, TargetError
 from sfumato.estimate.release import Release
 from sfumato.release.manifest import MANIFEST
@@ -304,3 +308,27 @@ def test_no_credentials_are_written_or_said(bucket: str, desk: Path) -> None:
 def test_zip_is_for_files_here(bucket: str, desk: Path) -> None:
     with pytest.raises(TargetError, match=r"without \.zip"):
         published_by("uniform", pa.table(people()), f"{bucket}/release.zip")
+
+
+def test_every_kind_of_file_is_read_from_a_store(bucket: str, desk: Path) -> None:
+    table = pa.table(people(60))
+    text = write_csv(desk / "people.csv", people(60)).read_bytes()
+    feather.write_feather(table, desk / "people.feather")
+    rows = "".join(json.dumps(row) + "\n" for row in table.to_pylist()).encode()
+    given = {"a.csv.gz": gzip.compress(text), "a.feather": (desk / "people.feather").read_bytes(), "a.jsonl": rows}
+    for name, content in given.items():
+        (address(bucket) / name).put(content)
+        source = open_source(f"{bucket}/{name}", desk / "spool")
+        read = pa.Table.from_batches(source.batches(table.column_names, 25))
+        assert read.to_pydict() == table.to_pydict()
+    (address(bucket) / "a.duckdb").put(b"")
+    with pytest.raises(SourceError, match="copy it here first"):
+        open_source(f"{bucket}/a.duckdb::people", desk / "spool")
+
+
+def test_release_with_csv_files_is_fetched_whole(bucket: str, desk: Path) -> None:
+    table = write_csv(desk / "people.csv", people())
+    succeed(*publishing(table, "--format", "csv", out=f"{bucket}/release"))
+    release = Release.open(f"{bucket}/release")
+    assert (release.folder / "data.csv").is_file()
+    assert succeed("verify", f"{bucket}/release").code == 0

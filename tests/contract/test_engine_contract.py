@@ -5,13 +5,12 @@ A new engine adds its settings to `every_engine`.
 
 from __future__ import annotations
 
-import datetime
 import os
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,9 +19,8 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
+from engine_inputs import INPUTS, ROWS, Input, every_type, with_gaps
 from far_engine import FarEngine
 from releases import BOUND, WAYS, known_key, people, published, published_by
 from sfumato import outlook
@@ -32,7 +30,7 @@ from sfumato.apply import scatter, writing
 from sfumato.apply.engine import Engine
 from sfumato.apply.local import LocalEngine
 from sfumato.apply.rewrite import Rewrite, decode
-from sfumato.apply.scatter import Bundle, positions_in_order
+from sfumato.apply.scatter import Bundle
 from sfumato.apply.source import MemorySource, open_source
 from sfumato.apply.survey import Survey
 from sfumato.apply.writing import write_records, write_side
@@ -50,7 +48,6 @@ from sfumato.shown.buckets import Buckets
 
 RECORDS, BUCKETS = Buckets.FILES
 DRAWS = Draws.unsafe_test_key(known_key(1))
-ROWS = 101
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
@@ -75,84 +72,6 @@ SOME_ENGINES = pytest.mark.parametrize(
     ("batch_rows", "threads", "budget"), [(1, 4, 2000), (7, 2, 0), (50, 1, 1 << 28), (1000, 2, 0)]
 )
 USUAL = LocalEngine()
-
-
-# --------------------------------------------------------------------------------------------------------------- tables
-
-
-def cycled(rows: int, **columns: list[Any]) -> pa.Table:
-    return pa.table({name: [values[row % len(values)] for row in range(rows)] for name, values in columns.items()})
-
-
-def every_type() -> pa.Table:
-    days = [datetime.date(1970 + year, 2, 28) for year in range(5)]
-    return cycled(
-        ROWS,
-        age=[*range(20, 43)],
-        sex=["F", "M"],
-        town=["Virum", "Aix", "Lich"],
-        weight=[50.5, 61.25, 72.0, 80.125],
-        smoker=[True, False, False],
-        admitted=days,
-        seen=[datetime.datetime(2024, 1, 1, 12, minute) for minute in range(8)],
-        disease=["flu", "HIV", "cold", "flu", "asthma", "cold", "flu"],
-    )
-
-
-def with_gaps() -> pa.Table:
-    return cycled(
-        ROWS,
-        age=[None, *range(20, 40)],
-        sex=["F", "M", None],
-        weight=[50.5, None, float("nan"), 72.0],
-        disease=["flu", None, "cold", "flu", "asthma", None, "cold"],
-    )
-
-
-def wide() -> pa.Table:
-    """Columns of more values than are counted, which pass through as they are: texts and numbers, some missing."""
-    names = [None if row % 10 == 0 else f"name {row * 37 % 89}" for row in range(ROWS)]
-    return pa.table(
-        {
-            "name": names,
-            "code": [row * 53 % 97 for row in range(ROWS)],
-            "disease": ["flu", "cold", "HIV"] * 33 + ["flu"] * 2,
-        }
-    )
-
-
-def encoded() -> pa.Table:
-    """Texts as dictionaries whose order differs from chunk to chunk, and as long texts."""
-    table = every_type().select(["sex", "town", "disease"])
-    chunks = [
-        pa.table({name: part.column(name).combine_chunks().dictionary_encode() for name in part.column_names})
-        for part in (table.slice(0, 30), table.slice(30, 41), table.slice(71))
-    ]
-    joined = pa.concat_tables(chunks)
-    return joined.set_column(1, "town", table.column("town").cast(pa.large_string()))
-
-
-@dataclass(frozen=True)
-class Input:
-    """A table, and how it is to be published."""
-
-    table: pa.Table
-    schema: Schema = field(default_factory=lambda: Schema.of("disease"))
-    most_values: int | None = None
-
-
-INPUTS: Mapping[str, Input] = {
-    "every type": Input(every_type()),
-    "sorted": Input(every_type().sort_by("disease")),
-    "reversed": Input(every_type().sort_by([("disease", "descending"), ("age", "descending")])),
-    "with gaps": Input(with_gaps()),
-    "gaps dropped": Input(with_gaps(), Schema.of("disease", nulls="drop")),
-    "sensitive numbers": Input(every_type(), Schema.of("weight")),
-    "wide": Input(wide(), Schema.of("disease", keep=["name", "code"]), most_values=20),
-    "encoded": Input(encoded()),
-    "compound": Input(every_type(), Schema.of(compound=["smoker", "disease"])),
-    "two rows": Input(people(2, disease=["flu", "cold"]), Schema.of("disease", keep=["age", "sex", "disease"])),
-}
 
 
 @pytest.fixture(params=INPUTS)
@@ -188,7 +107,7 @@ def surveyed(
     source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
     schema = way.schema(given_input.schema, given_input.table)
     request = Request(given_input.table, schema, **way.request(mechanism))
-    request, found = outlook.surveyed(request, source, engine, folder, draws)
+    request, found = outlook.surveyed(request, source, engine, folder, draws, keeps=True)
     chosen = choose(found.histogram, way.spec, draws, mechanism, options=request.options)
     counts = found.histogram.counts
     return found, Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
@@ -773,42 +692,3 @@ def test_memory_source_is_read_twice_in_the_same_order() -> None:
     source = MemorySource(every_type())
     readings = [pa.Table.from_batches(source.batches(["age", "sex"], 7)) for _ in range(2)]
     assert readings[0].equals(readings[1])
-
-
-# ---------------------------------------------------------------------------------------------------- the order of rows
-
-# Words that differ only in their lowest bits, or not at all, are what the fast way cannot tell apart.
-NEIGHBOURS = st.builds(
-    lambda word, more: (word + more) % 2**64, st.sampled_from([0, 2**63, 2**64 - 8]), st.integers(0, 9)
-)
-
-
-@given(st.lists(st.integers(0, 2**64 - 1) | NEIGHBOURS, max_size=60))
-@example([])
-@example([2**64 - 1])
-@example([5, 5])
-@example([1, 0])
-@example([2**64 - 1, 0, 2**64 - 1, 0])
-@example([7, 6, 5, 4, 3, 2, 1, 0])
-@example([2**63 + 1, 2**63])
-def test_positions_are_those_of_a_stable_sort(words: list[int]) -> None:
-    positions = positions_in_order(np.array(words, dtype=np.uint64))
-    assert positions.tolist() == sorted(range(len(words)), key=words.__getitem__)
-
-
-@given(st.integers(0, 2**32), st.integers(2, 3000))
-def test_positions_of_random_words_are_those_of_a_stable_sort(seed: int, rows: int) -> None:
-    words = np.random.default_rng(seed).integers(0, 2**64, rows, dtype=np.uint64)
-    assert (positions_in_order(words) == np.argsort(words, kind="stable")).all()
-
-
-@given(st.integers(0, 2**32), st.integers(2, 500), st.integers(1, 12))
-def test_positions_of_words_with_many_ties_are_those_of_a_stable_sort(seed: int, rows: int, bits: int) -> None:
-    words = np.random.default_rng(seed).integers(0, 2**bits, rows, dtype=np.uint64) << np.uint64(64 - bits)
-    assert (positions_in_order(words) == np.argsort(words, kind="stable")).all()
-
-
-def test_positions_leave_the_words_as_they_are() -> None:
-    words = np.array([3, 1, 2], dtype=np.uint64)
-    positions_in_order(words)
-    assert words.tolist() == [3, 1, 2]

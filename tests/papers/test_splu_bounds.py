@@ -13,16 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.mechanisms.decoys.bounds import (
-    accurate_count,
-    amplification,
-    chebyshev,
-    chebyshev_count,
-    error_probability,
-    leak,
-    likelihood_ratio,
-    tail,
-)
+from sfumato.mechanisms.decoys.bounds import amplification, leak, likelihood_ratio
+from sfumato.request.published_counts import accurate_count, chebyshev, chebyshev_count, error_probability, tail
 
 THREE_TENTHS = Fraction(3, 10)
 

@@ -17,7 +17,7 @@ import pytest
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import decoys
 from sfumato.mechanisms.decoys import Design
-from sfumato.mechanisms.decoys.bounds import largest_group_size, tail
+from sfumato.mechanisms.decoys.bounds import largest_group_size
 from sfumato.mechanisms.decoys.creation import fullest_first, mixed
 from sfumato.mechanisms.decoys.groups import Groups, transition
 from sfumato.mechanisms.decoys.iteration import iterated
@@ -26,6 +26,7 @@ from sfumato.mechanisms.decoys.leaks import Creation, EvenLaw, capped_counts, gr
 from sfumato.mechanisms.decoys.methods import METHODS
 from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.histogram import Histogram
+from sfumato.request.published_counts import tail
 from sfumato.shown.tally import Tally
 from single import Single
 from statistical.support import keyed_draws

@@ -8,7 +8,7 @@ import unicodedata
 
 import pytest
 
-from sfumato.printable import UNPRINTABLE, printable, printable_json, printable_lines
+from sfumato.printable import UNPRINTABLE, printable, printable_json, printable_lines, without_passwords
 
 TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 """The classes of the characters that turn the order of letters around."""
@@ -64,3 +64,19 @@ def test_json_means_the_same() -> None:
     assert json.loads(written) == every
     assert not UNPRINTABLE.search(written.replace("\n", ""))
     assert "é" in written
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("postgresql://me:p@ss/w0rd@host/db", "postgresql://me:***@host/db"),
+        ("postgres:/me:secret@host", "postgres:/me:***@host"),
+        ("see x://:secret@host now", "see x://:***@host now"),
+        ("a?password=secret&b=1", "a?password=***&b=1"),
+        ("sslpassword=secret", "sslpassword=***"),
+        ("s3://bucket/name, and no more: a@b", "s3://bucket/name, and no more: a@b"),
+        ("postgresql://me@host:5432/db", "postgresql://me@host:5432/db"),
+    ],
+)
+def test_passwords_in_addresses_are_not_told(text: str, expected: str) -> None:
+    assert without_passwords(text) == expected

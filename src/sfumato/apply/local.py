@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from sfumato.apply.engine import BATCH_ROWS, Means, Progress, TablePiece
+from sfumato.apply.kept import HeldBatch, KeptSource
 from sfumato.apply.scatter import Bundle
 from sfumato.apply.source import Source
 from sfumato.apply.threads import ordered, read_ahead
@@ -49,11 +50,16 @@ class LocalEngine:
         return min(parts, max(1, self.threads // 2))
 
     def pieces(self, source: Source, columns: Sequence[str]) -> Iterator[TablePiece]:
-        """A piece for each batch."""
+        """A piece for each batch; what was kept of an earlier reading is not read again."""
+        held: Iterator[HeldBatch | _Held] = (
+            source.held(columns, self.batch_rows)
+            if isinstance(source, KeptSource)
+            else (_Held(batch, batch.num_rows) for batch in source.batches(columns, self.batch_rows))
+        )
         first = 0
-        for batch in read_ahead(source.batches(columns, self.batch_rows)):
-            yield TablePiece(first, _Held(batch))
-            first += batch.num_rows
+        for batch in read_ahead(held):
+            yield TablePiece(first, batch)
+            first += batch.rows
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """The results of the items, in their order; only a few of them wait in memory."""
@@ -100,6 +106,7 @@ class _Held:
     """One batch, which has been read already."""
 
     batch: pa.RecordBatch
+    rows: int
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         yield self.batch

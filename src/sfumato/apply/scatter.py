@@ -6,6 +6,7 @@ this depends on the word and on the number of rows alone, and not on how rows we
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -17,8 +18,8 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from sfumato.arrays import Places, Words
-from sfumato.draws import LARGEST_WORD
+from sfumato.arrays import Places
+from sfumato.ordering import positions_in_order
 from sfumato.shown.columns import smallest_type
 
 FILE_ROWS = 1 << 24
@@ -54,6 +55,30 @@ class Bundle:
     rows: Rows
     offsets: Places
     """Where each part begins, and where the last one ends."""
+
+    def packed(self) -> bytes:
+        """The bundle as it travels: of arrays that are slices of others, pickle would send the others too."""
+        coded = [name for name, column in self.rows.items() if isinstance(column, np.ndarray)]
+        batch = pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in self.rows.items()})
+        about = {"coded": json.dumps(coded), "offsets": json.dumps(self.offsets.tolist())}
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema.with_metadata(about)) as writer:
+            writer.write_batch(batch)
+        sent: bytes = sink.getvalue().to_pybytes()
+        return sent
+
+    @classmethod
+    def unpacked(cls, file: int, data: Any) -> Bundle:
+        """A bundle that has arrived, without copying it."""
+        reader = pa.ipc.open_stream(data)
+        coded, offsets = (json.loads(reader.schema.metadata[name]) for name in (b"coded", b"offsets"))
+        batch = reader.read_next_batch()
+        columns = zip(batch.schema.names, batch.columns, strict=True)
+        rows = {name: each.to_numpy() if name in coded else each for name, each in columns}
+        return cls(file, rows, np.array(offsets, dtype=np.int64))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Bundle.unpacked, (self.file, self.packed())
 
 
 def split(layout: Layout, rows: Rows) -> Iterator[Bundle]:
@@ -138,27 +163,6 @@ class Gathered:
             columns = zip(batch.schema.names, batch.columns, strict=True)
             found.append({name: each.to_numpy() if name in self.coded else each for name, each in columns})
         return found
-
-
-def positions_in_order(words: Words) -> Places:
-    """The positions of the rows in rising order of their words; equal words keep the order of the table.
-
-    Words of a part begin alike, so the 32 bits after that tell nearly all of them apart. Two counting sorts by 16 bits
-    each are faster than one sort that compares; the few rows that agree in all 32 are sorted by the whole word.
-    """
-    within = words - words.min(initial=LARGEST_WORD)
-    leading = within >> np.uint64(max(int(within.max(initial=0)).bit_length() - 32, 0))
-    by_low = np.argsort(leading.astype(np.uint16), kind="stable")
-    high = (leading >> np.uint64(16)).astype(np.uint16)
-    positions = by_low.take(np.argsort(high.take(by_low), kind="stable"))
-    in_order = leading.take(positions)
-    is_tied = in_order[1:] == in_order[:-1]
-    if is_tied.any():
-        tied = np.flatnonzero(np.append(is_tied, False) | np.append(False, is_tied))
-        rows = positions[tied]
-        # Rows of different ties stay apart, because their words differ in the leading bits already.
-        positions[tied] = rows[np.argsort(words[rows], kind="stable")]
-    return positions
 
 
 def sliced(rows: Rows, start: int, stop: int) -> Rows:

@@ -1,4 +1,4 @@
-"""Where a table comes from: Parquet or CSV, here or in a store, pandas, or anything that speaks Arrow streams.
+"""Where a table comes from: Parquet or CSV, here or in a store, pandas, Spark, or anything that speaks Arrow streams.
 
 A source can be read twice, in the same order, in batches of any size. Columns arrive in a few plain types (see
 `sfumato.values.plain_type`), strings preferably as dictionaries.
@@ -10,7 +10,7 @@ import glob
 import hashlib
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from fnmatch import fnmatchcase
@@ -25,7 +25,9 @@ import pyarrow.parquet as pq
 from sfumato.address import PIECE_BYTES, Address, File, readable
 from sfumato.apply.compressed import COMPRESSIONS, ending
 from sfumato.apply.csv import POINT, CsvSource
-from sfumato.apply.formats import arrow, json_lines
+from sfumato.apply.formats import arrow, duckdb_file, excel, inside, json_lines
+from sfumato.apply.formats.postgres import PostgresTable
+from sfumato.apply.spark_frames import is_frame, spooled
 from sfumato.apply.standard_input import MARK, standard_input
 from sfumato.errors import SchemaError, SourceError, reason
 from sfumato.request.digest import Each, files_digest
@@ -34,6 +36,14 @@ from sfumato.request.values import plain_schema, plain_type
 SPOOL_ROWS = 65_536
 READ_BYTES = 1 << 20
 """Column chunks are read in pieces, so that a file of one huge row group does not fill the memory."""
+
+
+Told = Callable[[int], None]
+"""Called with how many rows were read so far, while a table is read that can be read only once."""
+
+
+def nobody(rows: int) -> None:
+    """Tell nobody."""
 
 
 class Source(Protocol):
@@ -171,8 +181,8 @@ class MemorySource:
         return cls(table.replace_schema_metadata(None))
 
     @classmethod
-    def spooled(cls, stream: Any, spool: Path) -> MemorySource:
-        """Write a stream that can be read only once to a private file, and map that.
+    def spooled(cls, stream: Any, spool: Path, told: Told = nobody) -> MemorySource:
+        """Write a stream that can be read only once to a private file, and map that; somebody is told of the rows.
 
         The file has no name any more before the first value is in it, so that the system removes it with its last user,
         even one that is killed.
@@ -183,13 +193,22 @@ class MemorySource:
             try:
                 reader = pa.RecordBatchReader.from_stream(stream)
                 with pa.ipc.new_stream(file, reader.schema) as writer:
+                    rows = 0
                     for batch in reader:
                         writer.write_batch(batch)
+                        told(rows := rows + batch.num_rows)
             except pa.ArrowException as error:
                 raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from error
             file.flush()
             mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         return cls(pa.ipc.open_stream(pa.py_buffer(mapped)).read_all())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A piece travels by itself: of a slice, pickle would send all that it is a slice of."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.table.schema) as writer:
+            writer.write_table(self.table.unify_dictionaries())
+        return _arrived, (sink.getvalue().to_pybytes(), self.digest)
 
     @property
     def schema(self) -> pa.Schema:
@@ -219,6 +238,10 @@ class MemorySource:
             for first in range(0, self.rows, SPOOL_ROWS):
                 writer.write_table(self.table.slice(first, SPOOL_ROWS).unify_dictionaries().combine_chunks())
         return sink.digest.hexdigest()
+
+
+def _arrived(stream: bytes, digest: str | None) -> MemorySource:
+    return MemorySource(pa.ipc.open_stream(stream).read_all(), digest)
 
 
 class _HashSink:
@@ -290,6 +313,7 @@ class Reading:
     missing: tuple[str, ...] = ()
     """Texts that stand for a missing value."""
     decimal: str = POINT
+    told: Told = nobody
 
 
 def open_source(  # noqa: PLR0913 - a table, and how it is read
@@ -300,19 +324,22 @@ def open_source(  # noqa: PLR0913 - a table, and how it is read
     encoding: str = "utf-8",
     missing: Sequence[str] = (),
     decimal: str = POINT,
+    told: Told = nobody,
 ) -> Source:
     """Open a path, a glob, a directory, an address in a store, a frame, an Arrow table or an Arrow stream; `-` too.
 
-    What can be read only once is written to `spool` for the second pass, a private file without a name.
+    What can be read only once is written to `spool` for the second pass, a private file without a name; a frame of
+    Spark to files in a folder of that name.
     """
-    source = _opened(table, spool, Reading(tuple(text), encoding, tuple(missing), decimal))
+    source = _opened(table, spool, Reading(tuple(text), encoding, tuple(missing), decimal, told))
     return MarkedSource(source, tuple(missing)) if missing and not isinstance(source, CsvSource) else source
 
 
 def _opened(table: Any, spool: Path, how: Reading) -> Source:
+    if is_frame(table):
+        return ParquetSource.open(spooled(table, spool))
     if isinstance(table, str | Path):
-        name = str(table)
-        return _of_files([standard_input(spool)] if name == MARK else _files(name), spool, how)
+        return _named(str(table), spool, how)
     if isinstance(table, pa.Table):
         return MemorySource(table)
     # Before the stream protocol, which pandas speaks too: its index is no column of the table.
@@ -320,12 +347,12 @@ def _opened(table: Any, spool: Path, how: Reading) -> Source:
     if library == "pandas":
         return MemorySource.of_pandas(table)
     if library == "polars" and hasattr(table, "collect"):
-        return MemorySource.spooled(_collected(table), spool)
+        return MemorySource.spooled(_collected(table), spool, how.told)
     if hasattr(table, "__arrow_c_stream__"):
-        return MemorySource.spooled(table, spool)
+        return MemorySource.spooled(table, spool, how.told)
     raise SourceError(
-        f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas frame, or an object with an "
-        "Arrow stream (pyarrow, polars, DuckDB)."
+        f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas or Spark frame, or an object "
+        "with an Arrow stream (pyarrow, polars, DuckDB)."
     )
 
 
@@ -335,6 +362,27 @@ def _collected(lazy: Any) -> Any:
         return lazy.collect()
     except Exception as error:  # its errors have no common class but this, and may repeat values
         raise SourceError(f"polars cannot compute the lazy frame ({type(error).__name__}); collect it first.") from None
+
+
+def _named(name: str, spool: Path, how: Reading) -> Source:
+    if name == MARK:
+        return _of_files([standard_input(spool)], spool, how)
+    if (asked := PostgresTable.of(name)) is not None:
+        with asked.rows() as rows:
+            return MemorySource.spooled(rows, spool, how.told)
+    path, part = inside.split(name)
+    files = _files(path)
+    if (kind := kind_of(files[0])) in (Kind.EXCEL, Kind.DUCKDB):
+        if len(files) > 1:
+            raise SourceError(f"{path!r} matches several files, of which one can be read at a time; name one.")
+        if kind is Kind.DUCKDB:
+            with duckdb_file.rows_of(files[0], part) as rows:
+                return MemorySource.spooled(rows, spool, how.told)
+        digest = files_digest(files)
+        return MemorySource(excel.read_sheet(files[0], part, how.text, how.missing), digest)
+    if part is not None:
+        raise SourceError(f"{files[0].name!r} is one table: leave out {inside.MARK + part!r} behind its name.")
+    return _of_files(files, spool, how)
 
 
 def _of_files(files: Sequence[File], spool: Path, how: Reading) -> Source:
@@ -348,11 +396,11 @@ def _of_files(files: Sequence[File], spool: Path, how: Reading) -> Source:
         case Kind.JSON:
             before = files_digest(files)
             lines = json_lines.JsonLines(tuple(files), how.encoding, frozenset(how.missing))
-            read = MemorySource.spooled(lines.stream(how.text), spool)
+            read = MemorySource.spooled(lines.stream(how.text, how.told), spool, how.told)
             if files_digest(files) != before:
                 raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
             return replace(read, digest=before)
-        case None:
+        case _:
             raise SourceError(
                 f"{files[0].name!r} is no table that can be read: name a file that ends in {ENDINGS}, or convert it."
             )
@@ -365,9 +413,13 @@ class Kind(Enum):
     CSV = (".csv", ".tsv", ".txt")
     ARROW = arrow.ENDINGS
     JSON = json_lines.ENDINGS
+    EXCEL = excel.ENDINGS
+    DUCKDB = duckdb_file.ENDINGS
 
 
-ENDINGS = ".parquet, .csv, .tsv (also .csv.gz), .arrow, .feather or .jsonl"
+IN_FOLDERS = (Kind.PARQUET, Kind.CSV, Kind.ARROW, Kind.JSON)
+"""What a table may be in several files of."""
+ENDINGS = ".parquet, .csv, .tsv (also .csv.gz), .arrow, .feather, .jsonl, .xlsx or .duckdb"
 """For people."""
 
 
@@ -381,7 +433,7 @@ def kind_of(file: File) -> Kind | None:
 def _files(path: str) -> list[File]:
     if not path:
         raise SourceError("the name of the table is empty; name a file, a quoted glob or a directory.")
-    given = Address.of(path, SourceError) or Path(path)
+    given = Address.of(path, SourceError) or Path(path).absolute()  # whoever reads it may work in another folder
     try:
         if given.is_file():
             return [given]
@@ -408,7 +460,7 @@ def _below(folder: File) -> list[File]:
     found: list[File] = [
         file
         for file in files
-        if kind_of(file) is not None
+        if kind_of(file) in IN_FOLDERS
         and ending(file) not in (".txt", ".json")
         and not file.name.startswith((".", "_"))
         and (isinstance(file, Address) or file.is_file())

@@ -15,6 +15,7 @@ from sfumato.apply.csv import CsvSource
 from sfumato.apply.declared import groups_of, typed_domain
 from sfumato.apply.domains import check_lines, check_rows, check_types, sensitive_domain, table_columns
 from sfumato.apply.engine import Engine
+from sfumato.apply.kept import KeptSource
 from sfumato.apply.notices import comma_notices, mark_notices, notices
 from sfumato.apply.offsets import PieceCounts
 from sfumato.apply.persons import Grouping, check_identifier
@@ -33,6 +34,10 @@ from sfumato.shown.columns import Sensitive, TableColumn
 
 MOST_NAMED = 3
 """So many of the columns that make most records alone are named."""
+
+
+KEPT_SHARE = 4
+"""One of so many parts of the memory may be taken by what was read, until it is needed again."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +69,9 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
     draws: Draws,
     text: Sequence[str] = (),
     most_combinations: int = 0,
+    keeps: bool = False,
 ) -> Survey:
-    """Read the table once: check it, and count its sensitive column."""
+    """Read the table once: check it, and count its sensitive column; what was read may be kept for the second time."""
     schema.check_columns(source.schema.names)
     names = schema.published(source.schema.names)
     check_types(source.schema, names)
@@ -76,6 +82,8 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
     else:
         for name in schema.identifiers:
             check_identifier(name, Grouping(engine, source, name, folder), draws)
+    if keeps:
+        source = KeptSource(source, folder, engine.means(1).memory // KEPT_SHARE)
     is_missing_told = schema.nulls is not NullPolicy.ERROR  # else what is missing must stay so, to be found
     groups = {
         name: groups_of(schema.hierarchies[name], level, with_missing=is_missing_told)

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, zip_longest
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,7 +25,7 @@ from sfumato.apply.preparation import Preparation
 from sfumato.apply.rewrite import Rewrite, decode, published_schema
 from sfumato.apply.scatter import Bundle, Gathered, Layout, Rows, joined, sliced, split
 from sfumato.apply.survey import Survey
-from sfumato.apply.threads import ordered
+from sfumato.apply.threads import ordered, read_ahead
 from sfumato.errors import SourceError
 from sfumato.shown import SideTable, record_files
 from sfumato.shown.columns import PublishedColumn
@@ -51,8 +53,8 @@ def write_records(
     work = _Rewriting(found.preparation, rewrite, layout)
     paths = tuple(folder / name for name in record_files(rewrite.shown.FILES[0], layout.files))
     paths[0].parent.mkdir(exist_ok=True)
-    finish = _Writing(rewrite.published, paths, layout, engine.means(layout.files))
-    with ThreadPoolExecutor(1) as other:
+    with ThreadPoolExecutor(1) as other, TemporaryDirectory(dir=folder.parent) as attempts:
+        finish = _Writing(rewrite.published, paths, Path(attempts).absolute(), layout, engine.means(layout.files))
         others: list[Future[None]] = []
 
         def rewritten(pieces: int) -> None:
@@ -97,28 +99,37 @@ class _Writing:
 
     columns: tuple[PublishedColumn, ...]
     paths: tuple[Path, ...]
+    attempts: Path
+    """Where files are in the making: an engine may try one twice, even at the same time; the bytes are the same."""
     layout: Layout
     means: Means
 
     def __call__(self, file: int, bundles: Iterator[Bundle]) -> Iterator[tuple[int, int]]:
-        threads, path = self.means.threads, self.paths[file]
+        threads, attempt = self.means.threads, self.attempts / uuid4().hex
         with (
-            Gathered(self.layout, path.parent, self.means.memory) as gathered,
+            Gathered(self.layout, self.attempts, self.means.memory) as gathered,
             ThreadPoolExecutor(threads) as pool,
         ):
             for bundle in bundles:
                 gathered.add(bundle)
             parts = ordered(pool, threads, gathered.in_order, range(self.layout.parts))
             groups = ordered(pool, threads, partial(decode, self.columns), _regrouped(parts, ROW_GROUP_ROWS))
-            for rows in _write(groups, self.columns, path):
+            for rows in _write(read_ahead(groups), self.columns, attempt):  # made while others are written
                 yield file, rows
+        attempt.replace(self.paths[file])
 
 
 def write_side(engine: Engine, side: SideTable, folder: Path) -> None:
-    """Write the rows of a side table in their order; quietly, because the records are what takes the time."""
-    groups = engine.each(partial(decode, side.columns), _regrouped(side.batches(BATCH_ROWS), ROW_GROUP_ROWS))
-    for _ in _write(groups, side.columns, folder / side.file):
-        pass
+    """Write the rows of a side table in their order, here: whoever made them elsewhere would have to send them.
+
+    Quietly, because the records are what takes the time.
+    """
+    threads = engine.means(1).threads
+    with ThreadPoolExecutor(threads) as pool:
+        regrouped = _regrouped(side.batches(BATCH_ROWS), ROW_GROUP_ROWS)
+        groups = ordered(pool, threads, partial(decode, side.columns), regrouped)
+        for _ in _write(groups, side.columns, folder / side.file):
+            pass
 
 
 def _write(groups: Iterable[pa.Table], columns: Sequence[PublishedColumn], target: Path) -> Iterator[int]:

@@ -12,7 +12,8 @@ from sfumato.audit.laws.law import Law
 from sfumato.audit.result import Check, Verification
 from sfumato.audit.written import Written
 from sfumato.errors import InternalError, ReleaseFormatError, SfumatoError
-from sfumato.release.manifest import MANIFEST, README, WEIGHTS, load_json
+from sfumato.release.copies import copy_digest
+from sfumato.release.manifest import COPIES, MANIFEST, README, WEIGHTS, copy_name, load_json
 from sfumato.request.accepted import Accepted
 from sfumato.request.digest import Each, file_digest
 from sfumato.request.persons import UNCHECKED
@@ -51,6 +52,7 @@ def verify_folder(folder: Path, each: Each = map) -> Verification:
                 files,
                 _check_schema(folder, written),
                 _check_metadata(folder, written),
+                *_check_copies(folder, written),
                 law.domain(folder, written),
                 law.promise(folder, written) if says in law.guarantees else Check("promise", False, wrong),
                 _check_weights(folder, law, written),
@@ -78,10 +80,30 @@ def _check_files(folder: Path, written: Written, each: Each) -> Check:
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
     extra = sorted(found - {*listed, *folders, MANIFEST})
     needed = (*written.records, *written.shown.FILES[1:], README)
-    if extra or listed not in (sorted(needed), sorted((*needed, WEIGHTS))):
+    found_copies = [name for name in listed if name in COPIES]
+    tables = [name for name in listed if name not in (*found_copies, README)]
+    copies = sorted({_copied(written, name) for name in tables}) if found_copies else []
+    if extra or found_copies != copies or sorted([*tables, README]) not in (sorted(needed), sorted((*needed, WEIGHTS))):
         named = ", ".join(extra) or "one is not listed, or twice"
         return Check("files", False, f"the files differ from the manifest: {named}.")
     return Check("files", True, f"{len(listed)} files have the digests of the manifest.")
+
+
+def _copied(written: Written, table: str) -> str:
+    """What the copy of a table is called; the files of the records have one together."""
+    return copy_name(written.shown.FILES[0] if table in written.records else table)
+
+
+def _check_copies(folder: Path, written: Written) -> list[Check]:
+    """Make every CSV file again from its Parquet file."""
+    listed = [str(resource["path"]) for resource in written.json["resources"]]
+    copies = [name for name in listed if name in COPIES]
+    for name in copies:
+        tables = tuple(folder / table for table in written.tables if _copied(written, table) == name)
+        digest = copy_digest(tables, written.shown, written.naming)
+        if f"sha256:{digest}" != written.resource(name)["hash"]:
+            return [Check("copies", False, f"{name} does not say what its Parquet file says.")]
+    return [Check("copies", True, "the CSV files say what the Parquet files say.")] if copies else []
 
 
 def _check_schema(folder: Path, written: Written) -> Check:

@@ -1,5 +1,6 @@
 """The command line."""
 
 from sfumato.cli.app import main
+from sfumato.cli.program import program
 
-__all__ = ["main"]
+__all__ = ["main", "program"]

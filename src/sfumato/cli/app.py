@@ -27,8 +27,9 @@ from sfumato.apply.csv import POINT
 from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.audit import audit
-from sfumato.cli.commands import Command, RequestCommand
+from sfumato.cli.commands import EXAMPLES, Command, RequestCommand
 from sfumato.cli.comparing import compare
+from sfumato.cli.exporting import export
 from sfumato.cli.inspection import lint, measure
 from sfumato.cli.option_group import spread
 from sfumato.cli.options import (
@@ -39,7 +40,7 @@ from sfumato.cli.options import (
     PlanTableOptions,
     PrintOptions,
     PromiseOptions,
-    QueryOptions,
+    ReleaseFormat,
     ReleaseOptions,
     ReleasePath,
     RequestPath,
@@ -50,11 +51,13 @@ from sfumato.cli.options import (
     assignments,
 )
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
-from sfumato.cli.pages import PageOptions, certificate
+from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
+from sfumato.cli.questions import QueryOptions
 from sfumato.cli.reproduction import reproduce
-from sfumato.errors import NoticeError, QueryError, SchemaError, SfumatoError, TargetError, reason
+from sfumato.cli.where import EngineOptions
+from sfumato.errors import NoticeError, QueryError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
-from sfumato.printable import printable
+from sfumato.printable import printable, without_passwords
 from sfumato.request.exact import exact
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import check_codes, check_notices
@@ -67,16 +70,6 @@ NAME = "sfumato"
 BAD_INPUT = 2
 STOPPED = 130
 DEMO_ROWS = 50_000
-EXAMPLES = {
-    "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
-    "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
-    "compare": "Example: sfumato compare patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
-    "certificate": "Example: sfumato certificate release --out certificate.html",
-    "audit": "Example: sfumato audit release --original patients.csv --plan-file plan.json --out report.html",
-    "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
-    "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
-    "lint": "Example: sfumato lint published.parquet",
-}
 
 
 def _version(wanted: bool) -> None:
@@ -171,6 +164,7 @@ def plan(
     promise: PromiseOptions,
     accepting: StopOptions,
     aimed: TargetOptions,
+    where: EngineOptions,
     stops: NoticeOptions,
     filed: PageOptions,
     printed: PrintOptions,
@@ -181,19 +175,18 @@ def plan(
     check_codes(stops.codes, notice_codes())
     filed.check()
     spec = promise.spec.for_rows(described.rows_per_person)  # first, because without it there is nothing to plan
-    if (described.table is None) == (described.counts is None):
-        raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
+    described.check()
+    request, made = None, partial(where.made, described.table)
     if described.counts is not None:
         histogram, column = described.grouped(Histogram.read(described.counts))
         found = plan_counts(histogram, spec, promise.mechanism, guarantee=promise.guarantee, options=promise.options)
     else:
         request = request_of(described.table, described, promise, accepting)
-        with render.progress_engine(err, printed) as engine:
+        with render.progress_engine(err, printed, made) as engine:
             found = sfumato.plan_table(request, engine)
         column = request.schema.sensitive
-    notices = found.notices
     aim = None if spec.bound is None else _aim(found.chosen.histogram, spec.bound, promise, aimed)
-    if any(notice.code in stops.codes for notice in notices):
+    if any(notice.code in stops.codes for notice in found.notices):
         pass  # what fails prints nothing but why
     elif printed.as_json:
         print_json(render.plan_json(found, aim))
@@ -203,10 +196,10 @@ def plan(
         render.show_exposures(out, found.exposures, found.uniqueness)
     if aim is None and (aimed.error or aimed.at) and not printed.quiet:
         render.show_notice(err, "which posterior gives an error is told for --prior with --posterior only.")
-    for notice in () if printed.quiet else notices:  # last, where somebody who reads the end of the result finds them
+    for notice in () if printed.quiet else found.notices:  # last, where who reads the end of the result finds them
         render.show_notice(err, notice)
-    check_notices(notices, stops.codes)
-    filed.save(found, spec, column, aim, quiet=printed.is_silent)
+    check_notices(found.notices, stops.codes)
+    filed.save(found, (spec, column, aim), None if request is None else (request, made), printed)
 
 
 def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:
@@ -240,13 +233,16 @@ def publish(
     described: TableOptions,
     promise: PromiseOptions,
     stops: StopOptions,
+    where: EngineOptions,
     written: ReleaseOptions,
+    paged: AskPageOptions,
     noticed: NoticeOptions,
     printed: PrintOptions,
 ) -> None:
     """Publish a table with its sensitive column protected."""
+    paged.check(written.target, force=written.force)
     request = request_of(table, described, promise, stops)
-    with render.progress_engine(err, printed) as engine:
+    with render.progress_engine(err, printed, partial(where.made, table)) as engine:
         publication = sfumato.publish(
             request,
             written.target,
@@ -256,13 +252,17 @@ def publish(
             engine=engine,
             on_notice=(lambda notice: None) if printed.quiet else partial(render.show_notice, err),
             fail_on=noticed.codes,
+            as_csv=written.format is ReleaseFormat.CSV,
+            describe=written.describe,
         )
-    if printed.as_json:
-        print_json({"path": str(publication.release.path), **render.publication_json(publication)})
-    elif not printed.quiet:
-        render.show_info(out, publication.release)
+    release = publication.release
+    if not printed.is_silent:
+        render.show_info(out, release)
         render.show_exposures(out, publication.exposures, publication.uniqueness)
-        out.print(f"written to {render.plain(str(publication.release.path))}", soft_wrap=True, highlight=False)
+        out.print(f"written to {render.plain(str(release.path))}", soft_wrap=True, highlight=False)
+    told = paged.save(release, printed, force=written.force)
+    if printed.as_json:
+        print_json({"path": str(release.path), **told, **render.publication_json(publication)})
 
 
 def info(release: ReleasePath, printed: PrintOptions) -> None:
@@ -387,7 +387,7 @@ def _new_directory(path: Path) -> Iterator[str]:
 
 
 def _complain(sentence: str) -> None:
-    line = printable(" ".join(sentence.splitlines()))
+    line = printable(without_passwords(" ".join(sentence.splitlines())))
     stop = "" if line.endswith(".") else "."
     err.print(f"error: {line}{stop}", markup=False, highlight=False, soft_wrap=True)
 
@@ -399,7 +399,7 @@ def _fail(as_json: bool, kind: str, message: str, with_values: str | None = None
     """
     _complain(with_values if with_values is not None and sys.stderr.isatty() else message)
     if as_json:
-        print_json({"error": {"kind": kind, "message": message, **more}})
+        print_json({"error": {"kind": kind, "message": without_passwords(message), **more}})
 
 
 def build() -> TyperGroup:
@@ -411,8 +411,8 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    commands = (demo, init, plan, compare, publish, info, query, verify, certificate, audit, measure, lint, reproduce)
-    for command in commands:
+    looking = (info, query, verify, certificate, page, export, audit, measure, lint, reproduce)
+    for command in (demo, init, plan, compare, publish, *looking):
         kind = RequestCommand if command in (plan, compare, publish) else Command
         app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))

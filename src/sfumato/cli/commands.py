@@ -12,13 +12,26 @@ from typer.core import TyperCommand, TyperOption
 
 from sfumato.cli.request_file import BY_COLUMN, SUFFIX, TABLE, RequestFile
 from sfumato.errors import SpecError
-from sfumato.printable import printable
+from sfumato.printable import printable, without_passwords
 
 LEAVING_OUT = ("identifier", "drop")
 """Columns that a file leaves out stay out, whichever others the command line names."""
 
 PERSON_ROWS = ("rows_per_person", "surplus", "one_row")
 ROLES = ("sensitive", "identifier", "person", "drop")
+EXAMPLES = {
+    "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
+    "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
+    "compare": "Example: sfumato compare patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
+    "certificate": "Example: sfumato certificate release --out certificate.html",
+    "page": "Example: sfumato page release --out ask.html",
+    "audit": "Example: sfumato audit release --original patients.csv --plan-file plan.json --out report.html",
+    "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
+    "export": "Example: sfumato export release --values HIV,COPD --to counts.dta",
+    "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
+    "lint": "Example: sfumato lint published.parquet",
+}
+"""What stands under the help of a command, by its name."""
 
 
 class Command(TyperCommand):
@@ -68,7 +81,7 @@ class RequestCommand(Command):
     def _tell(self, ctx: Any, filed: Mapping[str, Any], file: str) -> None:
         if ctx.params.get("verbose"):
             for line in origins(ctx, filed, file):
-                typer.echo(printable(f"setting: {line}"), err=True)
+                typer.echo(printable(without_passwords(f"setting: {line}")), err=True)
 
 
 def _decide_rows(ctx: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -17,11 +16,13 @@ from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import OUTPUT, PROMISE, PrintOptions, PromiseOptions, RequestPath, StopOptions, TableOptions
 from sfumato.cli.output import err, out, print_json
 from sfumato.cli.pages import HOLDER, Decider
+from sfumato.cli.where import EngineOptions
 from sfumato.errors import TargetError
 from sfumato.plan.target import AT
 
 if TYPE_CHECKING:
     from sfumato import Comparison
+    from sfumato.comparison.layers import Layer
 
 POSTERIOR, WEAKEST = "posterior", "99/100"
 """Where a gain or an error is aimed at, every posterior will do, unless one is given."""
@@ -99,6 +100,7 @@ def compare(  # noqa: PLR0913, PLR0917 - the options of the command
     promise: PromiseOptions,
     accepting: StopOptions,
     aimed: AimOptions,
+    where: EngineOptions,
     filed: ComparePageOptions,
     printed: PrintOptions,
 ) -> None:
@@ -107,7 +109,7 @@ def compare(  # noqa: PLR0913, PLR0917 - the options of the command
 
     filed.check()
     request = request_of(table, described, aimed.asked(promise), accepting)
-    with render.progress_engine(err, printed) as engine:
+    with render.progress_engine(err, printed, partial(where.made, table)) as engine:
         found = sfumato.compare(
             request,
             engine,
@@ -140,7 +142,7 @@ def show_comparison(found: Comparison, *, quiet: bool = False) -> None:
     render.show_text(out, f"attackers, by what they know: {known}. Gains are those of {found.attacker}.")
     for layer in (proved(found), measured(found), cost(found, with_time=False)):
         out.print(f"\n[bold]{layer.title}[/bold]", highlight=False)
-        out.print(_table(found, layer.headings, layer.rows))
+        out.print(_table(found, layer))
         if not quiet:
             render.show_text(out, layer.note)
     marks = f"{RECOMMENDED} recommended  {WEAKER} promises less than was asked for"
@@ -155,12 +157,12 @@ def show_comparison(found: Comparison, *, quiet: bool = False) -> None:
         render.show_text(out, f"{baseline.name}: {baseline.words}")
 
 
-def _table(found: Comparison, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+def _table(found: Comparison, layer: Layer) -> Table:
     """A line for each mechanism that is possible, marked."""
-    shown = Table(Column(headings[0], no_wrap=True), highlight=False)
-    for heading in headings[1:]:
-        shown.add_column(heading, justify="right", no_wrap=True)
-    for each, (name, *cells) in zip(found.possible, rows, strict=True):
+    shown = Table(Column(layer.headings[0], no_wrap=True), highlight=False)
+    for number, heading in enumerate(layer.headings[1:], start=1):
+        shown.add_column(heading, justify="left" if number < layer.words else "right", no_wrap=True)
+    for each, (name, *cells) in zip(found.possible, layer.rows, strict=True):
         mark = RECOMMENDED if each is found.recommended else WEAKER if found.is_weaker(each.proposed) else " "
         shown.add_row(f"{mark} {render.plain(name)}", *map(render.plain, cells))
     return shown

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from sfumato.address import Address
 from sfumato.apply.csv import POINT
+from sfumato.apply.formats.postgres import PostgresTable
 from sfumato.apply.guesses import ColumnGuess, TableGuess
 from sfumato.cli.request_file import SUFFIX
 from sfumato.errors import SchemaError, SourceError, TargetError
@@ -120,7 +121,7 @@ def draft(
     if guess.decimal != POINT:
         read_as += [*remark(DECIMAL), f"decimal = {quoted(guess.decimal)}"]
     parts = [
-        [*remark(ABOUT, table=quoted(Path(table).name)), "#", *remark(READING), *remark(OPTIONS)],
+        [*remark(ABOUT, table=quoted(_name(table))), "#", *remark(READING), *remark(OPTIONS)],
         ["[table]", f"path = {quoted(said_path(table, target))}", *read_as, *writer.missing()],
         ["[columns]", *writer.sensitive_column()],
         writer.person(),
@@ -167,8 +168,16 @@ def said_path(table: str, target: Path) -> str:
     """The path of a table as its request file says it: from where the file is, and without a name and password."""
     if (address := Address.of(table, SourceError)) is not None:
         return str(address)
-    bare = re.sub(r"(?<=://)[^/]*@", "", table)
+    if (asked := PostgresTable.of(table)) is not None:
+        return asked.shown
+    bare = re.sub(r"(?<=://).*@", "", table)
     return bare if "://" in bare or os.path.isabs(bare) else os.path.relpath(bare, target.parent)
+
+
+def _name(table: str) -> str:
+    """What a table is called for short."""
+    asked = PostgresTable.of(table)
+    return Path(table).name if asked is None else asked.table
 
 
 def remark(text: str, **words: str) -> list[str]:

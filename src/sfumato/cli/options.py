@@ -1,6 +1,6 @@
 """The options of commands, each declared once.
 
-Options of the table, of the output and of questions are declared here; those of a request and of a mechanism stand
+Options of the table and of the output are declared here; those of a request and of a mechanism stand
 beside what they are for, and are read from there.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cached_property
 from inspect import Parameter
 from pathlib import Path
@@ -19,8 +20,6 @@ import typer
 from sfumato.apply.csv import POINT
 from sfumato.cli.option_group import OptionGroup, command_parameter
 from sfumato.errors import SchemaError
-from sfumato.estimate.intervals import DEFAULT_LEVEL
-from sfumato.estimate.limits import DEFAULT_SECONDS
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.plan.choose import AUTO
@@ -42,10 +41,13 @@ HIERARCHY, PUBLISH_AT = "--hierarchy COL=FILE", "--publish-at COL=LEVEL"
 
 TABLES = (
     "A CSV, Parquet, Arrow or JSON lines file, a quoted glob or a directory of them, here or in a store (s3://...); "
-    "- for standard input"
+    "book.xlsx::SHEET, file.duckdb::TABLE, postgresql://user@host/database::TABLE; - for standard input"
 )
+OF_SPARK = "spark:catalog.schema.table"
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}.")]
-RequestPath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}; or a request file (.toml, see init).")]
+RequestPath = Annotated[
+    str, typer.Argument(metavar="TABLE", help=f"{TABLES}; {OF_SPARK}; or a request file (.toml, see init).")
+]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a directory, a .zip, or s3://...")]
 Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
 Decimal = Annotated[
@@ -181,6 +183,11 @@ class PlanTableOptions(TableOptions):
     counts: Annotated[
         Path | None, typer.Option("--counts", metavar="CSV", help="Plan from a CSV of value,count instead of a table.")
     ] = None
+
+    def check(self) -> None:
+        """Refuse both, and neither."""
+        if (self.table is None) == (self.counts is None):
+            raise SchemaError("name a table, or a file of counts with --counts; one of the two.")
 
     def grouped(self, counts: Histogram) -> tuple[Histogram, str]:
         """Counts with the hierarchy that was named, at the level that was, and the column that they are said of."""
@@ -367,6 +374,13 @@ class NoticeOptions(OptionGroup):
         return tuple(code.strip() for code in (self.fail_on or "").split(",") if code.strip())
 
 
+class ReleaseFormat(StrEnum):
+    """In what the tables of a release are written."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+
+
 @dataclass(frozen=True)
 class ReleaseOptions(OptionGroup):
     """Where a release goes, and with which key it is drawn."""
@@ -377,6 +391,13 @@ class ReleaseOptions(OptionGroup):
         Path, typer.Option("--out", metavar="DIR", help="Where the release goes: a new directory, a .zip, or s3://...")
     ]
     force: Annotated[bool, typer.Option("--force", help="Replace an existing release.")] = False
+    format: Annotated[
+        ReleaseFormat, typer.Option("--format", help="csv: write each table as CSV too, beside its Parquet file.")
+    ] = ReleaseFormat.PARQUET
+    describe: Annotated[
+        Path | None,
+        typer.Option("--describe", metavar="FILE.toml", help="Title, licence, contact, and words for columns."),
+    ] = None
     plan_file: Annotated[
         Path | None,
         typer.Option(
@@ -410,43 +431,3 @@ class PrintOptions(OptionGroup):
     def is_silent(self) -> bool:
         """Whether nobody wants to see how far it is."""
         return self.quiet or self.as_json
-
-
-# ----------------------------------------------------------------------------------------------------------- questions
-
-
-@dataclass(frozen=True)
-class QueryOptions(OptionGroup):
-    """What is asked, and how it is answered."""
-
-    sql: Annotated[
-        str | None, typer.Argument(metavar="[SQL]", help="SELECT COUNT(*) FROM release WHERE ... GROUP BY ...")
-    ] = None
-    batch: Annotated[
-        Path | None,
-        typer.Option(
-            "--batch", metavar="FILE", help="Many questions: .csv with a column sql, or .jsonl with a key sql."
-        ),
-    ] = None
-    attach: Annotated[
-        list[str],
-        typer.Option("--attach", metavar="NAME=FILE", help="A CSV or Parquet file to join with. Repeatable."),
-    ] = field(default_factory=list)
-    level: Annotated[float, typer.Option("--level", help="The level of the intervals.")] = DEFAULT_LEVEL
-    method: Annotated[
-        str | None,
-        typer.Option("--method", help="The estimator: one of those that info lists, the first by default."),
-    ] = None
-    simultaneous: Annotated[
-        bool, typer.Option("--simultaneous", help="Widen the intervals so that all of them hold together.")
-    ] = False
-    consistent: Annotated[
-        bool, typer.Option("--consistent", help="Also give counts that are not negative and add up.")
-    ] = False
-    totals: Annotated[
-        list[Path],
-        typer.Option("--totals", metavar="FILE", help="A CSV of known totals that counts shall add up to. Repeatable."),
-    ] = field(default_factory=list)
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="Stop a question that takes longer.")
-    ] = DEFAULT_SECONDS

@@ -1,25 +1,31 @@
-"""Pages that people file: the command `certificate`, and where the page of a plan goes."""
+"""Pages: the commands `certificate` and `page`, and where the page of a plan goes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+import sfumato
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import OUTPUT, PrintOptions, ReleasePath
-from sfumato.cli.output import out, print_json
-from sfumato.errors import TargetError
+from sfumato.cli.output import err, out, print_json
+from sfumato.errors import SfumatoError, SpecError, TargetError
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
-    from sfumato import Outlook
+    from sfumato import Outlook, Release, Request
+    from sfumato.apply.engine import Engine, Progress
     from sfumato.plan.target import ErrorTarget
     from sfumato.request.spec import PrivacySpec
 
+LARGEST = 10.0
 HOLDER = "the holder of the table"
 Force = Annotated[bool, typer.Option("--force", help="Replace an existing page.")]
 Decider = Annotated[str, typer.Option("--decider", metavar="NAME", help="Who decides whether this is enough.")]
@@ -47,15 +53,30 @@ class PageOptions(OptionGroup):
         elif self.decider != HOLDER:
             raise TargetError("--decider is for the page of a plan; name its file with --report.")
 
-    def save(self, found: Outlook, spec: PrivacySpec, column: str, target: ErrorTarget | None, *, quiet: bool) -> None:
-        """Write the page of a plan, if one is wanted."""
+    def save(
+        self,
+        found: Outlook,
+        asked: tuple[PrivacySpec, str, ErrorTarget | None],
+        table: tuple[Request, Callable[[Progress], Engine]] | None,
+        printed: PrintOptions,
+    ) -> None:
+        """Write the page of a plan, if one is wanted: with all mechanisms, where there is a table to try them on."""
         from sfumato.pages import plan_page, save  # noqa: PLC0415 - takes long to load
 
-        if self.report is not None:
-            save(plan_page(found, spec, column, target, self.decider), self.report, force=self.force)
-            if not quiet:
-                said = f"written to {render.plain(str(self.report))}, for you alone"
-                out.print(said, soft_wrap=True, highlight=False)
+        if self.report is None:
+            return
+        compared = None
+        if table is not None:
+            request, made = table
+            with (
+                render.progress_engine(err, printed, made) as engine,
+                suppress(SpecError),
+            ):  # if it has no one posterior
+                compared = sfumato.compare(request, engine, progress=partial(engine.progress, render.COMPARING))
+        save(plan_page(found, *asked, self.decider, compared), self.report, force=self.force)
+        if not printed.is_silent:
+            said = f"written to {render.plain(str(self.report))}, for you alone"
+            out.print(said, soft_wrap=True, highlight=False)
 
 
 def certificate(
@@ -84,3 +105,85 @@ def certificate(
     elif not printed.quiet:
         render.show_text(out, found.manifest.promise)
         out.print(f"written to {render.plain(str(target))}", soft_wrap=True, highlight=False)
+
+
+# ------------------------------------------------------------------------------------------------ the page that answers
+
+
+@dataclass(frozen=True)
+class AskPageOptions(OptionGroup):
+    """Whether a page that answers questions is written beside a release."""
+
+    PANEL: ClassVar = OUTPUT
+
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--page", metavar="FILE.html", help="Also write a page that answers questions, beside the release."
+        ),
+    ] = None
+
+    def check(self, release: Path, *, force: bool) -> None:
+        """Refuse a place for the page before anything takes long."""
+        from sfumato.pages.page import check_place  # noqa: PLC0415 - takes long to load
+
+        if self.page is not None:
+            if release.resolve() in self.page.resolve().parents:
+                raise TargetError(f"the page {str(self.page)!r} would lie in the release; keep it beside it.")
+            check_place(self.page, force=force)
+
+    def save(self, release: Release, printed: PrintOptions, *, force: bool) -> dict[str, Any]:
+        """Write the page of a release that is out, if one is wanted; what is told of it."""
+        if self.page is None:
+            return {}
+        try:
+            return {"page": saved_page(release, self.page, printed, force=force)}
+        except SfumatoError as error:
+            raise TargetError(f"the release is written to {str(release.path)!r}, but not its page: {error}") from error
+
+
+def saved_page(  # noqa: PLR0913 - everything but the release and the place has a default
+    release: Path | Release,
+    target: Path,
+    printed: PrintOptions,
+    *,
+    title: str | None = None,
+    largest: float = LARGEST,
+    force: bool = False,
+) -> dict[str, Any]:
+    """Make the page of a release and write it; what is told of it."""
+    from sfumato.pages import ask_page, save  # noqa: PLC0415 - takes long to load
+
+    with render.progress_of(err, printed, "counting") as progress:
+        made = ask_page(release, title=title, largest=largest, progress=progress)
+    save(made, target, force=force)
+    held = "counts" if made.is_counted else "records"
+    if not printed.is_silent:
+        said = (
+            f"written to {render.plain(str(target))}: {made.size / 1e6:,.1f} MB, which hold the {held} of the release"
+        )
+        out.print(said, soft_wrap=True, highlight=False)
+    return {"path": str(target), "bytes": made.size, "holds": held, "left_out": list(made.contents.left_out)}
+
+
+def page(  # noqa: PLR0913 - the arguments of a command are its options
+    release: ReleasePath,
+    target: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="Where the page goes: a new file.")],
+    title: Annotated[str | None, typer.Option("--title", metavar="TEXT", help="What stands above the page.")] = None,
+    largest: Annotated[
+        float,
+        typer.Option(
+            "--megabytes", min=0.1, max=500, help="How large it may be; a larger release is put in as counts of pairs."
+        ),
+    ] = LARGEST,
+    force: Force = False,
+    *,
+    printed: PrintOptions,
+) -> None:
+    """Write one page that answers questions to a release with error bars, in any browser, without a network."""
+    from sfumato.pages.page import check_place  # noqa: PLC0415 - takes long to load
+
+    check_place(target, force=force)
+    told = saved_page(release, target, printed, title=title, largest=largest, force=force)
+    if printed.as_json:
+        print_json(told)

@@ -28,13 +28,16 @@ from sfumato.shown.quoting import plain_level
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from pathlib import Path
 
-    from sfumato import Attack, Chosen, LocalEngine, Notice, Outlook, Publication, Release, Verification
+    from sfumato import Attack, Chosen, Notice, Outlook, Publication, Release, Verification
     from sfumato.apply.alike import Uniqueness
+    from sfumato.apply.engine import Engine
+    from sfumato.apply.engine import Progress as Told
     from sfumato.apply.guesses import TableGuess
     from sfumato.cli.demo import Demonstration
     from sfumato.cli.options import PrintOptions
     from sfumato.plan.gains import Gain
     from sfumato.plan.target import ErrorTarget
+    from sfumato.release.description import Description
 
 MOST_CELLS = 12
 COMPARING = "comparing"
@@ -56,7 +59,9 @@ def plain(text: str) -> str:
 
 
 @contextmanager
-def progress_engine(console: Console, printed: PrintOptions) -> Iterator[LocalEngine]:
+def progress_engine(
+    console: Console, printed: PrintOptions, made: Callable[[Told], Engine] | None = None
+) -> Iterator[Engine]:
     """An engine whose progress is shown while the terminal is interactive; on demand, also when each stage ended."""
     began, ended = time.monotonic(), dict[str, float]()
 
@@ -66,7 +71,7 @@ def progress_engine(console: Console, printed: PrintOptions) -> Iterator[LocalEn
             ended[stage] = time.monotonic() - began
             show(stage, done, total)
 
-        yield sfumato.LocalEngine(progress=progress)
+        yield sfumato.LocalEngine(progress=progress) if made is None else made(progress)
     if printed.verbose and ended:
         said = ", ".join(f"{stage} until {seconds:.1f} s" for stage, seconds in ended.items())
         console.print(f"time: {said}", highlight=False)
@@ -279,6 +284,8 @@ def info_json(release: Release) -> dict[str, Any]:
     """What a release is and promises, for machines."""
     manifest = release.manifest
     return {
+        **manifest.about.to_json(),
+        **({"columns": dict(manifest.about.columns)} if manifest.about.columns else {}),
         "rows": release.rows,
         "mechanism": manifest.mechanism_name,
         "guarantee": manifest.mechanism.guarantee,
@@ -307,11 +314,14 @@ def publication_json(publication: Publication) -> dict[str, Any]:
 def show_info(console: Console, release: Release) -> None:
     """What a release is and promises."""
     manifest = release.manifest
+    show_about(console, manifest.about)
     console.print(f"{release.rows:,} records, mechanism [bold]{manifest.mechanism_name}[/bold]")
     table = Table("column", "type", "role")
     for each in release.columns:
         table.add_row(*map(plain, each))
     console.print(table)
+    for name, words in manifest.about.columns.items():
+        console.print(plain(f"{name}: {words}"), highlight=False)
     for column, hierarchy in manifest.hierarchies.items():
         for place, level in enumerate(hierarchy.levels[1:], 1):
             known, asked = hierarchy.groups(place), plain_level(column, level)
@@ -324,6 +334,14 @@ def show_info(console: Console, release: Release) -> None:
         show_text(console, manifest.proposal)
     if manifest.is_test:
         console.print("[red]UNFIT TO PUBLISH: drawn with a test key.[/red]")
+
+
+def show_about(console: Console, about: Description) -> None:
+    """What the publisher says in words."""
+    if about.title:
+        console.print(f"[bold]{plain(about.title)}[/bold]", highlight=False)
+    for line in filter(None, (about.description, *about.lines())):
+        console.print(plain(line), highlight=False)
 
 
 def show_practice(console: Console, path: str, rows: int) -> None:

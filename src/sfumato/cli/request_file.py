@@ -32,7 +32,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin
 
-from sfumato.address import Address
+from sfumato.address import Address, is_spark_name
+from sfumato.apply.formats.inside import split
+from sfumato.apply.formats.postgres import PostgresTable
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import (
     NoticeOptions,
@@ -42,6 +44,7 @@ from sfumato.cli.options import (
     StopOptions,
     TargetOptions,
 )
+from sfumato.cli.where import EngineOptions
 from sfumato.errors import SpecError, reason
 
 SUFFIX = ".toml"
@@ -52,6 +55,7 @@ GROUPS: tuple[type[OptionGroup], ...] = (
     StopOptions,
     ReleaseOptions,
     NoticeOptions,
+    EngineOptions,
 )
 """The options that a file may have: all but those that say how the outcome is told."""
 SECTIONS = ("table", "columns", "promise", "output")
@@ -118,13 +122,18 @@ class RequestFile:
     def table(self) -> str | None:
         """The table that is named, which is there."""
         named: str | None = self.given.get(TABLE)
-        is_here = named is not None and Address.of(named, SpecError) is None
-        if named is not None and is_here and not Path(named).exists() and not glob.glob(named):
+        is_here = named is not None and not _is_elsewhere(named)
+        if named is not None and is_here and not Path(path := split(named)[0]).exists() and not glob.glob(path):
             raise SpecError(
                 f"the request file {str(self.path)!r} names a table that is not there, {named!r}; a path in it is "
                 "relative to the file."
             )
         return named
+
+
+def _is_elsewhere(name: str) -> bool:
+    """Whether a table is in a store, on a server or known to Spark, and not at a path."""
+    return is_spark_name(name) or Address.of(name, SpecError) is not None or PostgresTable.of(name) is not None
 
 
 @dataclass(frozen=True)
@@ -186,6 +195,8 @@ class _Reader:
         if not isinstance(value, str):
             raise self.wrong(name, "the name of a file, in quotes")
         address = Address.of(value, SpecError)
+        if address is None and _is_elsewhere(value):
+            return value
         return str(self.path.parent / value if address is None else address)
 
     def edges(self, column: str, value: Any) -> str:

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from sfumato.apply.engine import Engine
-from sfumato.apply.local import LocalEngine
+from sfumato.apply.spark import usual_engine
 from sfumato.apply.survey import Survey
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import tellings
@@ -61,7 +61,8 @@ def compare(  # noqa: PLR0913 - a request, and the one thing that is the same fo
     aim = _aim(request, at_gain, error, at)
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, draws = Path(name), seeded(seed)
-        request, found = surveyed(request, open_table(request, folder), engine or LocalEngine(), folder, draws)
+        engine = engine or usual_engine(request.table)
+        request, found = surveyed(request, open_table(request, folder, engine), engine, folder, draws)
     return compare_survey(request, found, aim, attacker=attacker, at=at, seed=seed, progress=progress)
 
 

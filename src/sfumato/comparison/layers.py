@@ -22,6 +22,9 @@ KNOWING = {
 }
 """What attackers know, by their letters."""
 
+BRIEFLY = {"O": f"public columns and {KNOWN_SHARE:.0%} of the others"}
+"""What an attacker knows, where the words of the attack are too long for a figure."""
+
 PROVED = (
     "\u00d7 is by how much the odds of a value rise at most by a person's own record, whatever was believed before, "
     "what all other records teach included; \u2264 is how far a value within the prior is believed at most. Where "
@@ -49,6 +52,8 @@ class Layer:
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     note: str
+    words: int = 1
+    """How many of the first columns are words; the others are numbers."""
 
 
 def proved(found: Comparison) -> Layer:
@@ -57,7 +62,7 @@ def proved(found: Comparison) -> Layer:
         (each.mechanism.name, each.mechanism.guarantee, *(each.proved(letter) for letter in ATTACKERS))
         for each in found.possible
     )
-    return Layer("proved", ("mechanism", "guarantee", *ATTACKERS), rows, PROVED)
+    return Layer("proved", ("mechanism", "guarantee", *ATTACKERS), rows, PROVED, words=2)
 
 
 def measured(found: Comparison) -> Layer:
@@ -75,7 +80,7 @@ def cost(found: Comparison, *, with_time: bool = True) -> Layer:
     headings = ("mechanism", "setting", f"at {found.at:,}", *shares, "bytes", "seconds")
     width = len(headings) if with_time else -1
     rows = tuple(_costs(each)[:width] for each in found.possible)
-    return Layer("cost", headings[:width], rows, COST.format(found.at) + (TIME if with_time else ""))
+    return Layer("cost", headings[:width], rows, COST.format(found.at) + (TIME if with_time else ""), words=2)
 
 
 def guessed(attack: Attack | None) -> str:

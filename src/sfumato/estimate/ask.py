@@ -18,15 +18,19 @@ from sfumato.estimate import exact
 from sfumato.estimate.adjusting import NOTHING_TO_ADJUST, Adjusting
 from sfumato.estimate.answer import Answer
 from sfumato.estimate.connection import OpenRelease, Session
+from sfumato.estimate.describing import description, is_description
 from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
 from sfumato.estimate.estimating import Estimator, Line
 from sfumato.estimate.exact import NOTHING
 from sfumato.estimate.limits import Clock, Limits
-from sfumato.estimate.selecting import chosen, note_of
+from sfumato.estimate.over.joint import JointSums
+from sfumato.estimate.over.reading import Reader
+from sfumato.estimate.over.rows import Bench
+from sfumato.estimate.selecting import SELECTS_NOISE, chosen, note_of
 from sfumato.estimate.sql import grammar, public
 from sfumato.estimate.sql.conditions import PLACE_NAME
 from sfumato.estimate.sql.grammar import Tree
-from sfumato.estimate.sql.question import Question, question_of
+from sfumato.estimate.sql.question import Question, is_question, note_column, number_columns, question_of
 from sfumato.estimate.sql.size import Room, check_texts, check_tree, too_deep
 from sfumato.estimate.sql.sources import VALUES_NAME
 from sfumato.mechanisms.method import Method
@@ -36,6 +40,12 @@ from sfumato.shown.quoting import TABLE
 
 ROUGH = 0.5
 """A standard error above this part of its number is large."""
+DECIDED = "{} was decided by estimates, partly by chance, and has no error of its own"
+PICKED = "CASE took one number or another by an estimate, partly by chance, which the errors do not allow for"
+SAMPLED = (
+    "a sample is drawn at random, and would only make the error larger; leave it out, and all records are counted."
+)
+NOT_ADJUSTED = "only COUNT(*) of a plain SELECT with GROUP BY is made consistent or calibrated; ask for that alone."
 TOGETHER = "; intervals hold together (Bonferroni over {} numbers)"
 
 
@@ -58,15 +68,51 @@ class Asker:
         with _not_too_deep():
             select = grammar.parse(sql)
             with self.opened.session(self.attached, clock) as session:
-                whole = public.inlined(select, {}, Room())
+                if select.find(exp.TableSample):
+                    raise QueryError(SAMPLED)
+                if is_description(select):
+                    return description(select, session)
+                whole = public.uncorrelated(public.inlined(select, {}, Room()))
                 _check(whole, session)
-                if not isinstance(whole, exp.Select) or not public.names_sensitive(whole, session):
+                if not public.names_sensitive(whole, session):
                     answer = replace(exact.answer(session, whole), counted=self.opened.manifest.counted)
                     if self.adjusting is None:
                         return answer
                     return replace(answer, note=" ".join(filter(None, [answer.note, NOTHING_TO_ADJUST])))
-                question = _question(session, whole)
-                return self._answer(session, question, method)
+                _register_values(session)
+                if is_question(whole, session):
+                    return self._answer(session, question_of(whole, session), method)
+                if self.adjusting is not None:
+                    raise QueryError(NOT_ADJUSTED)
+                return self._over(session, whole, method)
+
+    def _over(self, session: Session, query: Tree, method: Method[Any]) -> Answer:
+        """Answer a query that does more with estimates than to show them."""
+        reader = Reader(Bench(session, JointSums(method)))
+        result = reader.result(query)
+        bench, rows = reader.bench, result.rows
+        names = tuple(name for name, _ in result.shown)
+        numbers = tuple(name for name, column in result.shown if column in rows.estimated)
+        filled = [*names, *(each for name in numbers for each in [*number_columns(name)[1:], note_column(name)])]
+        if len({name.lower() for name in filled}) != len(filled):
+            raise QueryError("two columns of the answer have the same name; rename one with AS.")
+        table = {name: bench.shown(rows, column) for name, column in result.shown}
+        found = tuple(dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True))
+        estimates = [row[name] for row in found for name in numbers]
+        decided = [name for name, column in result.shown if column in bench.by_chance and column not in rows.estimated]
+        notes = [
+            None if reader.has_records else NOTHING,
+            SELECTS_NOISE if bench.chosen else None,
+            PICKED if bench.picked else None,
+            DECIDED.format(", ".join(decided)) if decided else None,
+        ]
+        words, assumption = (method.words, method.assumption) if decided else _described(method, estimates)
+        estimated = len(numbers) * max(bench.most_rows, len(found)) if any(not e.is_exact for e in estimates) else 0
+        if self.is_simultaneous:
+            words += TOGETHER.format(estimated)
+        note = ". ".join(filter(None, notes)) or None
+        counted = self.opened.manifest.counted
+        return Answer(names, numbers, found, words, assumption, note, estimated, self.is_simultaneous, counted=counted)
 
     def count(self, value: Value | EllipsisType, where: str | None) -> Estimate:
         """Count the rows that hold a value, or any value, under a condition."""
@@ -81,7 +127,8 @@ class Asker:
                 _check(select, session)
                 if only is None and not public.names_sensitive(select, session):
                     return exact.answer(session, select).only()
-                (line,) = Estimator(session, _question(session, select), method, only).lines() or (None,)
+                _register_values(session)
+                (line,) = Estimator(session, question_of(select, session), method, only).lines() or (None,)
             return Estimate.exact(0) if line is None else line.estimates[0]
 
     def _only(self, value: Value) -> Mask:
@@ -107,7 +154,7 @@ class Asker:
         if all(counts) and not question.where.mixed:  # other numbers are made by few ways to estimate
             notes.append(proposed(self, [each for line in lines for each in line.estimates]))
         notes.append(note_of(question, lines))
-        words, assumption = _described(method, lines)
+        words, assumption = _described(method, [each for line in lines for each in line.estimates])
         estimated = sum(not each.is_exact for line in lines for each in line.estimates)
         if self.is_simultaneous:
             words += TOGETHER.format(estimated)
@@ -162,8 +209,8 @@ def method_of(manifest: Manifest, name: str | None) -> Method[Any]:
     return found
 
 
-def _question(session: Session, select: exp.Select) -> Question:
-    """Take a query apart; the domain is a table beside it, with the place of each value and its part in each column.
+def _register_values(session: Session) -> None:
+    """Let queries read the domain as a table, with the place of each value and its part in each column.
 
     So are its groups, one column for each level of a hierarchy.
     """
@@ -172,7 +219,6 @@ def _question(session: Session, select: exp.Select) -> Question:
     places = pa.array(range(len(manifest.domain)), pa.int64())
     groups = {level: pa.array(found, pa.string()) for level, found in manifest.groups.items()}
     session.register(VALUES_NAME, pa.table({PLACE_NAME: places, **columns, **groups}))
-    return question_of(select, session)
 
 
 def _row(question: Question, line: Line, values: list[Any]) -> dict[str, Any]:
@@ -183,10 +229,10 @@ def _row(question: Question, line: Line, values: list[Any]) -> dict[str, Any]:
     }
 
 
-def _described(method: Method[Any], lines: list[Line]) -> tuple[str, str]:
+def _described(method: Method[Any], estimates: Sequence[Estimate]) -> tuple[str, str]:
     """The methods behind the numbers of an answer, and what they assume."""
-    estimates = [each for line in lines for each in line.estimates if not each.is_exact]
-    if not estimates:
+    uncertain = [each for each in estimates if not each.is_exact]
+    if not uncertain:
         return EXACT_METHOD, EXACT_ASSUMPTION
-    made = dict.fromkeys(each.made for each in estimates if each.made is not None)
+    made = dict.fromkeys(each.made for each in uncertain if each.made is not None)
     return "; ".join([method.words, *made]), method.assumption

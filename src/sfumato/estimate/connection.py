@@ -14,6 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from sfumato.errors import QueryError, ReleaseFormatError
+from sfumato.estimate.complaints import sentence
 from sfumato.estimate.limits import Clock, Limits
 from sfumato.release.manifest import Manifest
 from sfumato.request.values import display, parts
@@ -116,9 +117,7 @@ class Session:
                 raise limits.too_long from error
             if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or OUT_OF_MEMORY in said:
                 raise limits.too_much from error
-            raise QueryError(
-                f"the query does not fit the columns of the release ({said}); info shows their types."
-            ) from error
+            raise QueryError(sentence(said)) from error
         except UnicodeDecodeError as error:  # DuckDB quotes the bytes of a text that is none
             said = "the release holds a text that is none; get it again from its publisher."
             raise ReleaseFormatError(said) from error

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from sfumato.arrays import Floats, Mask
 from sfumato.errors import QueryError
+from sfumato.estimate.functions import Function
 from sfumato.estimate.intervals import DEFAULT_LEVEL, intervals, quantile, standard_errors, within_one_error
 from sfumato.estimate.notebook import estimate_html, estimates_html
 from sfumato.estimate.tabular import Tabular
@@ -64,6 +65,49 @@ class Scaled:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A function of an estimate."""
+
+    inner: Estimate
+    function: Function
+
+    def interval(self, level: float) -> Interval:
+        """What the function makes of the interval of the estimate."""
+        return Interval(*self.function.image(*self.inner.interval(level)))
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Where a distribution reaches a share: at the first point with no less than it at or below.
+
+    `above` is how many records more than the share are estimated at or below each point, and `errors` how far off that
+    may be.
+    """
+
+    points: tuple[float, ...]
+    above: tuple[float, ...]
+    errors: tuple[float, ...]
+    is_coarse: bool = False
+    """Whether a point stands for all values between it and the one before."""
+
+    def interval(self, level: float) -> Interval:
+        """From the first point that may have reached the share, to the first from which on all surely have.
+
+        Where the number is t, the estimate at t is not far below zero, and that at the point before not far above it;
+        each fails with half of what the level leaves. Source: Woodruff 1952, for a band of tests.
+        """
+        reach = quantile(level)
+        bands = [
+            (each - reach * error, each + reach * error) for each, error in zip(self.above, self.errors, strict=True)
+        ]
+        end = len(self.points) - 1
+        first = next((number for number, (_, high) in enumerate(bands) if high >= 0), end)
+        last = max((number for number, (low, _) in enumerate(bands) if low < 0), default=-1)
+        low = self.points[max(first - self.is_coarse, 0)]
+        return Interval(low, max(low, self.points[min(last + 1, end)]))
+
+
+@dataclass(frozen=True, slots=True)
 class Ratio:
     """A ratio of two estimates, with the variances and the covariance of the two."""
 
@@ -104,7 +148,7 @@ class Estimate(Tabular):
     moments: Moments = field(repr=False)
     note: str | None = None
     """Why something is not given, or what to beware of."""
-    derived: Scaled | Ratio | None = field(default=None, repr=False)
+    derived: Scaled | Image | Crossing | Ratio | None = field(default=None, repr=False)
     """How it comes from other estimates, where that tells the interval."""
     made: str | None = field(default=None, repr=False)
     """How it is made from counts, where it is none; the method says so too."""

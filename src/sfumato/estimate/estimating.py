@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -35,6 +35,20 @@ class Cut:
 
     bits: Mask
     measured: Measured
+
+
+Factors = Mapping[Key, Mapping[int, Floats]]
+"""How much sums add to a number: by the public group, the number of the sum, and the place of the domain."""
+
+
+@dataclass(frozen=True)
+class GroupCell:
+    """One row of an answer: its groups, the places of the domain in it, and the sums that were estimated."""
+
+    public: Key
+    sensitive: Key
+    mask: Mask
+    known: dict[int, Estimate]
 
 
 @dataclass(frozen=True)
@@ -116,8 +130,17 @@ def _groups(domain: Domain, question: Question, where: Test) -> dict[Key, Mask]:
 class Estimator:
     """Estimates the numbers of a question, group by group."""
 
-    def __init__(self, session: Session, question: Question, method: Method[Any], only: Mask | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        question: Question,
+        method: Method[Any],
+        only: Mask | None = None,
+        *,
+        is_joint: bool = False,
+    ) -> None:
         self.session, self.question, self.method = session, question, method
+        self.is_joint = is_joint  # whether all sums may meet in one number, and not only those of one formula
         self.design = session.manifest.design
         self.only = only
         self.prepared = prepare(session, question, only)
@@ -126,14 +149,16 @@ class Estimator:
 
     def lines(self) -> list[Line]:
         """Count, and estimate every formula of every row."""
-        found: list[Line] = []
+        return [Line(cell.public, cell.sensitive, self._estimates(cell)) for cell in self.cells()]
+
+    def cells(self) -> Iterator[GroupCell]:
+        """Count: the rows of the answer, before anything is estimated but simple counts."""
         for public, cuts in self._cuts.items():
             counts = self._counted_at_once(cuts)
             for (sensitive, mask), known in zip(self.prepared.groups.items(), counts, strict=True):
                 if not self.question.groups or self._is_possible(cuts, mask):
                     self.session.clock.check()
-                    found.append(Line(public, sensitive, self._estimates(cuts, mask, known)))
-        return found
+                    yield GroupCell(public, sensitive, mask, known)
 
     def public_groups(self) -> dict[Key, PublicGroup]:
         """The public groups of the lines, each as a whole."""
@@ -151,9 +176,8 @@ class Estimator:
         """Count the records of each public group and signature."""
         question, prepared = self.question, self.prepared
         needed: dict[str, None] = {}
-        for formula in question.formulas:
-            used = {prepared.weights[number] for number in sums_of(formula)}
-            needed.update(dict.fromkeys(products(used)))
+        for numbers in [range(len(question.totals))] if self.is_joint else map(sums_of, question.formulas):
+            needed.update(dict.fromkeys(products({prepared.weights[number] for number in numbers})))
         scan = Scan(
             question.source.records,
             question.where.public_sql,
@@ -262,53 +286,103 @@ class Estimator:
                     found[group][number] = self._counted(one)
         return found
 
-    def _estimates(self, cuts: Sequence[Cut], mask: Mask, known: Mapping[int, Estimate]) -> tuple[Estimate, ...]:
-        totals = dict(known)
-
-        def total(number: int) -> Estimate:
-            if number not in totals:
-                totals[number] = self._total(number, cuts, mask)
-            return totals[number]
+    def _estimates(self, cell: GroupCell) -> tuple[Estimate, ...]:
+        def factors(gradient: Gradient) -> Factors:
+            return {cell.public: {number: np.where(cell.mask, by, 0.0) for number, by in gradient.items()}}
 
         row = RowSums(
-            total,
-            lambda gradient: self._estimated(self._gathered(gradient, cuts, mask)),
-            lambda one, other: self._is_part(one, other, cuts, mask),
+            lambda number: self.total(number, cell),
+            lambda gradient: self._estimated(self._gathered(factors(gradient))),
+            lambda upper, lower: (
+                self.ratio_bounds(factors(upper.factors), factors(lower.factors))
+                if not upper.constant and not lower.constant
+                else (-math.inf, math.inf)
+            ),
             self.method.words,
             self.method.assumption,
         )
         return tuple(evaluated(formula, row) for formula in self.question.formulas)
 
-    def _theta(self, number: int, cut: Cut, mask: Mask) -> Floats:
-        """What a record of the cut adds to a sum, for each place that its value may have."""
-        wanted = self.prepared.where.mask(cut.bits) & self.prepared.tests[number].mask(cut.bits) & mask
-        scores = self.prepared.scores[number]
-        if scores is None:
-            return wanted.astype(np.float64)
-        return np.where(wanted & ~np.isnan(scores), scores, 0.0)
+    def total(self, number: int, cell: GroupCell) -> Estimate:
+        """One sum of one row: a count has an interval of its own."""
+        if number not in cell.known:
+            cell.known[number] = self._total(number, cell)
+        return cell.known[number]
 
-    def _is_part(self, one: int, other: int, cuts: Sequence[Cut], mask: Mask) -> bool:
-        totals = self.question.totals
-        if not (totals[one].is_count and totals[other].is_count):
-            return False
-        return all((self._theta(one, cut, mask) <= self._theta(other, cut, mask)).all() for cut in cuts)
-
-    def _gathered(self, gradient: Gradient, cuts: Sequence[Cut], mask: Mask) -> Combination:
-        terms = []
-        for cut in cuts:
-            scores: dict[str, Floats] = {}
-            for number, factor in gradient.items():
-                weight, theta = self.prepared.weights[number], factor * self._theta(number, cut, mask)
-                scores[weight] = scores[weight] + theta if weight in scores else theta
-            terms.append(Term(cut.measured, scores))
-        return combined(terms, self.prepared.positive)
-
-    def _total(self, number: int, cuts: Sequence[Cut], mask: Mask) -> Estimate:
-        """One sum: a count has an interval of its own."""
+    def _total(self, number: int, cell: GroupCell) -> Estimate:
+        cuts, mask = self._cuts[cell.public], cell.mask.astype(np.float64)
         has_records = any(cut.measured[COUNT].rows[0] and self._theta(number, cut, mask).any() for cut in cuts)
         if not self.question.totals[number].is_count and not has_records:
             return Estimate.missing("no record satisfies the condition")
-        return self._count_or_sum(self._gathered({number: 1.0}, cuts, mask))
+        return self.combined({cell.public: {number: mask}})
+
+    def combined(self, factors: Factors) -> Estimate:
+        """A linear combination of sums of many rows; a count where it is one."""
+        return self._count_or_sum(self._gathered(factors))
+
+    def _theta(self, number: int, cut: Cut, factors: Floats) -> Floats:
+        """What a record of the cut adds to a sum, for each place that its value may have."""
+        wanted = self.prepared.where.mask(cut.bits) & self.prepared.tests[number].mask(cut.bits)
+        scores = self.prepared.scores[number]
+        if scores is None:
+            return np.where(wanted, factors, 0.0)
+        return np.where(wanted & ~np.isnan(scores), factors * scores, 0.0)
+
+    def _gathered(self, factors: Factors) -> Combination:
+        terms = []
+        for public, by_number in factors.items():
+            for cut in self._cuts[public]:
+                scores: dict[str, Floats] = {}
+                for number, by in by_number.items():
+                    weight, theta = self.prepared.weights[number], self._theta(number, cut, by)
+                    scores[weight] = scores[weight] + theta if weight in scores else theta
+                terms.append(Term(cut.measured, scores))
+        return combined(terms, self.prepared.positive)
+
+    def crossing_errors(self, number: int, steps: Sequence[Sequence[GroupCell]], share: float) -> list[float | None]:
+        """For each step, the error of how many more than a share of what is counted in all steps is counted up to it.
+
+        Records of which the same is asked are added up first: there are many steps, and all of them enter each error.
+        """
+        parts: dict[bytes, tuple[Floats, list[list[Tally]]]] = {}
+        for step, cells in enumerate(steps):
+            for cell in cells:
+                for cut in self._cuts[cell.public]:
+                    theta = self._theta(number, cut, cell.mask.astype(np.float64))
+                    tallies = parts.setdefault(theta.tobytes(), (theta, [[] for _ in steps]))[1]
+                    tallies[step].append(cut.measured[COUNT])
+        found: list[float | None] = []
+        for last in range(len(steps)):
+            self.session.clock.check()
+            terms = []
+            for theta, tallies in parts.values():
+                for by, some in ((1 - share, tallies[: last + 1]), (-share, tallies[last + 1 :])):
+                    listed = [(tally, 1.0) for step in some for tally in step]
+                    if listed and by:
+                        terms.append(Term({COUNT: Tally.sum_of(listed)}, {COUNT: by * theta}))
+            found.append(self._estimated(combined(terms, self.prepared.positive)).standard_error if terms else 0.0)
+        return found
+
+    def ratio_bounds(self, upper: Factors, lower: Factors) -> tuple[float, float]:
+        """Between what a ratio lies for certain: it is a mean of what single records would give, if all count below.
+
+        A share lies between 0 and 1, and the mean of a score between the least and the largest score.
+        """
+        least, most = math.inf, -math.inf
+        for public in dict.fromkeys((*upper, *lower)):
+            parts = upper.get(public, {}), lower.get(public, {})
+            if any(self.prepared.weights[number] != COUNT for part in parts for number in part):
+                return -math.inf, math.inf
+            for cut in self._cuts[public]:
+                nothing = np.zeros(len(self.session.manifest.domain))
+                above, below = (
+                    sum((self._theta(number, cut, by) for number, by in part.items()), nothing) for part in parts
+                )
+                if (below < 0).any() or above[below == 0].any():
+                    return -math.inf, math.inf
+                ratios = above[below > 0] / below[below > 0]
+                least, most = min(least, ratios.min(initial=math.inf)), max(most, ratios.max(initial=-math.inf))
+        return (least, most) if least <= most else (-math.inf, math.inf)
 
     def _count_or_sum(self, found: Combination) -> Estimate:
         if _is_one_count(found):

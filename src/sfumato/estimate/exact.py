@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.estimate.answer import Answer
-from sfumato.estimate.connection import Session
+from sfumato.estimate.connection import LARGEST_PART, Session
 from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
 from sfumato.estimate.sql import public
 from sfumato.estimate.sql.grammar import Tree
@@ -48,7 +48,9 @@ def answer(session: Session, select: Tree) -> Answer:
 def _named(expressions: Sequence[Tree]) -> list[Tree]:
     """The columns of the answer with their names; a star stands for names of its own."""
     return [
-        each if isinstance(each, exp.Alias | exp.Column | exp.Star) else exp.alias_(each.copy(), name, quoted=True)
+        each
+        if isinstance(each, exp.Alias | exp.Column | exp.Star | exp.Columns)
+        else exp.alias_(each.copy(), name, quoted=True)
         for name, each in zip(output_names(expressions), expressions, strict=True)
     ]
 
@@ -67,10 +69,13 @@ def _read(session: Session, sql: str) -> pa.Table:
     names = list(session.columns(sql))
     if len({name.lower() for name in names}) != len(names):
         raise QueryError("two columns of the answer have the same name; rename one with AS.")
-    batches, rows = [], 0
+    batches, rows, size = [], 0, 0
     for batch in session.batches(sql):
         batches.append(batch)
         rows += batch.num_rows
+        size += batch.nbytes
+        if size > LARGEST_PART:
+            raise QueryError(f"the answer takes more than {LARGEST_PART >> 20} MiB; add LIMIT, or select fewer.")
         if rows > MOST_ROWS:
             raise QueryError(f"the answer has more than {MOST_ROWS:,} rows; add LIMIT, or group by coarser columns.")
         if rows * len(names) > MOST_FIELDS:

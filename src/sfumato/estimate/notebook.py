@@ -88,6 +88,7 @@ def release_parts(release: Release) -> str:
     return "".join(
         [
             unfit,
+            *(element("p", element("strong", escaped(title))) for title in filter(None, [manifest.about.title])),
             element("p", element("strong", escaped(head))),
             plain_table(("column", "type", "role"), release.columns),
             paragraphs([release.promise], "promise"),

@@ -30,6 +30,7 @@ from sfumato.estimate.count.files import RecordFiles
 from sfumato.estimate.count.many import count_many
 from sfumato.estimate.count.queries import CountQuery
 from sfumato.estimate.count.simple import simple_count
+from sfumato.estimate.describing import columns_of
 from sfumato.estimate.estimate import Estimate, Estimates
 from sfumato.estimate.limits import DEFAULT_MEMORY, DEFAULT_SECONDS, Limits
 from sfumato.estimate.notebook import framed, release_parts
@@ -43,8 +44,6 @@ from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.schema import Bins
 from sfumato.request.values import Value
 from sfumato.shown.quoting import TABLE, quoted
-
-MOST_RANGES = 12
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,7 +97,7 @@ class Release:
     def folder(self) -> Path:
         """The folder of all files; from a store, the records are fetched now."""
         if self.files is not None:
-            fetch(self.files, self.here, list(self.manifest.records))
+            fetch(self.files, self.here, [*self.manifest.records, *self.manifest.copies])
             read_folder(self.here)
         return self.here
 
@@ -122,17 +121,7 @@ class Release:
     @property
     def columns(self) -> list[tuple[str, str, str]]:
         """Each column: its name, its type, and what it is for: public or protected, in which ranges, at which level."""
-        found, manifest = [], self.manifest
-        for field in manifest.fields:
-            role = "public" if field.name in manifest.public else "protected"
-            if edges := manifest.bins.get(field.name):
-                labels = Bins(edges).labels
-                shown = labels if len(labels) <= MOST_RANGES else (*labels[:2], f"... {labels[-1]}")
-                role += f", in {', '.join(shown)}"
-            elif level := manifest.published_at.get(field.name):
-                role += f", at the level {level}"
-            found.append((field.name, field.type, role))
-        return found
+        return columns_of(self.manifest)
 
     @property
     def promise(self) -> str:

@@ -167,7 +167,7 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     found = verify(release, original, plan_file=plan_file, hierarchies=hierarchies, **how)
     check_original(found)
     progress("verifying", opened.rows, opened.rows)
-    with published_source(opened, original, plan_file, **how) as (written, source):
+    with published_source(opened, original, plan_file, **how) as (written, source, rows):
         plan = None if plan_file is None else PlanFile.read(Path(plan_file))
         if plan is not None and written.persons is None and plan.fingerprint != source.fingerprint():
             raise ReleaseFormatError(
@@ -178,7 +178,7 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
         raw = None
         if any(name in opened.manifest.bins for name in names):
             raw = {name: _codes(source.batches([name], BATCH_ROWS), name) for name in names}
-        left_out = None if source.rows is None else source.rows - table.num_rows
+        left_out = None if rows is None else rows - table.num_rows
         kept = (*names, *opened.manifest.sensitive)
         dropped = tuple(name for name in source.schema.names if name not in kept)
     singled = singling(names, table, raw)
@@ -236,9 +236,7 @@ def check_original(found: Verification) -> None:
 
 def _kept(original: Any) -> Any:
     """A table that can be read more than once."""
-    if isinstance(original, str | Path) or not hasattr(original, "__arrow_c_stream__"):
-        return original
-    return pa.table(original)
+    return original.read_all() if isinstance(original, pa.RecordBatchReader) else original
 
 
 def _codes(batches: Any, name: str) -> Codes:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from dataclasses import replace as dataclass_replace
 from fractions import Fraction
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms.coins.weights import Weighing, of_records, of_sets, weighed
 from sfumato.mechanisms.coins.words import check_several, figure, ratio, times
 from sfumato.mechanisms.mechanism import Mechanism, PerValue
-from sfumato.mechanisms.method import Method, Moments, Weights
+from sfumato.mechanisms.method import Method, Moments, Twin, Weights
 from sfumato.request.exact import exact
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
@@ -241,6 +242,12 @@ def _by_closed_form(design: Design, tally: Tally, wanted: Sequence[Places]) -> l
     return found
 
 
+def _twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
+    """The coin, and how often each value is redrawn."""
+    weighing = design.weighing
+    return Twin(Path(__file__).with_suffix(".js"), {"retention": weighing.retention, "swaps": weighing.swaps})
+
+
 METHODS: Mapping[str, Method[Design]] = {
     DEFAULT: weighed(
         lambda design: design.weighing,
@@ -248,6 +255,7 @@ METHODS: Mapping[str, Method[Design]] = {
         NO_ASSUMPTION,
         _by_closed_form,
         needs_hits_only=lambda design: True,
+        twin=_twin,
     )
 }
 

@@ -5,14 +5,15 @@ Everything is array-first: a tally has a line for each condition, and one count 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from sfumato.arrays import Floats, Places
-from sfumato.shown.tally import Tally
+from sfumato.shown.tally import Holdings, Tally
 
 DesignT = TypeVar("DesignT")
 
@@ -165,6 +166,19 @@ class Weights:
 
 
 @dataclass(frozen=True)
+class Twin:
+    """How a browser counts in the same way: a script that defines `estimator`, and what it is made from.
+
+    `estimator(numbers)` gives a function from a tally (`counts`, `rows`) and wanted places to moments, which have the
+    names that they have here. Scripts stand beside the method whose twins they are, and tests hold the two together.
+    """
+
+    script: Path
+    numbers: Mapping[str, Any]
+    """Arrays, and what JSON can hold."""
+
+
+@dataclass(frozen=True)
 class Method(Generic[DesignT]):
     """One way to estimate, as it is named in every answer."""
 
@@ -184,3 +198,6 @@ class Method(Generic[DesignT]):
     """What each record adds to the sum of a theta, by what it shows; None where that depends on other records."""
     needs_hits_only: Callable[[DesignT], bool] | None = None
     """Whether a count needs no more than how many records of each cell show a wanted value; never, if not said."""
+    twin: Callable[[DesignT, Tally, Holdings | None], Twin] | None = None
+    """The same count for a browser, from a design, the tally of a whole release and what its buckets hold, if there are
+    any; raises QueryError where a design cannot be so counted. None where there is none."""

@@ -14,10 +14,11 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.arrays import Codes, Mask, Places
-from sfumato.draws import LARGEST_BOUND, LARGEST_WORD, RANKED_SETS_SINCE, WORDS_SINCE, Draws
+from sfumato.draws import LARGEST_BOUND, RANKED_SETS_SINCE, WORDS_SINCE, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms.coins.weights import SetWeights
 from sfumato.mechanisms.unranking import MOST_VALUES, sets_of
+from sfumato.ordering import LARGEST_WORD
 from sfumato.request.spec import BreachBound
 
 

@@ -14,10 +14,11 @@ perturbation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from dataclasses import replace as dataclass_replace
 from enum import StrEnum
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from sfumato.mechanisms.coins.shrinking import shrunk
 from sfumato.mechanisms.coins.weights import of_records, of_sets, weighed
 from sfumato.mechanisms.coins.words import any_prior, check_several, chosen, ratio, times
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.mechanisms.method import Method, Moments
+from sfumato.mechanisms.method import Method, Moments, Twin
 from sfumato.mechanisms.selection import SubsetSelection
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
@@ -216,12 +217,18 @@ def _hit_chances(design: Design, wanted: int, lines: int) -> Floats | None:
     return None
 
 
+def _twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
+    """The sets, and how often they hold a value."""
+    return Twin(Path(__file__).with_suffix(".js"), asdict(design.selection.weighing))
+
+
 CLOSED: Method[Design] = weighed(
     lambda design: design.selection.weighing,
     "unbiased count, exact or score interval",
     NO_ASSUMPTION,
     _by_closed_form,
     needs_hits_only=lambda design: True,  # all wanted members add the same
+    twin=_twin,
 )
 METHODS: Mapping[str, Method[Design]] = {
     DEFAULT: CLOSED,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import partial
 
-from sfumato.comparison.layers import KNOWING, Layer, cost, measured, proved
+from sfumato.comparison.layers import BRIEFLY, KNOWING, Layer, cost, measured, proved
 from sfumato.comparison.outcome import Comparison, Contender
 from sfumato.pages.page import HOLDER, Page, Section, drawn, facts, listed, paragraph, table
 from sfumato.report import (
@@ -38,9 +39,7 @@ def compare_page(found: Comparison, column: str, decider: str = HOLDER) -> Page:
     sections = [
         Section("What is recommended, and for whom", _advice(found, column, decider)),
         Section("Gain against error", plane(found), starts_page=True),
-        Section("Proved", facts("What attackers know", KNOWING.items()) + _layer(proved(found)), starts_page=True),
-        Section("Measured", ladder_figure(found) + _layer(measured(found)), starts_page=True),
-        Section("Cost", errors(found) + _layer(cost(found)) + _baselines(found), starts_page=True),
+        *layers(found),
         Section("What these numbers do not cover", listed(NOT_COVERED)),
         Section("Not possible, or would not be published", left_out(found)),
     ]
@@ -49,13 +48,34 @@ def compare_page(found: Comparison, column: str, decider: str = HOLDER) -> Page:
     return Page("Mechanisms compared", subtitle, shown, is_private=True)
 
 
+def alternatives(found: Comparison) -> list[Section]:
+    """What the page of a plan tells of the other mechanisms, by what attackers find under each."""
+    advice = element("div", paragraph(found.recommendation), class_="promise")
+    return [
+        Section("Other mechanisms", advice + plane(found) + left_out(found), starts_page=True),
+        *layers(found),
+        Section("What these numbers do not cover", listed(NOT_COVERED)),
+    ]
+
+
+def layers(found: Comparison) -> list[Section]:
+    """Three layers, always together."""
+    known = facts("What attackers know", KNOWING.items())
+    return [
+        Section("Proved", known + _layer(proved(found)), starts_page=True),
+        Section("Measured", ladder_figure(found) + _layer(measured(found)), starts_page=True),
+        Section("Cost", errors(found) + _layer(cost(found)) + _baselines(found), starts_page=True),
+    ]
+
+
 def _advice(found: Comparison, column: str, decider: str) -> str:
+    is_whole = found.records == found.total
     known = [
         ("asked for", found.asked),
         ("guarantee", f"{found.guarantee}: {found.guarantee.sentence}"),
         ("compared at", found.aim.words),
         ("attacker", f"{found.attacker}: somebody who knows {found.knows}"),
-        ("records", f"{found.total:,}; attackers were let at {found.records:,}"),
+        ("records", f"{found.total:,}; attackers were let at {'all' if is_whole else f'{found.records:,}'} of them"),
     ]
     return "".join(
         [
@@ -95,13 +115,13 @@ def plane(found: Comparison) -> str:
 
 def ladder_figure(found: Comparison) -> str:
     """What attackers guess right without a release and with it."""
-    guesses = [
-        GuessedRight.of(each.attacks[letter], each.mechanism.name)
-        for letter in KNOWING
-        for each in found.possible
-        if letter in each.attacks
-    ]
+    guesses = [_guessed(letter, each) for letter in KNOWING for each in found.possible if letter in each.attacks]
     return drawn(partial(attackers_ladder, guesses)) if guesses else ""
+
+
+def _guessed(letter: str, each: Contender) -> GuessedRight:
+    guess = GuessedRight.of(each.attacks[letter], each.mechanism.name)
+    return replace(guess, knows=BRIEFLY.get(letter, guess.knows))
 
 
 def errors(found: Comparison) -> str:
@@ -121,7 +141,9 @@ def errors(found: Comparison) -> str:
 
 def _layer(layer: Layer) -> str:
     caption, headings = layer.title[:1].upper() + layer.title[1:], layer.headings
-    return table(caption, headings, layer.rows, numbers=range(2, len(headings))) + paragraph(layer.note, "quiet")
+    return table(caption, headings, layer.rows, numbers=range(layer.words, len(headings))) + paragraph(
+        layer.note, "quiet"
+    )
 
 
 def _baselines(found: Comparison) -> str:

@@ -1,7 +1,7 @@
 """What a page is: sections under a heading, in one file that asks nobody for anything.
 
-No script, no link, no picture of elsewhere: the policy of the page forbids them, whatever a name in a table says. All
-text passes `said`, which escapes it and cuts what is too long to be a name.
+No link, no picture and no script of elsewhere: the policy of the page forbids them, whatever a name in a table says.
+All text passes `said`, which escapes it and cuts what is too long to be a name.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from sfumato.errors import TargetError
 from sfumato.pages.style import stylesheet
@@ -61,13 +62,14 @@ def listed(items: Iterable[str]) -> str:
     return element("ul", *lines) if lines else ""
 
 
-def table(
+def table(  # noqa: PLR0913 - everything but its content has a default
     caption: str,
     headings: Sequence[str],
     rows: Iterable[Sequence[str]],
     *,
     numbers: Sequence[int] = (),
     total: int | None = None,
+    most: int = MOST_ROWS,
 ) -> str:
     """A table whose first column names its rows; columns of numbers are flush right; the rest of many rows is counted.
 
@@ -76,11 +78,11 @@ def table(
     shown = list(rows)
     if not shown:
         return ""
-    more = (len(shown) if total is None else total) - MOST_ROWS
+    more = (len(shown) if total is None else total) - most
     head = element(
         "tr", *(element("th", said(each), scope="col", class_=_side(at, numbers)) for at, each in enumerate(headings))
     )
-    lines = [element("tr", *_cells(row, numbers)) for row in shown[:MOST_ROWS]]
+    lines = [element("tr", *_cells(row, numbers)) for row in shown[:most]]
     if more > 0:
         rest = element("td", f"{more:,} more; all are in the output of --json", colspan=str(len(headings)))
         lines.append(element("tr", rest, class_="more"))
@@ -130,7 +132,7 @@ def drawn(draw: Callable[[float], Figure], widest: int = WIDE) -> str:
         element("details", element("summary", "The numbers"), body) if body else "",
         class_="sfumato",
     )
-    return element("div", figure, class_="figure")
+    return element("div", figure, class_="figure wider" if widest > WIDE else "figure")
 
 
 def decision(
@@ -162,12 +164,16 @@ class Section:
     body: str
     starts_page: bool = False
     """Whether it starts a page of paper."""
+    is_sheet: bool = False
+    """Whether it is meant for one sheet of paper."""
 
     def html(self, *, is_private: bool) -> str:
         """As markup."""
         tag = element("span", "PRIVATE", class_="tag") if is_private else ""
         heading = element("h2", escaped(self.heading), tag)
-        return element("section", heading, self.body, class_="apart" if self.starts_page else None)
+        return element(
+            "section", heading, self.body, class_="apart" if self.starts_page else "sheet" if self.is_sheet else None
+        )
 
 
 @dataclass(frozen=True)
@@ -202,16 +208,6 @@ class Page:
         mark = "PRIVATE: " if self.is_private else ""
         footer = f"{mark}{self.title}, by sfumato"
         style = stylesheet(footer, ONE_SHEET) if self.is_one_page else stylesheet(footer)
-        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-        policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
-        named = {"viewport": "width=device-width, initial-scale=1", "referrer": "no-referrer", "robots": "noindex"}
-        head = [
-            element("meta", charset="utf-8"),
-            element("meta", http_equiv="Content-Security-Policy", content=policy),
-            *(f'<meta name="{name}" content="{content}">' for name, content in named.items()),
-            element("title", escaped(mark + self.title)),
-            f"<style>{style}</style>",
-        ]
         ribbon = element("div", PRIVATE, class_="ribbon", role="note") if self.is_private else ""
         body = [
             ribbon,
@@ -219,9 +215,40 @@ class Page:
             element("main", *(each.html(is_private=self.is_private) for each in self.sections)),
             element("footer", paragraph(self.ending)) if self.ending else "",
         ]
-        whole = [element("head", *head), element("body", *body, class_="private" if self.is_private else None)]
-        document = element("html", *whole, lang="en", class_="one" if self.is_one_page else None)
-        return f"<!doctype html>\n{document}\n"
+        kinds = ("one" if self.is_one_page else None, "private" if self.is_private else None)
+        return document(mark + self.title, style, body, kinds=kinds)
+
+
+def document(
+    title: str,
+    style: str,
+    body: Sequence[str],
+    *,
+    script: str = "",
+    kinds: tuple[str | None, str | None] = (None, None),
+) -> str:
+    """One file whose policy allows its own style and its own script, if it has one, and nothing from elsewhere.
+
+    The kinds are those of the whole and of its body, which rules of the style are for.
+    """
+    allowed = f"style-src '{_digest(style)}'" + (f"; script-src '{_digest(script)}'" if script else "")
+    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+    named = {"viewport": "width=device-width, initial-scale=1", "referrer": "no-referrer", "robots": "noindex"}
+    head = [
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        *(f'<meta name="{name}" content="{content}">' for name, content in named.items()),
+        element("title", escaped(title)),
+        f"<style>{style}</style>",
+    ]
+    ending = [f"<script>{script}</script>"] if script else []
+    whole = [element("head", *head), element("body", *body, *ending, class_=kinds[1])]
+    return f"<!doctype html>\n{element('html', *whole, lang='en', class_=kinds[0])}\n"
+
+
+def _digest(text: str) -> str:
+    """What a policy calls a script or a style that it allows."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 # --------------------------------------------------------------------------------------------------------- as a file
@@ -251,7 +278,15 @@ def _is_release(manifest: Path) -> bool:
         return True
 
 
-def save(page: Page, target: Path, *, force: bool) -> None:
+class Writable(Protocol):
+    """What can be saved as a page."""
+
+    @property
+    def is_private(self) -> bool: ...  # noqa: D102
+    def html(self) -> str: ...  # noqa: D102
+
+
+def save(page: Writable, target: Path, *, force: bool) -> None:
     """Write a page, whole or not at all; a private one for its owner alone."""
     check_place(target, force=force)
     place_file(page.html(), target, "the page", force=force, mode=0o600 if page.is_private else 0o666)

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from sfumato.audit.attackers.attack import EXPOSURE_WORDS, Attack
+from sfumato.comparison.outcome import Comparison
 from sfumato.outlook import Outlook
+from sfumato.pages.compare import alternatives
 from sfumato.pages.page import HOLDER, Page, Section, decision, drawn, facts, listed, paragraph, table
 from sfumato.plan.predict import Chosen
 from sfumato.plan.target import ErrorTarget
@@ -39,16 +41,25 @@ REFUSED = "would-be-refused"
 """The code of the notice that a publication would stop."""
 
 
-def plan_page(
-    found: Outlook, spec: PrivacySpec, column: str, target: ErrorTarget | None = None, decider: str = HOLDER
+def plan_page(  # noqa: PLR0913, PLR0917 - what was found, what was asked, and who decides
+    found: Outlook,
+    spec: PrivacySpec,
+    column: str,
+    target: ErrorTarget | None = None,
+    decider: str = HOLDER,
+    compared: Comparison | None = None,
 ) -> Page:
-    """What `plan` shows, with figures; the request is met unless publishing would stop."""
+    """What `plan` shows, with figures; the request is met unless publishing would stop.
+
+    With a comparison, also what every mechanism would come to, and what attackers find under each.
+    """
     chosen = found.chosen
     sections = [
         Section("The plan", _plan(found, spec, column, target, decider)),
         Section("How far off answers are", _answers([chosen, *chosen.others], target), starts_page=True),
         Section("What public columns tell", _exposed(found, spec), starts_page=True),
         Section("The values", _values(chosen), starts_page=True),
+        *([] if compared is None else alternatives(compared)),
         Section("Notices", listed(map(str, found.notices)) or paragraph("There are none.")),
     ]
     shown = tuple(each for each in sections if each.body)

@@ -75,9 +75,13 @@ h1{font-size:16pt}h2{font-size:11.5pt;margin:1em 0 .35em}h1,h2,h3{break-after:av
 p,ul{max-width:none}p,li{orphans:2;widows:2}
 section.apart{break-before:page}section.apart>h2{margin-top:0}
 .figure .wide{display:block}.figure .narrow,.figure details{display:none}
-.figure svg{width:112mm;height:auto}
+.figure svg{width:112mm;height:auto}.wider svg{width:150mm}
 .columns{grid-template-columns:1fr 1fr}
-.tiles{grid-template-columns:repeat(3,1fr);gap:3mm}.tiles .quiet{font-size:8.2pt}.tiles strong{font-size:13pt}
+.tiles{grid-template-columns:repeat(5,1fr);gap:2mm}.tiles>div{padding:1.5mm 2mm}
+.tiles p{font-size:8.4pt;line-height:1.3}.tiles .quiet{font-size:7.6pt}.tiles strong{font-size:12pt}
+.sheet .promise p,.sheet li,.sheet .data{font-size:8.8pt;line-height:1.32}
+.blank{grid-template-columns:repeat(auto-fit,minmax(28mm,1fr))}
+.figure .sfumato figcaption{font-size:9pt;line-height:1.35}
 .data th,.data td{padding-top:.12em;padding-bottom:.12em}
 .scroll{overflow:visible}.data thead{display:table-header-group}.data tr{break-inside:avoid}
 .data caption,.data thead th{font-size:8.2pt}

@@ -20,6 +20,7 @@ from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.mechanisms.method import Method
+from sfumato.release.description import NOTHING_SAID, Description
 from sfumato.release.entries import read_hierarchies, read_merged, read_missing, read_published_at
 from sfumato.request.accepted import NOTHING_ACCEPTED, Accepted
 from sfumato.request.digest import Each, file_digest, json_digest
@@ -35,7 +36,10 @@ FORMAT = 3
 MANIFEST = "datapackage.json"
 WEIGHTS = "weights.parquet"
 README = "README.md"
-KNOWN_FILES = tuple(dict.fromkeys((TABLES[0], WEIGHTS, README, *TABLES)))
+PARQUET, CSV = ".parquet", ".csv"
+COPIES = tuple(name.removesuffix(PARQUET) + CSV for name in (*TABLES, WEIGHTS))
+"""What copies of tables are called."""
+KNOWN_FILES = tuple(dict.fromkeys((TABLES[0], WEIGHTS, README, *TABLES, *COPIES)))
 """Every file that some release has, beside the manifest."""
 PART = re.compile(rf"({'|'.join(name.removesuffix('.parquet') for name in RECORD_FILES)})/part-[0-9]{{5}}\.parquet")
 """The name of a part of the records, where they are in several files."""
@@ -55,6 +59,7 @@ WEIGHT_TYPES = {
     "siblings": ANY_TYPE,
     "weight": "number",
 }
+MEDIA_TYPES = {"md": "text/markdown", "parquet": "application/vnd.apache.parquet", "csv": "text/csv"}
 PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
 
 
@@ -91,6 +96,10 @@ class Manifest:
     """The level of a hierarchy whose groups are the values of a sensitive column, where they are not the original's."""
     file_rows: tuple[int, ...] = (0,)
     """How many records each file of them has; of a single one only the file itself says it."""
+    has_copies: bool = False
+    """Whether each table is there as CSV too."""
+    about: Description = NOTHING_SAID
+    """What the publisher says in words."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -171,10 +180,18 @@ class Manifest:
         records = dict.fromkeys(self.records, tables.pop(self.data))
         return {**records, **tables, **({} if self.weights is None else {WEIGHTS: self.weight_fields})}
 
+    @cached_property
+    def copies(self) -> Mapping[str, tuple[str, ...]]:
+        """The CSV files, and which tables each is a copy of: the records in one, however many files they are in."""
+        if not self.has_copies:
+            return {}
+        found: dict[str, tuple[str, ...]] = {copy_name(self.data): self.records}
+        return found | {copy_name(name): (name,) for name in self.tables if name not in self.records}
+
     @property
     def files(self) -> tuple[str, ...]:
         """The files of the release, beside the manifest."""
-        return (*self.tables, README)
+        return (*self.tables, *self.copies, README)
 
     @property
     def data(self) -> str:
@@ -237,6 +254,7 @@ class Manifest:
         written = {
             "$schema": PROFILE,
             "name": "sfumato-release",
+            **self.about.to_json(),
             "resources": [self._resource(*pair) for pair in zip(self.files, digests, strict=True)],
             "sfumato": {
                 "format": FORMAT,
@@ -259,24 +277,42 @@ class Manifest:
                 "fit_to_publish": not self.is_test,
             },
         }
-        written["sfumato"]["digest"] = manifest_digest(written)  # type: ignore[index]
+        written["sfumato"]["digest"] = manifest_digest(written)
         return written
 
     def _resource(self, name: str, digest: str) -> dict[str, Any]:
+        stem, _, ending = name.rpartition(".")
         resource: dict[str, Any] = {
-            "name": name.rpartition(".")[0].lower().replace("/", "-"),
+            "name": stem.lower().replace("/", "-") + ("-csv" if name in self.copies else ""),
             "path": name,
-            "format": name.rpartition(".")[2],
-            "mediatype": "text/markdown" if name == README else "application/vnd.apache.parquet",
+            "format": ending,
+            "mediatype": MEDIA_TYPES[ending],
             "hash": f"sha256:{digest}",
         }
+        if name in self.copies:
+            fields = self._fields(self.copies[name][0])
+            kind = "array" if self.copies[name] == self.records else "string"  # sets of records, and bits of weights
+            written = [{**field, "type": kind} if field["type"] == ANY_TYPE else field for field in fields]
+            return {**resource, "type": "table", "schema": {"fields": written, "missingValues": [""]}}
         if name not in self.tables:
             return resource
         if len(self.records) > 1 and name in self.records:
             resource["rows"] = self.file_rows[self.records.index(name)]
-        fields = [field.to_json() for field in self.tables[name]]
+        fields = self._fields(name)
         # Parquet has missing values of its own, so that an empty text is a value like any other.
         return {**resource, "type": "table", "schema": {"fields": fields, "missingValues": []}}
+
+    def _fields(self, table: str) -> list[dict[str, Any]]:
+        """The columns of a table, with what is said of each; weights are described by their names."""
+        fields = [field.to_json() for field in self.tables[table]]
+        return [{**each, "description": said} if (said := self._said(table, each["name"])) else each for each in fields]
+
+    def _said(self, table: str, name: str) -> str | None:
+        """What is said of a column; where several columns show one, what is said of that."""
+        if table == WEIGHTS:
+            return None
+        is_shown = name in self.shown_names and name != self.cell_column
+        return self.about.columns.get(name) or (self.about.columns.get(self.sensitive_name) if is_shown else None)
 
     @cached_property
     def weight_fields(self) -> Sequence[Field]:
@@ -289,6 +325,11 @@ class Manifest:
             names = [name] if len(self.sensitive) == 1 else [f"{name} {part}" for part in self.sensitive]
             fields += self.naming.value_fields(names)
         return fields
+
+
+def copy_name(table: str) -> str:
+    """What the CSV copy of a table is called."""
+    return table.removesuffix(PARQUET) + CSV
 
 
 def manifest_digest(written: Mapping[str, Any]) -> str:
@@ -395,6 +436,8 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         hierarchies=read_hierarchies(ours, types, design.domain),
         published_at=read_published_at(ours),
         file_rows=tuple(_file_rows(each) for each in records),
+        about=Description.from_json(written),
+        has_copies=any(resource["path"] in COPIES for resource in written["resources"]),
     )
     if not {name.lower() for name in names}.isdisjoint(level.lower() for level in read.levels):
         raise ReleaseFormatError("a column of the release has the name of a level of its hierarchy.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import textwrap
 
 from sfumato.release.manifest import WEIGHTS, Manifest
 from sfumato.request.hierarchy import Hierarchy
@@ -13,8 +15,8 @@ _TEST = """
 > **UNFIT TO PUBLISH.** This release was drawn with a known test key: whoever knows the key can undo the protection.
 """
 
-_TEXT = """# A protected table
-{warning}
+_TEXT = """# {title}
+{warning}{about}
 `{data}` has {rows:,} records. {shown} All other columns ({public}) are as the publisher gave them{bins}.
 
 ## What is promised
@@ -31,8 +33,8 @@ limited; that is what the release is for. It tells something about each person w
 
     sfumato query THIS_DIRECTORY {query}
 {levels}
-{by_weights}
-
+{by_weights}{in_r}
+{copies}
 Intervals are for the counts of this table, not for a population that it was sampled from.
 
 Made with sfumato {software}, mechanism `{mechanism}`; the exact design is in `datapackage.json`.
@@ -49,6 +51,22 @@ With any SQL tool, add up the weights of `weights.parquet`; the sum is an unbias
 true count is small. In DuckDB, for the records that satisfy a condition on the other columns:
 
 {sql}"""
+
+_IN_R = """
+
+In R, with the package duckdb, the same:
+
+    library(duckdb)
+    release <- dbConnect(duckdb())
+    dbGetQuery(release, "
+{text}
+    ")"""
+
+_COPIES = """
+{names} {say} the same as CSV: an empty field is a missing value,
+an empty text is in quotes, sets and lists are written as `["a", "b"]`. A spreadsheet takes a text that begins with
+`=`, `+`, `-` or `@` for a formula: import such columns as text, or use the Parquet files.
+"""
 
 _BY_SFUMATO = "What each record adds to a count is not written down for this design, so other tools cannot count here."
 
@@ -67,7 +85,10 @@ def release_readme(manifest: Manifest, rows: int) -> str:
     together = "column {} is" if len(manifest.sensitive) == 1 else f"columns {{}} are, {each},"
     by_hand = manifest.shown.by_hand(naming, wanted) or manifest.mechanism.by_hand(manifest.design, naming)
     levels = [f" Its values are groups, of the level `{level}`." for level in manifest.published_at.values()]
+    by_tools = by_hand or _by_weights(manifest, example)
     return _TEXT.format(
+        title=_as_text(manifest.about.title) or "A protected table",
+        about=_about(manifest),
         warning=_TEST if manifest.is_test else "",
         rows=rows,
         shown=manifest.shown.words(f"The {together.format(naming.quoted)} protected", naming) + "".join(levels),
@@ -78,11 +99,28 @@ def release_readme(manifest: Manifest, rows: int) -> str:
         query=_quoted_for_shell(f"SELECT COUNT(*) FROM release WHERE {wanted}"),
         warning_of_counts=manifest.shown.WARNING,
         levels="".join(_levels(*each) for each in manifest.hierarchies.items()),
-        by_weights=(by_hand or _by_weights(manifest, example)).replace(f"'{manifest.data}'", f"'{data}'"),
+        by_weights=(by_weights := by_tools.replace(f"'{manifest.data}'", f"'{data}'")),
+        in_r=_in_r(by_weights),
+        copies=_copies(manifest),
         data=data,
         software=manifest.software,
         mechanism=manifest.mechanism_name,
     )
+
+
+def _about(manifest: Manifest) -> str:
+    """What the publisher says in words: as text, whatever Markdown could be made of it."""
+    about = manifest.about
+    words = [_as_text(line) for line in filter(None, (about.description, *about.lines()))]
+    columns = [f"- `{name}`: {_as_text(text)}" for name, text in about.columns.items()]
+    parts = [*words, *(["\n".join(columns)] if columns else [])]
+    return "".join(f"\n{part}\n" for part in parts)
+
+
+def _as_text(text: str) -> str:
+    """A text that Markdown shows as it is: every mark that could mean something is escaped, and no link is made."""
+    escaped = re.sub(r"([\\`*_{}\[\]<>()#+!|~&-])", r"\\\1", text)
+    return re.sub(r"^([0-9]+)([.)])", r"\1\\\2", escaped)
 
 
 def _levels(name: str, hierarchy: Hierarchy) -> str:
@@ -114,6 +152,23 @@ def _by_weights(manifest: Manifest, example: Value) -> str:
         f"WHERE {' AND '.join([*conditions, *wanted])}",
     ]
     return _BY_WEIGHTS.format(sql="\n".join(f"    {line}" for line in lines))
+
+
+def _in_r(by_weights: str) -> str:
+    """The same statement for R, if there is one: the lines that are set in."""
+    lines = [line for line in by_weights.splitlines() if line.startswith("    ")]
+    if not lines:
+        return ""
+    escaped = "\n".join(lines).replace("\\", "\\\\").replace('"', '\\"')
+    return _IN_R.format(text=textwrap.indent(escaped, "    "))
+
+
+def _copies(manifest: Manifest) -> str:
+    """What the CSV files are."""
+    if not manifest.copies:
+        return ""
+    names = [f"`{name}`" for name in manifest.copies]
+    return _COPIES.format(names=" and ".join(names), say="says" if len(names) == 1 else "say")
 
 
 def _quoted_for_shell(text: str) -> str:

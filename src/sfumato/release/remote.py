@@ -123,7 +123,7 @@ def fetch_manifest(address: Address, folder: Path) -> tuple[Address, Manifest]:
         files = files_folder(address)
         (folder / MANIFEST).write_bytes((files / MANIFEST).read_bytes(LARGEST_MANIFEST))
         manifest = read_manifest(folder)
-        others = [name for name in manifest.files if name not in manifest.records]
+        others = [name for name in manifest.files if name not in (*manifest.records, *manifest.copies)]
         fetch(files, folder, others)
         check_aside(folder, [name for name in others if name in manifest.tables])
     except FileNotFoundError as error:
@@ -136,7 +136,7 @@ def fetch_manifest(address: Address, folder: Path) -> tuple[Address, Manifest]:
 def fetch_release(address: Address, folder: Path) -> None:
     """Bring a whole release."""
     files, manifest = fetch_manifest(address, folder)
-    fetch(files, folder, list(manifest.records))
+    fetch(files, folder, [*manifest.records, *manifest.copies])
 
 
 def fetch(files: Address, folder: Path, names: list[str]) -> None:

@@ -1,7 +1,8 @@
 """A private place beside the target in which a release is built, so that it appears whole or not at all.
 
 Everything is written below a hidden directory `.sfumato-*` next to the target and moved into place by renaming. A lock
-tells a run that is alive from one that crashed; what a crashed run left behind is removed by the next.
+tells a run that is alive from one that crashed; what a crashed run left behind is removed by the next to the same
+target. Never what another target's left: not every file system tells a machine which locks another one holds.
 
 The names in the hidden directory say how far a run came, at whatever moment it is killed. `ready/NAME` is the whole new
 release, until it changes places with the old one: then it is that. Where there is no such step, the old release is
@@ -15,7 +16,7 @@ import os
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -88,9 +89,9 @@ def _is_packed_release(path: Path) -> bool:
 @contextmanager
 def workshop(target: Path) -> Iterator[Path]:
     """A fresh private directory beside the target; it is gone afterwards, whatever happens."""
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=target.parent))
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=target.parent)).absolute()
     try:
-        lock = (folder / f"{LOCK}.new").open("w")
+        lock = (folder / f"{LOCK}.new").open("wb")
     except OSError:
         folder.rmdir()
         raise
@@ -98,19 +99,22 @@ def workshop(target: Path) -> Iterator[Path]:
         try:
             # Held before it has the name by which others look for it: a lock that can be had is a dead one.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock.write(os.fsencode(target.name))
+            lock.flush()
             Path(lock.name).rename(folder / LOCK)
             yield folder
         finally:
             _clear(folder)
 
 
-def remove_stale(parent: Path) -> None:
-    """Remove what crashed runs left behind: workshops whose lock nobody holds."""
-    for folder in parent.glob(f"{PREFIX}*"):
+def remove_stale(target: Path) -> None:
+    """Remove what crashed runs to a target left behind: workshops whose lock nobody holds."""
+    for folder in target.parent.glob(f"{PREFIX}*"):
         try:
-            with (folder / LOCK).open("r+") as lock:
+            with (folder / LOCK).open("r+b") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _clear(folder)
+                if lock.read() == os.fsencode(target.name):
+                    _clear(folder)
         except OSError:
             continue  # in use, not ours to remove, or no workshop at all
 
@@ -178,12 +182,22 @@ def _replace(mine: Path, target: Path, aside: Path) -> None:
 
 def place_file(text: str, target: Path, what: str, *, force: bool, mode: int = 0o666) -> None:
     """Write a small file, whole or not at all; what is there stays unless it is to be replaced."""
+
+    def write(path: Path) -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    place_written(write, target, what, force=force)
+
+
+def place_written(write: Callable[[Path], None], target: Path, what: str, *, force: bool) -> None:
+    """Let a file be written beside its target, and give it its name when it is whole."""
+    remove_stale(target)
     try:
         with workshop(target) as folder:
-            written = folder / "file"
-            descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(text)
+            written = folder / f"file{target.suffix}"  # some writers go by the ending
+            write(written)
             _sync(written)
             (os.replace if force else rename_new)(written, target)
     except OSError as error:

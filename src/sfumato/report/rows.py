@@ -13,6 +13,8 @@ from sfumato.report.scales import Scale
 
 ROW = 22.0
 MOST_ROWS = 40
+STRONG = 0.87
+"""Strong letters are so much wider that there is room for this part of them."""
 """More rows are not read; those that tell least are left to the table."""
 
 Item = TypeVar("Item")
@@ -73,7 +75,8 @@ class Rows:
         drawn = [self.area.across(scale, words, label)]
         for number, (name, at) in enumerate(zip(self.names, self.middles, strict=True)):
             if self.groups and (not number or self.groups[number] != self.groups[number - 1]):
-                drawn.append(text(EDGE, at - ROW + 5, self.groups[number], "strong", room=self.width - 2 * EDGE))
+                room = STRONG * (self.width - 2 * EDGE)
+                drawn.append(text(EDGE, at - ROW + 5, self.groups[number], "strong", room=room))
             drawn.append(text(self.area.left - 8, at + 4, name, "end", room=self.area.left - 8 - EDGE))
         if self.left_out:
             drawn.append(left_out(self.area.left + 4, self.area.bottom - 8, self.left_out))

@@ -9,6 +9,7 @@ from sfumato.errors import SpecError
 from sfumato.request.flags import Flag
 from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap, ShareCap
 from sfumato.request.spec import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
+from sfumato.request.threshold_spec import CountThresholds
 
 REQUESTS: tuple[type[PrivacySpec], ...] = (
     BreachBound,
@@ -18,6 +19,7 @@ REQUESTS: tuple[type[PrivacySpec], ...] = (
     LinearCap,
     Diversity,
     DecoyGroups,
+    CountThresholds,
 )
 """Every kind of request, in the order in which help lists them."""
 

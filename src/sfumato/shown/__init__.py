@@ -193,6 +193,10 @@ class Shown(ABC):
     def published(self, columns: Sequence[TableColumn], sensitive: Sensitive, cell: str) -> tuple[PublishedColumn, ...]:
         """The columns of the records, in the order of the table, and the cells after them."""
 
+    def readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
+        """Records with what they show in a form that people can read; most kinds show nothing else."""
+        return batch
+
     @abstractmethod
     def rows(self, replaced: Replaced, name: str, cell: str) -> dict[str, Any]:
         """What is published of a batch, by the rewritten columns."""

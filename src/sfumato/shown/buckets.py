@@ -126,7 +126,7 @@ class Buckets(Shown):
         """Count the records of each bucket, by group."""
         bucket = f"{quoted(TABLE)}.{quoted(naming.cell or '')}"
         buckets = self._number(scanner, scan, naming)
-        keys, batches = scan.numbered(scanner, bucket)
+        keys, batches = scan.numbered(scanner, [bucket])
         scan.check_size(len(keys), buckets)
         if not keys:
             return scan.nothing(buckets)

@@ -62,6 +62,10 @@ class MemberColumns(Sets):
             found += members if column.name == own[0] else [column] if column.name not in own else []
         return tuple(found)
 
+    def readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
+        """As they are."""
+        return batch
+
     # ------------------------------------------------------------------------------------------------------- describing
 
     def names(self, naming: Naming) -> tuple[str, ...]:
@@ -74,7 +78,8 @@ class MemberColumns(Sets):
         return (
             f"{subject}: each record shows a set of values, which may or may not hold the true one. For each value a "
             f"column says whether the set holds it: `{first}` to `{last}`, {self.size} columns in the order of the "
-            f"domain; `weights.parquet` names the column of each value."
+            f"domain; `weights.parquet` names the column of each value. That a column says true does not mean that the "
+            f"person has the value: sets hold {self.held} values by design."
         )
 
     def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
@@ -116,19 +121,13 @@ class MemberColumns(Sets):
         """How many values each set holds; nothing else can be written in truth values."""
         return _members(batch.columns).sum(axis=1, dtype=np.int64), False
 
-    def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
-        """Let DuckDB count what each column says, by group."""
-        held = ["TRUE", *(f"{quoted(TABLE)}.{quoted(name)}" for name in self.names(naming))]
-        sums = [f"COUNT(*) FILTER (WHERE {each})" for each in held]
-        for weight in scan.weights:
-            sums += [f"COALESCE(SUM(CAST({weight} AS DOUBLE)) FILTER (WHERE {each}), 0)" for each in held]
-        found = {}
-        for key, numbers in _grouped(scanner, scan, sums):
-            by_weight = [numbers[start : start + len(held)] for start in range(0, len(numbers), len(held))]
-            counts: list[Amounts] = [np.array(each[1:]) for each in by_weight]
-            found[key] = scan.measured(counts, [each[0] for each in by_weight])
-        scan.check_size(len(found), self.size)
-        return found
+    def scanned_columns(self, naming: Naming) -> list[str]:
+        """Each column by itself."""
+        return [f"{quoted(TABLE)}.{quoted(name)}" for name in self.names(naming)]
+
+    def membership_of(self, columns: Sequence[pa.Array], domain: pa.Array) -> Codes:
+        """A row of zeros and ones for each record."""
+        return _members(columns) if len(columns) > 1 else super().membership_of(columns, domain)
 
     def hits(
         self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, wanted: Mask

@@ -8,6 +8,18 @@ import re
 from sfumato.request.values import Scalar
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORDS = (
+    "all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by case cast "
+    "check collate collation column columns concurrently constraint create cross default deferrable desc describe "
+    "distinct do else end except false fetch for foreign freeze from full generated glob group having ilike in "
+    "initially inner intersect into is isnull join lambda lateral leading left like limit map natural not notnull "
+    "null offset on only or order outer overlaps pivot pivot_longer pivot_wider placing positional primary "
+    "qualify references returning right select semi show similar some struct summarize symmetric table "
+    "tablesample then to trailing true try_cast tuple union unique unpack unpivot using variadic verbose when "
+    "where window with"
+)
+_RESERVED = frozenset(_WORDS.split())
+"""Words that mean something else in SQL, so that a column of the name needs quotes."""
 
 
 def quoted(name: str) -> str:
@@ -17,7 +29,7 @@ def quoted(name: str) -> str:
 
 def plain_name(name: str) -> str:
     """A name as people write it: in quotes only if it needs them."""
-    return name if _PLAIN.fullmatch(name) else quoted(name)
+    return name if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED else quoted(name)
 
 
 def plain_level(column: str, level: str) -> str:

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from sfumato.arrays import Codes, Counts, Floats
 from sfumato.errors import ReleaseFormatError, SpecError
-from sfumato.request.values import Value
+from sfumato.request.values import Value, labels
 from sfumato.shown import Counter, Naming, Reader, Replaced, Shown
 from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
 from sfumato.shown.quoting import TABLE, plain_name, quoted
@@ -56,6 +56,17 @@ class Sets(Shown):
             for column in columns
             if column.name not in parts[1:]
         )
+
+    def readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
+        """Bits as lists of the values that they stand for."""
+        place = batch.schema.get_field_index(naming.together)
+        if self.as_list or place < 0:  # other tables of the release have no sets
+            return batch
+        bits = unpacked(batch.column(place), self.size)
+        domain = pa.array(labels(naming.domain)) if len(naming.sensitive) > 1 else naming.part(0)
+        offsets = np.concatenate([[0], np.cumsum(bits.sum(axis=1, dtype=np.int64))]).astype(np.int32)
+        lists = pa.ListArray.from_arrays(pa.array(offsets), domain.take(pa.array(np.nonzero(bits)[1])))
+        return batch.set_column(place, naming.together, lists)
 
     def rows(self, replaced: Replaced, name: str, cell: str) -> dict[str, Any]:
         """The bits of each record's set."""
@@ -114,14 +125,23 @@ class Sets(Shown):
         """SQL of what a record shows."""
         return f"{quoted(TABLE)}.{quoted(naming.together)}"
 
+    def scanned_columns(self, naming: Naming) -> list[str]:
+        """SQL of what a record shows, as it is read: in one column, or in several."""
+        return [self.column(naming)]
+
+    def membership_of(self, columns: Sequence[pa.Array], domain: pa.Array) -> Codes:
+        """A row of zeros and ones for each set, from the columns that are read."""
+        return self.membership(columns[0], domain)
+
     def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
         """Let DuckDB number the groups, and add the members up here."""
-        keys, batches = scan.numbered(scanner, self.column(naming))
+        columns = self.scanned_columns(naming)
+        keys, batches = scan.numbered(scanner, columns)
         scan.check_size(len(keys), self.width)
         if not keys:
             return scan.nothing(self.width)
         shape = (len(keys), 1 + len(scan.weights))
-        sums, rows = self.summed(batches, shape, naming.part(0))
+        sums, rows = self.summed(batches, shape, naming.part(0), len(columns))
         return {
             key: scan.measured(
                 [np.rint(sums[number, 0]).astype(np.int64), *sums[number, 1:]],
@@ -135,18 +155,20 @@ class Sets(Shown):
         return Tally(*counter.members(self.reader(naming), self.width, self.needed))
 
     def summed(
-        self, batches: Iterable[pa.RecordBatch], shape: tuple[int, int], domain: pa.Array
+        self, batches: Iterable[pa.RecordBatch], shape: tuple[int, int], domain: pa.Array, columns: int = 1
     ) -> tuple[Floats, Floats]:
         """For each group and weight: the sum of the weights of the sets that hold each value, and of all sets.
 
-        Each batch has the number of the group, the sets, and a column for each weight but the first, which is one.
+        Each batch has the number of the group, the sets, in one column or so many, and a column for each weight but the
+        first, which is one.
         """
         groups, width = shape
         sums, rows = np.zeros((groups, width, self.width)), np.zeros((groups, width))
         for batch in batches:
             numbers = batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64)
-            members = self.membership(batch.column(1), domain)
-            weights = [np.ones(len(numbers)), *(each.to_numpy(zero_copy_only=False) for each in batch.columns[2:])]
+            shown, others = batch.columns[1 : 1 + columns], batch.columns[1 + columns :]
+            members = self.membership_of(shown, domain)
+            weights = [np.ones(len(numbers)), *(each.to_numpy(zero_copy_only=False) for each in others)]
             for place, weight in enumerate(weights):
                 rows[:, place] += (
                     weight.sum() if groups == 1 else np.bincount(numbers, weights=weight, minlength=groups)

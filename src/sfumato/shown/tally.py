@@ -265,7 +265,7 @@ class Scan:
         if groups * max(size * (1 + len(self.weights)), self.answers) > MOST_CELLS:
             raise QueryError("the query makes too many groups; group by fewer or coarser columns.")
 
-    def numbered(self, scanner: Scanner, shown: str) -> tuple[list[Key], Iterator[pa.RecordBatch]]:
+    def numbered(self, scanner: Scanner, shown: Sequence[str]) -> tuple[list[Key], Iterator[pa.RecordBatch]]:
         """The groups in order; and the number of each record's group, what it shows, and its weights.
 
         Records are numbered as they come: DuckDB would sort them all for it, and has not the memory for millions.
@@ -275,7 +275,8 @@ class Scan:
             counted = f"SELECT {', '.join([*self.named, 'COUNT(*)'])} {self.clause} GROUP BY ALL ORDER BY ALL"
             keys = [key_of(row[:-1]) for row in scanner.rows(counted)]
         weights = [f"COALESCE(CAST({sql} AS DOUBLE), 0) AS w{number}" for number, sql in enumerate(self.weights)]
-        sql = f"SELECT {', '.join([*self.named, f'{shown} AS shown', *weights])} {self.clause}"
+        listed = [f"{sql} AS s{number}" for number, sql in enumerate(shown)]
+        sql = f"SELECT {', '.join([*self.named, *listed, *weights])} {self.clause}"
         number_of, width = {key: number for number, key in enumerate(keys)}, len(self.groups)
 
         def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from generated_pages import verdicts
 from sfumato import (
     BreachBound,
     Comparison,
@@ -28,6 +29,7 @@ from sfumato import (
     SpecError,
     Tolerance,
     compare,
+    plan_table,
 )
 from sfumato.apply import sample as sampling
 from sfumato.apply.sample import Sample
@@ -39,8 +41,10 @@ from sfumato.comparison.trial import Trial
 from sfumato.draws import Draws
 from sfumato.evaluate import redrawn
 from sfumato.mechanisms import REGISTRY
+from sfumato.pages import compare_page, plan_page
 from sfumato.request.exact import two_digits_above
 from sfumato.request.guarantee import Guarantee
+from sfumato.request.threshold_spec import CountThresholds
 
 BOUND = BreachBound("1/5", "1/3")
 VALUES = [f"v{number}" for number in range(8)]
@@ -115,6 +119,7 @@ def test_other_requests_have_one_bound_that_asks_for_as_much() -> None:
     counted = Histogram.of("abcd", [40, 30, 20, 10])
     assert Diversity(2).one_bound(counted) == BreachBound("2/5", "1/2")
     assert DecoyGroups(2).one_bound(counted) == BreachBound("2/5", "1/2")
+    assert CountThresholds("3/10", 1, "1/2").resolved(counted).one_bound(counted) == BreachBound("2/5", "1/2")
     assert Diversity(3).one_bound(counted) is None  # a value has more than a third already
     assert LinearCap("0", "3/4").resolved(counted).one_bound(counted) == BreachBound("2/5", "3/4")
     assert Tolerance("3/2").resolved(counted).one_bound(counted) is None
@@ -217,6 +222,36 @@ def test_a_request_for_less_lets_more_be_recommended() -> None:
     assert contender(stopped, "small-domain").stop.startswith("whoever knows a person's ")
     assert stopped.recommended is not None
     assert not stopped.recommended.stop
+
+
+@pytest.mark.slow
+def test_another_kind_of_request_is_compared_at_the_bound_that_asks_for_as_much() -> None:
+    """A diversity of 3 holds for whoever knows frequencies, and so do all others from the largest share to a third."""
+    found = compare(request(Diversity(3), accept_exposure=True), seed=SEED)
+    assert (found.bound, found.guarantee) == (BreachBound("1/5", "1/3"), Guarantee.BUCKET_ONLY)
+    assert not any(found.is_weaker(each.proposed) for each in found.possible)
+    assert found.recommended is not None
+    assert found.recommended.mechanism.name in ("anatomy", "buckets")
+    assert contender(found, "anatomy").proposed.spec == Diversity(3)
+
+
+HOSTILE = "</script><img src=x onerror=alert(1)>\x1b[2J"
+
+
+@pytest.mark.slow
+def test_names_and_values_cannot_leave_their_place_on_a_page() -> None:
+    columns = people(600).rename_columns([HOSTILE, "job", "disease"])
+    held = pa.array([f"{HOSTILE}{each}" for each in columns["disease"].to_pylist()])
+    table = columns.set_column(2, HOSTILE + "!", held)
+    made = Request(table, Schema.of(HOSTILE + "!"), BOUND)
+    found, seen = compare(made, seed=SEED), plan_table(made)
+    for page in (compare_page(found, HOSTILE, HOSTILE), plan_page(seen, BOUND, HOSTILE, None, HOSTILE, found)):
+        text = page.html()
+        assert "<img" not in text
+        assert "\x1b" not in text
+        assert "&lt;img" in text
+        assert verdicts(text) == []
+        assert text.index("Proved") < text.index("Measured") < text.index("Cost")
 
 
 @pytest.mark.slow

@@ -60,17 +60,35 @@ def test_workshop_is_gone_after_a_failure(desk: Path) -> None:
 def test_stale_workshop_is_removed_by_the_next_run(desk: Path) -> None:
     stale = desk / f"{PREFIX}crashed"
     stale.mkdir()
-    (stale / LOCK).touch()
+    (stale / LOCK).write_text("release")
     (stale / "secrets").touch()
     succeed(*publishing(write_csv(desk / "people.csv", people())))
     assert set(os.listdir(desk)) == {"people.csv", "release"}
+
+
+@pytest.mark.parametrize("name", ["release2", "rel", "", "release\n"])
+def test_stale_workshop_of_another_target_is_kept(name: str, desk: Path) -> None:
+    """On a file system that several machines share, its run may be alive on another one."""
+    other = desk / f"{PREFIX}release"
+    other.mkdir()
+    (other / LOCK).write_text(name)
+    remove_stale(desk / "release")
+    assert other.is_dir()
+
+
+def test_stale_workshop_of_a_name_that_is_no_text_is_removed(desk: Path) -> None:
+    target = desk / os.fsdecode(b"r\xe9sum\xe9")
+    with workshop(target) as folder:
+        shutil.copytree(folder, desk / f"{PREFIX}crashed")
+    remove_stale(target)
+    assert content(desk) == {}
 
 
 def test_live_workshop_is_kept_by_another_run(desk: Path) -> None:
     with workshop(desk / "release") as live, workshop(desk / "other") as other:
         assert live.is_dir()
         assert other != live
-        remove_stale(desk)
+        remove_stale(desk / "release")
         assert live.is_dir()
         assert other.is_dir()
 
@@ -78,11 +96,12 @@ def test_live_workshop_is_kept_by_another_run(desk: Path) -> None:
 def test_workshop_locked_by_another_process_is_kept(desk: Path) -> None:
     live = desk / f"{PREFIX}live"
     live.mkdir()
-    with (live / LOCK).open("w") as lock:
+    (live / LOCK).write_text("release")
+    with (live / LOCK).open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        remove_stale(desk)
+        remove_stale(desk / "release")
         assert live.is_dir()
-    remove_stale(desk)
+    remove_stale(desk / "release")
     assert not live.exists()
 
 
@@ -90,7 +109,7 @@ def test_workshop_locked_by_another_process_is_kept(desk: Path) -> None:
 def test_what_is_no_workshop_is_kept(make: Callable[[Path], None], desk: Path) -> None:
     make(desk / f"{PREFIX}notes")
     before = content(desk)
-    remove_stale(desk)
+    remove_stale(desk / "release")
     assert content(desk) == before
 
 
@@ -348,7 +367,7 @@ def test_old_release_whose_name_is_taken_between_two_renames_is_kept_and_comes_b
     with pytest.raises(TargetError, match=r"the old release is '.*aside/release' now, and comes back"):
         publish(REQUEST, desk / "release", force=True)
     monkeypatch.setattr(staging, "rename_new", renames.rename_new)
-    remove_stale(desk)
+    remove_stale(desk / "release")
     assert content(desk / "release") == {"photo.jpg": b"holiday"}
     shutil.rmtree(desk / "release")
     with pytest.raises(TargetError, match="exists; choose another name"):

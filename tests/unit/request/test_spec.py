@@ -24,6 +24,7 @@ from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap, ShareC
 from sfumato.request.histogram import Histogram
 from sfumato.request.requests import REQUESTS, asked
 from sfumato.request.spec import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
+from sfumato.request.threshold_spec import CountThresholds
 from strategies import breach_bounds, fine_breach_bounds, histograms, shares
 
 
@@ -230,6 +231,10 @@ BUCKETS = (
     "caps and diversity of combinations say nothing about the columns they are made of; make buckets for one column, "
     "or choose --mechanism uniform or subset, which cover every statement."
 )
+DECOYS = (
+    "decoys of combinations say nothing about the columns they are made of; name each of the columns with --sensitive "
+    "instead, and each is protected for itself."
+)
 
 
 @dataclass(frozen=True)
@@ -301,8 +306,16 @@ KNOWN = [
         {"group_size": 4},
         {"group_size": 4},
         "every record publishes a value drawn from 4 records with different values.",
-        "decoys of combinations say nothing about the columns they are made of; name each of the columns with "
-        "--sensitive instead, and each is protected for itself.",
+        DECOYS,
+    ),
+    Known(
+        CountThresholds("3/10", 5, "2/5", 500, "1/20"),
+        CountThresholds("3/10", 5, "2/5"),
+        {"off_by": "0.3", "small_count": 5, "small_chance": "2/5", "large_count": 500, "large_chance": "5%"},
+        {"off_by": "3/10", "small_count": 5, "small_chance": "2/5", "large_count": 500, "large_chance": "1/20"},
+        "published counts of up to 5 are off by more than 3/10 of them with a chance of at least 2/5, and those of 500 "
+        "and more with a chance of at most 1/20.",
+        DECOYS,
     ),
 ]
 every_request = pytest.mark.parametrize("known", KNOWN, ids=lambda known: type(known.spec).__name__)

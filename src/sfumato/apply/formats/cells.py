@@ -33,15 +33,15 @@ class ColumnKind:
 
     def add(self, values: Iterable[Any]) -> None:
         """Look at further values; a missing one tells nothing."""
-        present = [value for value in values if value is not None]
-        kinds = set(map(type, present))
+        present = list(values)
+        kinds = set(map(type, present)) - {type(None)}
         self.kinds |= kinds
         if int in kinds and not self.is_wide:
             whole = [value for value in present if type(value) is int]
             self.is_wide = min(whole) < -LARGEST or max(whole) >= LARGEST
         if str in kinds and self.may_be_dates:
-            texts = pa.array({value for value in present if type(value) is str}, pa.string())
-            self.may_be_dates = reads_as(texts, pa.date32(), DATE)
+            texts = pa.array([value for value in present if type(value) is str], pa.string())
+            self.may_be_dates = reads_as(texts[:1], pa.date32(), DATE) and reads_as(texts, pa.date32(), DATE)
         if datetime.datetime in kinds and not self.has_times:
             self.has_times = any(type(value) is datetime.datetime and value.time() != _MIDNIGHT for value in present)
 
@@ -68,8 +68,10 @@ class ColumnKind:
     def array(self, values: Sequence[Any]) -> pa.Array:
         """Values in the type of the column. What was not seen before raises an error of Arrow."""
         kind = self.type
-        if pa.types.is_string(kind):
+        if pa.types.is_string(kind) and self.kinds != {str}:
             return pa.array([None if value is None else spelled(value) for value in values], kind)
+        if pa.types.is_date32(kind) and self.kinds == {str}:
+            return pa.array(values, pa.string()).cast(kind)
         if pa.types.is_date32(kind):
             return pa.array([_day(value) for value in values], kind)
         if pa.types.is_floating(kind):
@@ -88,6 +90,4 @@ def spelled(value: Any) -> str:
 
 
 def _day(value: Any) -> datetime.date | None:
-    if isinstance(value, str):
-        return datetime.date.fromisoformat(value)
     return value.date() if isinstance(value, datetime.datetime) else value

@@ -7,7 +7,7 @@ as they are in CSV; a key that a line does not have is a missing value.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -35,13 +35,15 @@ class JsonLines:
     encoding: str = "utf-8"
     missing: frozenset[str] = frozenset()
 
-    def stream(self, text: Sequence[str] = ()) -> pa.RecordBatchReader:
-        """The rows of all files, in types that hold all of them."""
+    def stream(self, text: Sequence[str], told: Callable[[int], None]) -> pa.RecordBatchReader:
+        """The rows of all files, in types that hold all of them; somebody is told how many were looked at."""
         columns: dict[str, ColumnKind] = {}
+        looked_at = 0
         for path, rows in self._blocks():
+            told(looked_at := looked_at + len(rows))
             for name in {name: None for row in rows for name in row}:
                 kind = columns.setdefault(name, ColumnKind(is_text=name in text))
-                kind.add([self._cell(path, name, row.get(name)) for row in rows])
+                kind.add(self._column(path, name, rows))
             if len(columns) > MOST_COLUMNS:
                 raise SchemaError(f"{path.name!r} has more than {MOST_COLUMNS:,} keys, which are no columns.")
         for name, kind in columns.items():
@@ -57,15 +59,16 @@ class JsonLines:
 
     def _batches(self, columns: dict[str, ColumnKind], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for path, rows in self._blocks():
-            arrays = [
-                kind.array([self._cell(path, name, row.get(name)) for row in rows]) for name, kind in columns.items()
-            ]
+            arrays = [kind.array(self._column(path, name, rows)) for name, kind in columns.items()]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _cell(self, path: File, name: str, value: Any) -> Any:
-        if isinstance(value, dict | list):
+    def _column(self, path: File, name: str, rows: list[Row]) -> list[Any]:
+        values = [row.get(name) for row in rows]
+        if not {dict, list}.isdisjoint(map(type, values)):
             raise SourceError(f"{name!r} in {path.name!r} holds lists or objects; write a key for each part of them.")
-        return None if isinstance(value, str) and value in self.missing else value
+        if not self.missing:
+            return values
+        return [None if type(value) is str and value in self.missing else value for value in values]
 
     def _blocks(self) -> Iterator[tuple[File, list[Row]]]:
         for path in self.paths:
@@ -82,7 +85,7 @@ class JsonLines:
                     if len(line) == LONGEST_LINE:
                         raise ValueError
                     if line.strip("\ufeff \t\r\n"):
-                        row = json.loads(line.lstrip("\ufeff"), parse_constant=_refuse)
+                        row = DECODER.decode(line.lstrip("\ufeff"))
                         if not isinstance(row, dict):
                             raise ValueError
                         yield row
@@ -100,3 +103,7 @@ class JsonLines:
 def _refuse(word: str) -> None:
     """NaN and Infinity are Python's, not JSON's."""
     raise ValueError
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse)
+"""One for all lines: to make it takes longer than to read one."""

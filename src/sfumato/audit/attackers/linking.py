@@ -27,6 +27,9 @@ from sfumato.request.values import plain_type
 from sfumato.shown.columns import dense, local_codes
 
 BATCH_ROWS = 1 << 17
+LARGEST = 1 << 62
+ROOMY = 4
+"""Combinations are numbered by a table of so many times the records, or else by sorting them."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +125,20 @@ def counted_links(names: Sequence[str], records: Sequence[Codes], people: Sequen
 def combination_numbers(columns: Sequence[Codes]) -> Places:
     """One number for the values of a record in all columns; equal ones for records that are alike."""
     numbers: Places = np.zeros(len(columns[0]) if columns else 0, dtype=np.int64)
+    room = 1
     for codes in columns:
-        wide = codes.astype(np.int64)
-        # Numbered anew after each column, so that the numbers stay as small as the combinations are few.
-        _, numbers = np.unique(numbers * (int(wide.max(initial=0)) + 1) + wide, return_inverse=True)
-    return numbers
+        size = int(codes.max(initial=0)) + 1
+        if room > LARGEST // size:  # numbered anew, so that numbers stay as small as the combinations are few
+            numbers = _anew(numbers, room)
+            room = int(numbers.max(initial=0)) + 1
+        numbers = numbers * size + codes
+        room *= size
+    return _anew(numbers, room)
+
+
+def _anew(numbers: Places, room: int) -> Places:
+    """The same without numbers that do not occur; by a table where there is room for few."""
+    if room <= ROOMY * len(numbers):
+        occurs = np.bincount(numbers, minlength=room) > 0
+        return np.asarray((np.cumsum(occurs) - 1)[numbers])
+    return np.asarray(np.unique(numbers, return_inverse=True)[1])

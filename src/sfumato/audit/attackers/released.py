@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 from sfumato.apply.csv import POINT
 from sfumato.apply.rewrite import order_words
 from sfumato.apply.sample import MOST_RECORDS
-from sfumato.apply.scatter import positions_in_order
 from sfumato.apply.source import Source, open_source
 from sfumato.arrays import Codes, Floats, Mask, Places
 from sfumato.audit.attackers.exposure import LEAST_RECORDS, Target
@@ -36,6 +35,7 @@ from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError
 from sfumato.estimate.count.blocks import batches, schema_of
 from sfumato.estimate.release import Release
+from sfumato.ordering import positions_in_order
 from sfumato.plan.plan_file import PlanFile
 from sfumato.release.entries import read_missing
 from sfumato.release.manifest import Manifest, load_json
@@ -116,15 +116,15 @@ def published_source(
     *,
     encoding: str = "utf-8",
     decimal: str = POINT,
-) -> Iterator[tuple[Written, Source]]:
-    """The rows of a table that were published, as the table has them, and what the release says of them."""
+) -> Iterator[tuple[Written, Source, int | None]]:
+    """What a release says of its rows, these rows as the table has them, and how many it has if that is known."""
     _, written = read(load_json(release.folder))
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private = Path(name)
         text, missing = text_columns(written), read_missing(written.ours)
         spool = private / "spool"
         source = open_source(original, spool, text=text, encoding=encoding, missing=missing, decimal=decimal)
-        yield written, published_rows(written, source, private, plan_file)[0]
+        yield written, published_rows(written, source, private, plan_file)[0], source.rows
 
 
 def original_of(  # noqa: PLR0913 - a release, a table, and how it is read
@@ -137,7 +137,7 @@ def original_of(  # noqa: PLR0913 - a release, a table, and how it is read
     decimal: str = POINT,
 ) -> pa.Table:
     """The rows of a table that were published, with bins and groups as in the release, and true values."""
-    with published_source(release, original, plan_file, encoding=encoding, decimal=decimal) as (written, source):
+    with published_source(release, original, plan_file, encoding=encoding, decimal=decimal) as (written, source, _):
         return prepared_table(release, written, source, hierarchies)
 
 

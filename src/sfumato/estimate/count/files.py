@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -39,7 +40,9 @@ class RecordFiles:
         if self.engine is None:
             yield count(self.files)
         else:
-            yield from self.engine.each(count, [(file,) for file in self.files])
+            # Whoever counts may work in another folder.
+            files = [file.absolute() if isinstance(file, Path) else file for file in self.files]
+            yield from self.engine.each(count, [(file,) for file in files])
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,12 +1,12 @@
 """Aggregates as sums over records: each record adds a public factor times a score of its sensitive value.
 
-COUNT adds 1, SUM a column; AVG is a SUM over a COUNT. What an aggregate is computed from by arithmetic is a formula: a
-tree of + - * / over numbers and sums.
+COUNT adds 1, SUM a column; AVG is a SUM over a COUNT.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,8 +16,10 @@ from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
 from sfumato.estimate.sql import grammar, public, ranges
 from sfumato.estimate.sql.conditions import Condition, split
+from sfumato.estimate.sql.formulas import Arithmetic, Formula, Number, Sum
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names
+from sfumato.estimate.sql.spread import is_spread, spread_of
 
 
 @dataclass(frozen=True)
@@ -36,39 +38,15 @@ class Total:
         return self.factor is None and self.score is None
 
 
-@dataclass(frozen=True)
-class Number:
-    """A constant in a formula."""
-
-    value: float
-
-
-@dataclass(frozen=True)
-class Sum:
-    """One of the sums, by its number."""
-
-    number: int
-
-
-@dataclass(frozen=True)
-class Arithmetic:
-    """Two formulas joined by + - * or /."""
-
-    sign: str
-    left: Formula
-    right: Formula
-
-
-Formula = Number | Sum | Arithmetic
-
 SIGNS: Mapping[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 
 
 class Aggregates:
     """Collects the sums that a query needs, and reads its aggregates as formulas over them."""
 
-    def __init__(self, names: Names, session: Session) -> None:
+    def __init__(self, names: Names, session: Session, records: str) -> None:
         self.names = names
+        self.records = records
         self.session = session
         self.ranges = session.manifest.bins
         self.totals: dict[Total, int] = {}
@@ -92,12 +70,14 @@ class Aggregates:
     def _aggregate(self, node: Tree) -> Formula:
         where: list[Tree] = []
         if isinstance(node, exp.Filter):
-            where.append(self._resolved(node.expression.this))
+            where.append(self.resolved(node.expression.this))
             node = node.this
         if isinstance(node, exp.Window):
             raise QueryError(
                 "a window function needs the value of single rows, which is protected; use GROUP BY and aggregates."
             )
+        if is_spread(node):
+            return spread_of(node, where, self)
         if not isinstance(node, grammar.AGGREGATES):
             raise self._unknown(node)
         inner = node.this
@@ -111,10 +91,10 @@ class Aggregates:
             raise self._unknown(node)
         if isinstance(node, exp.Count):
             return self._count(inner, where)
-        value = self._resolved(inner)
+        value = self.resolved(inner)
         if isinstance(node, exp.CountIf):
             return self._total(Total(self._split([*where, value])))
-        sum_of = self._sum(value, where)
+        sum_of = self.sum_of(value, where)
         if isinstance(node, exp.Sum):
             return sum_of
         return Arithmetic("/", sum_of, self._total(Total(self._split([*where, _given(value)]))))
@@ -124,17 +104,17 @@ class Aggregates:
             if any(inner.args.values()):
                 raise QueryError("count rows with COUNT(*).")
             return self._total(Total(self._split(where)))
-        value = self._resolved(inner)
+        value = self.resolved(inner)
         if not self.names.keys(value) and not isinstance(value, exp.Null):
             return self._total(Total(self._split(where)))
         return self._total(Total(self._split([*where, _given(value)])))
 
-    def _sum(self, value: Tree, where: list[Tree]) -> Formula:
+    def sum_of(self, value: Tree, where: list[Tree]) -> Formula:
         """Read the sum of an expression as public factors times sensitive scores."""
         value = grammar.unwrapped(value)
         case = _case(value)
         if case is not None and not self.names.is_public(value) and not self.names.is_sensitive(value):
-            return self._sum(case[1], [*where, case[0]])
+            return self.sum_of(case[1], [*where, case[0]])
         ranges.check_sum(value, self.ranges)
         factors, scores = [], []
         for each in _factors(value):
@@ -149,7 +129,20 @@ class Aggregates:
                 )
         return self._total(Total(self._split(where), " * ".join(factors) or None, " * ".join(scores) or None))
 
-    def _resolved(self, expression: Tree) -> Tree:
+    def count_of(self, where: Sequence[Tree]) -> Formula:
+        """How many records satisfy conditions."""
+        return self._total(Total(self._split(where)))
+
+    def centre_of(self, value: Tree) -> float:
+        """The mean of a public number over all records; zero for others."""
+        if not self.names.is_public(value):
+            return 0.0
+        sql = f"SELECT AVG(CAST({grammar.sql_of(value)} AS DOUBLE)) FROM {self.records}"
+        ((mean,),) = self.session.rows(sql)
+        return 0.0 if mean is None or not math.isfinite(mean) else round(float(mean), 6)
+
+    def resolved(self, expression: Tree) -> Tree:
+        """An expression with every column found."""
         self.session.clock.check()
         expression = public.without_subqueries(expression, self.session)
         grammar.check(expression, grammar.EXPRESSIONS)
@@ -165,8 +158,8 @@ class Aggregates:
         sql = grammar.sql_of(node)
         if isinstance(node, exp.AggFunc):
             return QueryError(
-                f"{sql} cannot be estimated from a release with a known error; ask for COUNT, SUM and AVG, or leave "
-                "the sensitive column out of the query."
+                f"{sql} cannot be estimated with a known error, because single records decide it; ask for COUNT, SUM, "
+                "AVG, STDDEV or QUANTILE_CONT(column, 0.95), or leave the sensitive column out of the query."
             )
         if isinstance(node, exp.Subquery | exp.Select | exp.Exists):
             return QueryError("a subquery cannot stand beside estimates; join it, or ask it on its own.")
@@ -174,6 +167,20 @@ class Aggregates:
             f"{sql!r} cannot be computed from estimates: use + - * / of COUNT, SUM, AVG and numbers, and change the "
             "numbers of the answer yourself."
         )
+
+
+def is_arithmetic(expression: Tree) -> bool:
+    """Whether an expression of aggregates is one that is read as a formula here."""
+    node = grammar.unwrapped(expression)
+    if type(node) in SIGNS:
+        return is_arithmetic(node.this) and is_arithmetic(node.expression)
+    if isinstance(node, exp.Neg):
+        return is_arithmetic(node.this)
+    if isinstance(node, exp.Literal):
+        return not node.is_string
+    if isinstance(node, exp.Filter):
+        node = node.this
+    return isinstance(node, grammar.AGGREGATES) or is_spread(node)
 
 
 def _given(value: Tree) -> Tree:

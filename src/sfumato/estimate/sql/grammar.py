@@ -53,26 +53,51 @@ AGGREGATES = _classes("Count CountIf Sum Avg")
 
 PUBLIC_AGGREGATES = _classes(
     "Min Max Median Mode Stddev StddevPop StddevSamp Variance VariancePop VarianceSamp Quantile PercentileCont "
-    "PercentileDisc Corr CovarPop CovarSamp ArgMax ArgMin AnyValue LogicalAnd LogicalOr ApproxDistinct"
+    "PercentileDisc Corr CovarPop CovarSamp ArgMax ArgMin AnyValue LogicalAnd LogicalOr ApproxDistinct ApproxQuantile "
+    "ArrayAgg GroupConcat First Last Kurtosis Skewness BitwiseAndAgg BitwiseOrAgg BitwiseXorAgg WithinGroup Grouping "
+    "RegrSlope RegrIntercept RegrR2 RegrCount RegrAvgx RegrAvgy RegrSxx RegrSyy RegrSxy"
 )
 CLAUSES = _classes(
-    "Select From Join Where Group Having Order Ordered Limit Offset Distinct Subquery Table TableAlias Alias Star "
-    "Filter Exists Window WindowSpec RowNumber Rank DenseRank Lag Lead FirstValue LastValue Ntile PercentRank Union "
-    "Intersect Except With CTE"
+    "Select From Join Where Group Having Order Ordered Limit LimitOptions Offset Distinct Subquery Table TableAlias "
+    "Alias Star Filter Exists Window WindowSpec RowNumber Rank DenseRank Lag Lead FirstValue LastValue NthValue Ntile "
+    "PercentRank CumeDist IgnoreNulls RespectNulls Qualify Rollup Cube GroupingSets Union Intersect Except With CTE "
+    "Values Unnest Explode Lateral Columns Any All"
+)
+COLLECTIONS = _classes(
+    "Array Bracket Slice Struct PropertyEQ Map Lambda Transform Comprehension ArraySort ArrayContains ArrayLength "
+    "ArrayConcat ArrayFilter ArrayDistinct SortArray Dot Split SplitPart Sin Cos Tan Cot Asin Acos Atan Atan2 Degrees "
+    "Radians Pi WidthBucket BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseLeftShift BitwiseRightShift DateBin"
 )
 """Besides, what a query of public columns alone may be made of."""
 
+WINDOWS = _classes(
+    "Window WindowSpec Order Ordered RowNumber Rank DenseRank PercentRank CumeDist Ntile Lag Lead FirstValue LastValue "
+    "NthValue Sum Avg Count Min Max Filter Where Star IgnoreNulls RespectNulls"
+)
+"""What windows over the rows of an answer may be made of."""
+
 EXPRESSIONS = OPERATORS + FUNCTIONS
-PUBLIC = EXPRESSIONS + AGGREGATES + PUBLIC_AGGREGATES + CLAUSES
+PUBLIC = EXPRESSIONS + AGGREGATES + PUBLIC_AGGREGATES + CLAUSES + COLLECTIONS
+_PUBLIC_NAMED = (
+    "histogram mad entropy product favg fsum sem geomean mode list_sort list_reverse_sort list_distinct list_unique "
+    "list_sum list_avg list_min list_max list_median list_contains list_has_any list_position list_slice "
+    "list_aggregate list_zip len cardinality map_keys map_values map_extract element_at struct_extract row "
+    "regexp_split_to_array string_split max_by min_by arg_min arg_max hash"
+)
+PUBLIC_NAMED = NAMED | frozenset(_PUBLIC_NAMED.split())
+"""Besides, where nothing is protected. What makes a text of any length, such as REPEAT, is on no list."""
 
 READY = f"written by us {secrets.token_hex()}"
 """The mark of what needs no check. The parser takes marks from comments too, so nobody must be able to guess it."""
 
+STATEMENTS = _classes("Describe Summarize Show Pivot")
+"""What is no query, and is answered or refused with one that works."""
+
 _WORD = re.compile(r"[A-Za-z][A-Za-z _]*")
 
 
-def parse(sql: str) -> exp.Select:
-    """Read one SELECT, if it is not too large."""
+def parse(sql: str) -> Tree:
+    """Read one SELECT, or several that are joined, if it is not too large."""
     size.check_text(sql)
     try:
         trees = sqlglot.parse(sql, dialect="duckdb")
@@ -80,20 +105,23 @@ def parse(sql: str) -> exp.Select:
         raise size.too_deep() from error
     except sqlglot.errors.SqlglotError as error:
         raise QueryError(f"this is not SQL that can be read: {str(error).splitlines()[0]}") from error
-    if len(trees) != 1 or not isinstance(trees[0], exp.Select) or "\0" in sql:
+    if len(trees) != 1 or not isinstance(trees[0], (exp.Query, *STATEMENTS)) or "\0" in sql:
         raise QueryError("ask one SELECT, such as SELECT COUNT(*) FROM release WHERE age > 30.")
-    for node in trees[0].walk():  # a comment could say anything about what it stands beside
+    tree: Tree = trees[0]
+    for node in tree.walk():  # a comment could say anything about what it stands beside
         node.comments = None
         node.meta.clear()
-    select: exp.Select = size.balanced(trees[0])
-    size.check_tree(select)
-    return select
+    query: Tree = size.balanced(tree)
+    size.check_tree(query)
+    while isinstance(query, exp.Subquery) and not any(value for name, value in query.args.items() if name != "this"):
+        query = query.this
+    return query
 
 
-def check(tree: Tree, allowed: tuple[type[Any], ...]) -> None:
+def check(tree: Tree, allowed: tuple[type[Any], ...], named: frozenset[str] = NAMED) -> None:
     """Refuse a tree with a construct that is not on the list."""
     for node in tree.walk():
-        if not _is_known(node, allowed):
+        if not _is_known(node, allowed, named):
             raise QueryError(
                 f"{sql_of(node)!r} cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and functions "
                 "of texts, numbers and dates."
@@ -107,11 +135,11 @@ def ready(sql: str) -> Tree:
     return found
 
 
-def _is_known(node: Tree, allowed: tuple[type[Any], ...]) -> bool:
+def _is_known(node: Tree, allowed: tuple[type[Any], ...], named: frozenset[str]) -> bool:
     if node.meta.get(READY) or isinstance(node, exp.Literal | exp.Identifier):
         return True
     if isinstance(node, exp.Anonymous):
-        return node.name.lower() in NAMED
+        return node.name.lower() in named
     if not isinstance(node, allowed) or (isinstance(node, exp.DataType) and not _is_known_type(node)):
         return False
     return all(_WORD.fullmatch(each) for each in _texts(node.args.values()))

@@ -15,7 +15,7 @@ from sfumato.estimate.sql.size import Room
 from sfumato.release.manifest import Manifest
 from sfumato.request.hierarchy import level_name
 from sfumato.request.schema import no_column
-from sfumato.shown.quoting import TABLE
+from sfumato.shown.quoting import TABLE, text
 
 ColumnKey = tuple[str, str]
 ANSWER = f"of the answer {secrets.token_hex()}"
@@ -112,7 +112,8 @@ class Names:
         if not having:
             columns = [each for place in places for each in self._spelt(place)]
             where = "the release has" if places == [TABLE] else "there is"
-            raise QueryError(no_column(named.name, columns, f"{where} no column"))
+            hint = f" A text stands in single quotes: {text(named.name)}." if named.this.quoted else ""
+            raise QueryError(no_column(named.name, columns, f"{where} no column") + hint)
         return self.tables[having[0]][name]
 
     def _level(self, named: exp.Column) -> Tree | None:

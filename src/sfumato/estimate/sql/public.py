@@ -79,7 +79,7 @@ def has_release(tree: Tree) -> bool:
 
 def written(tree: Tree, session: Session) -> str:
     """Write a query of public columns anew: known constructs, known tables, every name quoted."""
-    grammar.check(tree, grammar.PUBLIC)
+    grammar.check(tree, grammar.PUBLIC, grammar.PUBLIC_NAMED)
     if has_release(tree) and names_sensitive(tree, session):
         (name, *_) = session.manifest.sensitive
         raise QueryError(
@@ -110,9 +110,48 @@ def without_subqueries(expression: Tree, session: Session) -> Tree:
     return holder.this.pop()
 
 
+def _outside(tree: Tree) -> set[str]:
+    """The tables that a query names without reading them."""
+    inside = {each.alias_or_name.lower() for each in tree.find_all(exp.Table, exp.Subquery, exp.CTE, exp.Unnest)}
+    inside |= {each.name.lower() for each in tree.find_all(exp.TableAlias)}
+    return {each.table.lower() for each in tree.find_all(exp.Column) if each.table} - inside
+
+
+def uncorrelated(tree: Tree) -> Tree:
+    """A query in which EXISTS (SELECT ... WHERE inner = outer) is outer IN (SELECT inner ...), to be run first."""
+    copy = tree.copy()
+    for exists in list(copy.find_all(exp.Exists)):
+        inner = exists.this.this if isinstance(exists.this, exp.Subquery) else exists.this
+        where = inner.args.get("where") if isinstance(inner, exp.Select) else None
+        if where is None or has_release(inner) or not _outside(inner):
+            continue
+        parts = [grammar.unwrapped(each) for each in grammar.conjuncts(where.this)]
+        joining = [each for each in parts if _outside_of(each, inner)]
+        if len(joining) != 1 or not isinstance(joining[0], exp.EQ):
+            continue
+        sides = [joining[0].this, joining[0].expression]
+        own, other = sorted(sides, key=lambda each: bool(_outside_of(each, inner)))
+        if _outside_of(own, inner) or any(not _outside_of(each, inner) for each in other.find_all(exp.Column)):
+            continue
+        rest = [each for each in parts if each is not joining[0]]
+        given = exp.Not(this=exp.Is(this=exp.paren(own.copy()), expression=exp.Null()))
+        listed = inner.copy()
+        listed.set("expressions", [own.copy()])
+        listed.set("where", exp.Where(this=exp.and_(given, *(each.copy() for each in rest))))
+        found = exp.In(this=other.copy(), query=exp.Subquery(this=listed))
+        exists.replace(exp.Coalesce(this=found, expressions=[exp.false()]))  # EXISTS is never unknown
+    return copy
+
+
+def _outside_of(tree: Tree, inner: Tree) -> set[str]:
+    """The tables that a part of a query names, and the query does not read."""
+    outside = _outside(inner)
+    return {each.table.lower() for each in tree.find_all(exp.Column) if each.table.lower() in outside}
+
+
 def materialised(tree: Tree, session: Session) -> str:
     """Run a query of public columns, keep what it gives as a table, and name it."""
-    if not has_release(tree) and any(each.table.lower() == TABLE for each in tree.find_all(exp.Column)):
+    if (TABLE in (found := _outside(tree)) and not has_release(tree)) or found - {TABLE}:
         raise QueryError(
             f"a subquery is run on its own, so it cannot use a column of {TABLE} beside it; join the table instead."
         )

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
 from sfumato.estimate.sql import grammar, public, ranges
-from sfumato.estimate.sql.aggregates import Aggregates, Formula, Sum, Total
+from sfumato.estimate.sql.aggregates import Aggregates, Total, is_arithmetic
 from sfumato.estimate.sql.conditions import Condition, split
+from sfumato.estimate.sql.formulas import Formula, Sum
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names, is_of_answer, of_answer
 from sfumato.estimate.sql.naming import DEFAULT_COUNT, output_names
-from sfumato.estimate.sql.sources import FromClause, source_of
+from sfumato.estimate.sql.sources import FromClause, filters_only, source_of
+from sfumato.shown.quoting import TABLE, plain_name
 
 KNOWN_CLAUSES = {
     "expressions", "from", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "kind",
@@ -97,23 +100,26 @@ class Question:
 
 def question_of(select: exp.Select, session: Session) -> Question:
     """Take apart a SELECT whose common table expressions were put in."""
-    return _SelectReader(select, session).question()
+    return SelectReader(select, session).question()
 
 
-class _SelectReader:
+class SelectReader:
+    """Reads the clauses of a SELECT over the records of the release."""
+
     def __init__(self, select: exp.Select, session: Session) -> None:
         self.select = select
         self.session = session
         self.ranges = session.manifest.bins
         self.source = source_of(select, session)
         self.names: Names = self.source.names
-        self.aggregates = Aggregates(self.names, session)
+        self.aggregates = Aggregates(self.names, session, self.source.records)
         self.formulas: list[Formula] = []
         self.aliases = {each.alias_or_name.lower(): each.unalias() for each in select.expressions if _has_name(each)}
         counts = [each for each in select.expressions if grammar.sql_of(each) == "COUNT(*)"]
         self.answered = {**({DEFAULT_COUNT: counts[0]} if counts else {}), **self.aliases}
 
     def question(self) -> Question:
+        """Everything that it asks."""
         self._check_clauses()
         self.groups = self._groups()
         named = zip(output_names(self.select.expressions), self.select.expressions, strict=True)
@@ -124,7 +130,7 @@ class _SelectReader:
             raise QueryError("two columns of the answer have the same name; rename one with AS.")
         groups = tuple(Group(grammar.sql_of(each), not self.names.is_public(each)) for each in self.groups)
         totals = tuple(self.aggregates.totals)
-        return Question(self.source, self._where(), groups, totals, tuple(self.formulas), outputs, selection)
+        return Question(self.source, self.where(), groups, totals, tuple(self.formulas), outputs, selection)
 
     def _check_clauses(self) -> None:
         select = self.select
@@ -136,18 +142,19 @@ class _SelectReader:
         if not select.expressions:
             raise QueryError("select at least one number, such as COUNT(*).")
 
-    def _where(self) -> Condition:
+    def where(self) -> Condition:
+        """The condition on records."""
         where = self.select.args.get("where")
         asked = [*self.source.conditions]
         if where is not None:
-            asked.append(self._resolved(where.this))
+            asked.append(self.resolved(where.this))
         return split([ranges.by_ranges(each, self.ranges) for each in asked], self.names)
 
-    def _resolved(self, expression: Tree) -> Tree:
+    def resolved(self, expression: Tree, allowed: tuple[type[Any], ...] = grammar.EXPRESSIONS) -> Tree:
         """An expression over columns; an alias of the SELECT list stands for what it names, where no column does."""
         self.session.clock.check()
         expression = public.without_subqueries(expression, self.session)
-        grammar.check(expression, grammar.EXPRESSIONS)
+        grammar.check(expression, allowed)
         return ranges.by_ranges(self.names.resolved(expression), self.ranges)
 
     # ----------------------------------------------------------------------------------------------------------- groups
@@ -157,15 +164,15 @@ class _SelectReader:
         if group is None:
             return []
         if group.args.get("all"):
-            return [self._group(each.unalias()) for each in self.select.expressions if not is_aggregate(each)]
+            return [self.group(each.unalias()) for each in self.select.expressions if not is_aggregate(each)]
         if any(value for name, value in group.args.items() if name != "expressions"):
             raise QueryError("group by a plain list of columns; ROLLUP, CUBE and GROUPING SETS are asked one by one.")
-        return [self._group(each) for each in group.expressions]
+        return [self.group(each) for each in group.expressions]
 
-    def _group(self, expression: Tree) -> Tree:
-        found = grammar.unwrapped(self._resolved(self._meant(expression)))
-        named = self.names.keys(found)
-        if not named:
+    def group(self, expression: Tree) -> Tree:
+        """An expression to group by."""
+        found = grammar.unwrapped(self.resolved(self.meant(expression)))
+        if isinstance(found, exp.Literal) and not found.is_string:
             raise QueryError("group by columns of the release, by their names.")
         protected = self.names.protected(found)
         if protected and not self.names.is_sensitive(found):
@@ -174,7 +181,7 @@ class _SelectReader:
             )
         return found
 
-    def _meant(self, expression: Tree) -> Tree:
+    def meant(self, expression: Tree) -> Tree:
         """What a group names: a column, or an output by its number or its alias."""
         node = grammar.unwrapped(expression)
         if isinstance(node, exp.Literal) and node.is_int and 1 <= int(node.name) <= len(self.select.expressions):
@@ -195,10 +202,11 @@ class _SelectReader:
     def _output(self, name: str, expression: Tree) -> Output:
         inner = grammar.unwrapped(expression.unalias())
         if is_aggregate(inner):
-            return Output(name, self._formula(inner), "")
+            return Output(name, self.formula(inner), "")
         return Output(name, None, self._over_groups(inner))
 
-    def _formula(self, expression: Tree) -> int:
+    def formula(self, expression: Tree) -> int:
+        """The number of a formula of aggregates."""
         formula = self.aggregates.formula(expression)
         if formula not in self.formulas:
             self.formulas.append(formula)
@@ -208,7 +216,7 @@ class _SelectReader:
         """An expression of the groups and of the numbers of the answer, over their columns."""
         if expression.find(exp.Star):
             raise QueryError("the sensitive value of single rows is protected, so * cannot be selected; name columns.")
-        found = self._resolved(expression)
+        found = self.resolved(expression)
         keys = {grammar.sql_of(each): number for number, each in enumerate(self.groups)}
 
         def put(node: Tree) -> Tree:
@@ -219,14 +227,15 @@ class _SelectReader:
         over = found.transform(put)
         for each in over.find_all(exp.Column):
             if not is_of_answer(each):
-                raise self._ungrouped(each)
+                raise self.ungrouped(each)
         return grammar.sql_of(over)
 
-    def _ungrouped(self, column: exp.Column) -> QueryError:
+    def ungrouped(self, column: exp.Column) -> QueryError:
+        """What is said of a column that is neither a group nor in an aggregate."""
         if (column.table, column.name) in self.names.sensitive:
             return QueryError(
                 f"the {column.name!r} of single rows is protected, so it cannot be selected; count it instead, with "
-                f"GROUP BY {column.name}."
+                f"GROUP BY {plain_name(column.name)}."
             )
         return QueryError(f"{column.name!r} is neither an aggregate nor a group; add it to GROUP BY, or aggregate it.")
 
@@ -239,7 +248,7 @@ class _SelectReader:
         used: set[int] = set()
         chosen = None if having is None else self._over_answer(having.this, used)
         parts = [self._ordered(each, used) for each in (order.expressions if order is not None else ())]
-        return Selection(chosen, ", ".join(parts) or None, self._limit(), frozenset(used))
+        return Selection(chosen, ", ".join(parts) or None, self.limit(), frozenset(used))
 
     def _ordered(self, ordered: Tree, used: set[int]) -> str:
         """One part of ORDER BY: an output by its number or its alias, or any expression."""
@@ -262,12 +271,13 @@ class _SelectReader:
         while (found := holder.find(exp.AggFunc)) is not None:
             self.session.clock.check()
             whole: Tree = found.parent if isinstance(found.parent, exp.Filter) else found
-            number = self._formula(whole)
+            number = self.formula(whole)
             used.add(number)
             whole.replace(of_answer(f"e{number}"))
         return f"({self._over_groups(holder.this)})"
 
-    def _limit(self) -> str | None:
+    def limit(self) -> str | None:
+        """LIMIT and OFFSET."""
         parts = []
         for name, word in (("limit", "LIMIT"), ("offset", "OFFSET")):
             given = self.select.args.get(name)
@@ -278,6 +288,45 @@ class _SelectReader:
                 raise QueryError(f"{word} needs a whole number.")
             parts.append(f"{word} {int(number.name)}")
         return " ".join(parts) or None
+
+
+def is_question(select: Tree, session: Session) -> bool:  # noqa: PLR0911 - one for each reason why it is none
+    """Whether a query is one SELECT over records that shows groups, and sums, means, ratios and the like of them.
+
+    What else can be made of estimates, such as windows and subtotals, is made from their rows.
+    """
+    known = {"expressions", "from", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "kind"}
+    if not isinstance(select, exp.Select) or any(value for name, value in select.args.items() if name not in known):
+        return False
+    given, group = select.args.get("from_") or select.args.get("from"), select.args.get("group")
+    if given is None or (group is not None and group.find(exp.Rollup, exp.Cube, exp.GroupingSets)):
+        return False
+    first = given.this
+    if not filters_only(first.this) if isinstance(first, exp.Subquery) else first.name.lower() != TABLE:
+        return False
+    where = select.args.get("where")
+    if where is not None and any(_is_sensitive(each, session) for each in where.find_all(exp.Query)):
+        return False
+    behind = [select.args[name] for name in ("having", "order") if select.args.get(name)]
+    if any(each.find(exp.Query, exp.Window, exp.Var) for each in behind):
+        return False
+    known_names = {name.lower() for name in (*session.manifest.public, *session.manifest.sensitive)}
+    if group is None and not any(map(is_aggregate, select.expressions)):
+        return False
+    names = {each.alias.lower() for each in select.expressions if each.alias} - known_names
+    return all(_is_plain(each.unalias(), names) for each in select.expressions)
+
+
+def _is_sensitive(query: Tree, session: Session) -> bool:
+    return public.has_release(query) and public.names_sensitive(query, session)
+
+
+def _is_plain(expression: Tree, names: set[str]) -> bool:
+    """Whether a column of the answer is one of groups, or arithmetic of aggregates."""
+    node = grammar.unwrapped(expression)
+    if not is_aggregate(node):
+        return not any(not each.table and each.name.lower() in names for each in node.find_all(exp.Column))
+    return is_arithmetic(node)
 
 
 def _has_name(expression: Tree) -> bool:

@@ -72,12 +72,22 @@ def _first(table: Tree, session: Session) -> FromClause:
     return FromClause(names)
 
 
+def filters_only(select: Tree) -> bool:
+    """Whether a query only filters records of the release, and picks or computes columns."""
+    known = {"expressions", "from", "from_", "where", "joins", "kind"}
+    if not isinstance(select, exp.Select) or any(value for name, value in select.args.items() if name not in known):
+        return False
+    given = select.args.get("from_") or select.args.get("from")
+    if given is None or any(each.find(exp.AggFunc, exp.Window) for each in select.expressions):
+        return False
+    first = given.this
+    return filters_only(first.this) if isinstance(first, exp.Subquery) else first.name.lower() == TABLE
+
+
 def _selected(subquery: exp.Subquery, session: Session) -> FromClause:
     """A subquery over the release that filters its records, and picks or computes columns."""
     select: exp.Select = subquery.this
-    known = {"expressions", "from", "from_", "where", "joins", "kind"}
-    is_plain = not any(value for name, value in select.args.items() if name not in known)
-    if not is_plain or any(each.find(exp.AggFunc, exp.Window) for each in select.expressions):
+    if not filters_only(select):
         raise QueryError(
             f"a subquery over {TABLE} with sensitive columns may only filter records and pick columns; aggregate, "
             "order and limit in the outer query."
@@ -140,7 +150,8 @@ def _right(table: Tree, session: Session) -> tuple[str, str, list[str]]:
     public.check_table(table, session)
     if table.name.lower() == TABLE:
         raise QueryError(
-            f"{TABLE} is joined to itself, which would count a record several times; ask for the two parts one by one."
+            f"{TABLE} is joined to itself, which would count a record several times; count in two queries, and join "
+            f"these: WITH a AS (SELECT ... FROM {TABLE} GROUP BY ...), b AS (...) SELECT ... FROM a JOIN b USING (...)."
         )
     name = table.name.lower()
     return table.alias or table.name, quoted(name), session.attached[name].schema.names

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -18,9 +19,9 @@ import numpy.typing as npt
 
 from sfumato.arrays import Amounts, Counts, Floats, Mask, Places
 from sfumato.errors import InternalError
-from sfumato.mechanisms.buckets.smoothing import Smoothing
+from sfumato.mechanisms.buckets.smoothing import SMALLEST, Smoothing
 from sfumato.mechanisms.coins.methods import BIASED
-from sfumato.mechanisms.method import Method, Moments, Piece
+from sfumato.mechanisms.method import Method, Moments, Piece, Twin
 from sfumato.shown.tally import LINES, Holdings, Tally, certain_bounds
 
 SINGULAR = 1e-9
@@ -365,6 +366,30 @@ def _without_error(moments: Moments, values: Floats) -> Moments:
     return replace(moments, value=values, base=np.where(moments.is_certain, 0.0, np.nan))
 
 
+def _twin(design: Any, whole: Tally, holdings: Holdings | None) -> Twin:
+    """What the buckets hold, what undoes their mixing, and how shares are pulled together."""
+    if holdings is None:
+        raise InternalError("buckets cannot be counted without what they hold.")
+    meeting = holdings.once(Meeting)
+    is_lost = bool((meeting.kept <= SINGULAR).any())
+    numbers = {
+        "buckets": holdings.buckets,
+        "places": holdings.places,
+        "counts": holdings.counts,
+        "present": meeting.present,
+        "inverse": meeting.inverse,
+        "directions": meeting.directions if is_lost else np.zeros(0),  # looked at for what is lost alone
+        "kept": meeting.kept,
+        "smoothing": meeting.smoothing.directions,
+        "smoothed": meeting.smoothing.kept,
+        "scatter": meeting.smoothing.scatter,
+        "ratios": meeting.smoothing.ratios,
+        "singular": SINGULAR,
+        "smallest": SMALLEST,
+    }
+    return Twin(Path(__file__).with_name("counting.js"), numbers)
+
+
 UNIFORM: Method[Any] = Method(
     "sum over buckets (Anatomy), normal interval within certain bounds",
     "within a bucket, values are unrelated to the public columns; where they are related, the interval is too short",
@@ -376,6 +401,7 @@ INVERSE: Method[Any] = Method(
     "none: records of a value were dealt to buckets at random",
     by_inverse,
     total=inverse_total,
+    twin=_twin,
 )
 SHRUNK: Method[Any] = Method(
     "inverse shrunk towards the sum over buckets (empirical Bayes), biased",

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
 import numpy as np
 
 from sfumato.arrays import Floats, Places
-from sfumato.mechanisms.coins.inverse import closed, entry_counts, iterated, least_squares, shares_from
+from sfumato.mechanisms.coins.inverse import (
+    COMPOSITION_STEPS,
+    closed,
+    entry_counts,
+    iterated,
+    least_squares,
+    shares_from,
+)
 from sfumato.mechanisms.coins.operators import Operator
 from sfumato.mechanisms.coins.weights import CoinWeights, weighed
-from sfumato.mechanisms.method import Method, Moments
-from sfumato.shown.tally import Tally
+from sfumato.mechanisms.method import Method, Moments, Twin
+from sfumato.shown.tally import Holdings, Tally
 
 DEFAULT = "closed"
 EM_TOLERANCE = 1e-9
@@ -73,12 +81,28 @@ def _shares(design: CellDesign, tally: Tally) -> Floats:
     return shares_from(design.operator, entry_counts(design.operator, tally.whole or tally))
 
 
+def _twin(design: CellDesign, whole: Tally, holdings: Holdings | None) -> Twin:
+    """The cells with their coins."""
+    operator = design.operator
+    numbers = {
+        "places": operator.places,
+        "cells": operator.cells,
+        "retention": operator.retention,
+        "swap": operator.swap,
+        "domain_size": operator.domain_size,
+        "is_flat": operator.is_flat,
+        "steps": COMPOSITION_STEPS,
+    }
+    return Twin(Path(__file__).with_name("counting.js"), numbers)
+
+
 CLOSED: Method[Any] = weighed(
     lambda design: CoinWeights(design.operator),
     "unbiased count, exact or score interval",
     NO_ASSUMPTION,
     _by_closed_form,
     needs_hits_only=lambda design: design.operator.is_flat,
+    twin=_twin,
 )
 EM: Method[Any] = Method("iterative Bayes (EM), biased", NO_ASSUMPTION, _by_iteration, note=BIASED)
 CELLS_EM: Method[Any] = Method(

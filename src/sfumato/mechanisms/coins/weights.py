@@ -21,8 +21,8 @@ import numpy as np
 from sfumato.arrays import Floats, Places
 from sfumato.mechanisms.coins.inverse import unmixed
 from sfumato.mechanisms.coins.operators import Operator
-from sfumato.mechanisms.method import Method, Moments, Piece, Weights
-from sfumato.shown.tally import Tally
+from sfumato.mechanisms.method import Method, Moments, Piece, Twin, Weights
+from sfumato.shown.tally import Holdings, Tally
 
 DesignT = TypeVar("DesignT")
 
@@ -153,12 +153,13 @@ def total(weighing: Weighing, pieces: Sequence[Piece]) -> Moments:
     return Moments.of(value, max(variance, floor, 0.0), 0.0, most, least)
 
 
-def weighed(
+def weighed(  # noqa: PLR0913, PLR0917 - a method in its parts
     weighing: Callable[[DesignT], Weighing],
     words: str,
     assumption: str,
     count: Callable[[DesignT, Tally, Sequence[Places]], list[Moments]],
     needs_hits_only: Callable[[DesignT], bool] | None = None,
+    twin: Callable[[DesignT, Tally, Holdings | None], Twin] | None = None,
 ) -> Method[DesignT]:
     """The unbiased way to estimate of a design whose records have weights: sums and weights are the same for all."""
     return Method(
@@ -168,6 +169,7 @@ def weighed(
         total=lambda design, pieces: total(weighing(design), pieces),
         weights=lambda design, theta: weighing(design).weights(theta),
         needs_hits_only=needs_hits_only,
+        twin=twin,
     )
 
 

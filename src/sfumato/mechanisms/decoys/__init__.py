@@ -39,6 +39,7 @@ from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram, margins
 from sfumato.request.notice import Figure, Notice
+from sfumato.request.published_counts import accurate_count, chebyshev_count, error_probability
 from sfumato.request.values import Value, display, labels, listed, parts, values_from_json, values_to_json
 from sfumato.shown import Naming, Replaced
 from sfumato.shown.quoting import equals, plain_name
@@ -263,9 +264,9 @@ def explain(plan: Plan, /) -> dict[str, Any]:
         "creation": plan.creation.value,
         "groups": plan.columns[0].groups.number,
         **(columns[0] if len(columns) == 1 else {"columns": columns, **_products(plan)}),
-        "accurate_count": bounds.accurate_count(plan.group_size, ERROR, RISK),
-        "accurate_count_by_chebyshev": bounds.chebyshev_count(plan.group_size, ERROR, RISK),
-        "small_count_error_probability": float(bounds.error_probability(SMALL_COUNT, plan.group_size, SMALL_ERROR)),
+        "accurate_count": accurate_count(plan.group_size, ERROR, RISK),
+        "accurate_count_by_chebyshev": chebyshev_count(plan.group_size, ERROR, RISK),
+        "small_count_error_probability": float(error_probability(SMALL_COUNT, plan.group_size, SMALL_ERROR)),
     }
 
 
@@ -293,7 +294,7 @@ def _products(plan: Plan) -> dict[str, Any]:
 
 def summary(plan: Plan, /) -> str:
     """The groups and what they are good for, in one line."""
-    accurate = bounds.accurate_count(plan.group_size, ERROR, RISK)
+    accurate = accurate_count(plan.group_size, ERROR, RISK)
     groups = f"{plan.columns[0].groups.number:,} groups of {plan.group_size} records or one more"
     return f"{groups}; the number of people with a value is within 10% where at least {accurate:,} have it"
 
@@ -400,7 +401,7 @@ def promise(design: Design, /) -> str:
         f"1/{size}. Other knowledge is not covered: whoever already suspects a rare value and sees it published may "
         "become nearly certain, and that somebody in the table has a value that is published is certain. The number of "
         f"people with a value is published with an error below {float(ERROR):.0%}, but for a chance of "
-        f"{float(RISK):.0%}, where at least {bounds.accurate_count(size, ERROR, RISK):,} people have it; smaller "
+        f"{float(RISK):.0%}, where at least {accurate_count(size, ERROR, RISK):,} people have it; smaller "
         f"numbers are deliberately unreliable.{several}"
     )
 

@@ -1,17 +1,9 @@
-"""Exact figures of decoy groups: how far a published count may be off, and what a published value gives away.
+"""Exact figures of decoy groups: what a published value gives away, and how noise grows.
 
-Every record publishes a value drawn from its group, which has `group_size` records of different values. So a value that
-`count` records hold has `group_size * count` seats in its groups, and each seat publishes it with the chance
-1/group_size: the published count is binomial. All figures are decided in integers and Fractions; floats are for display
-and for counts whose exact figures would take long.
+All figures are Fractions. How far published counts may be off stands in `request.published_counts`: holders ask by it.
 
-They hold where every group has `group_size` records. A group with a record more makes the published count vary more;
-then `chebyshev` holds for the size of the largest group.
-
-Source: Fu, Wang, Wong, Wang and Jiang 2014. Theorem 3 and Lemma 1 are corrected: the paper divides the variance by the
-number of seats twice. Definition 2 counts an error of exactly ε as an error, Lemma 2 does not; both are offered.
-Notation: f = count, f' = published count, γ = group_size, ε = relative_error, N = total, φ = f / N, T_p =
-error_probability(α, γ, ε), T_f = accurate_count or chebyshev_count, T_E = probability.
+Source: Fu, Wang, Wong, Wang and Jiang 2014; the leak is corrected.
+Notation: f = count, γ = group_size, N = total, φ = f / N.
 """
 
 from __future__ import annotations
@@ -22,137 +14,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from sfumato.errors import SpecError
-
-EXACT_SEATS = 20_000
-"""Up to so many seats (count times group size) a tail is summed exactly, within a fraction of a second."""
-
-CLOSE = 1e-9
-"""Floats nearer to each other than this (relatively) decide nothing; their own error is a thousandth of it."""
-
-SMALLEST_GROUP = 2
-
-# ---------------------------------------------------------------------------------------------------- published counts
-
-
-def tail(count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = True) -> Fraction:
-    """The exact chance that a published count is off by at least (or, not inclusive, more than) a share of the count.
-
-    Above EXACT_SEATS the exact number is refused; see `tail_figure`.
-    """
-    count, group_size = _checked(count, group_size, relative_error)
-    seats = count * group_size
-    if seats > EXACT_SEATS:
-        raise SpecError(
-            f"an exact chance is computed for up to {EXACT_SEATS:,} seats, and {count:,} records in groups of "
-            f"{group_size} have {seats:,}; take the rounded figure."
-        )
-    reach = _reach(count, relative_error, inclusive) - 1
-    first, last = max(count - reach, 0), min(count + reach, seats)
-    # Over the common denominator γ^n, the chance of k is C(n, k) (γ-1)^(n-k); each follows from the one before.
-    weight = math.comb(seats, first) * (group_size - 1) ** (seats - first)
-    within = 0
-    for published in range(first, last + 1):
-        within += weight
-        weight = weight * (seats - published) // ((published + 1) * (group_size - 1))
-    return 1 - Fraction(within, group_size**seats)
-
-
-def tail_figure(count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = True) -> float:
-    """The chance of `tail` for display: rounded from the exact one up to EXACT_SEATS, else to about 12 digits."""
-    count, group_size = _checked(count, group_size, relative_error)
-    if count * group_size <= EXACT_SEATS:
-        return float(tail(count, group_size, relative_error, inclusive=inclusive))
-    return _quick_tail(count, group_size, _reach(count, relative_error, inclusive))
-
-
-def error_probability(
-    largest_count: int, group_size: int, relative_error: Fraction, *, inclusive: bool = False
-) -> Fraction:
-    """T_p of Lemma 2: the least chance, over all counts up to a largest, that the published count is off.
-
-    It speaks of the published count as an estimate of the count of a value, and of nothing else: the count of a value
-    among the records of a condition can be told better (Theorem 4 is false), and so may a count by other estimates.
-    """
-    if largest_count < 1:
-        raise SpecError(f"the largest count is {largest_count}, and no count is below 1.")
-    return min(
-        tail(count, group_size, relative_error, inclusive=inclusive) for count in range(1, int(largest_count) + 1)
-    )
-
-
-def chebyshev(count: int, group_size: int, relative_error: Fraction) -> Fraction:
-    """Theorem 3, corrected: an upper bound of `tail`, (1 - 1/γ) / (ε² f); above 1 it says nothing."""
-    count, group_size = _checked(count, group_size, relative_error)
-    return Fraction(group_size - 1, group_size) / (relative_error**2 * count)
-
-
-def chebyshev_count(group_size: int, relative_error: Fraction, probability: Fraction) -> int:
-    """Lemma 1, corrected: from this count on, `chebyshev` is at most the probability."""
-    _check_probability(probability)
-    return max(1, math.ceil(chebyshev(1, group_size, relative_error) / probability))
-
-
-def accurate_count(group_size: int, relative_error: Fraction, probability: Fraction, *, inclusive: bool = True) -> int:
-    """The smallest count from which on every count has a `tail` of at most the probability.
-
-    The tail is a saw: while ε f stays between two whole numbers the tail rises with f, and at the next it falls. The
-    last count that exceeds the probability is sought downwards from a count that proves all larger ones. Floats decide
-    where they are clear, exact chances where not; above EXACT_SEATS an unclear count is taken to exceed, so that the
-    answer may be too large, but not too small.
-    """
-    _, group_size = _checked(1, group_size, relative_error)
-    _check_probability(probability)
-    # From some count on all tails are small, by Chebyshev's inequality or Bernstein's.
-    variance, error = 1 - 1 / group_size, float(relative_error)
-    bernstein = 2 * (variance + error / 3) * math.log(2 / float(probability)) / error**2
-    count = min(chebyshev_count(group_size, relative_error, probability) - 1, math.ceil(bernstein * (1 + CLOSE)))
-    while count > 0 and not _exceeds(count, group_size, relative_error, probability, inclusive=inclusive):
-        count = _next_lower(count, group_size, relative_error, inclusive)
-    return count + 1
-
-
-def _next_lower(count: int, group_size: int, relative_error: Fraction, inclusive: bool) -> int:
-    """The next lower count that has to be looked at: the last one with a smaller reach.
-
-    With a fixed reach d both tails rise with f, so that the last count stands for the others. For one more record adds
-    γ seats, b of which publish the value. The lower tail gains Pr[b = 0] times the chance of f-d+1, and loses b-1
-    chances below that one; the upper tail loses Pr[b = 0] times the chance of f+d, and gains b-1 chances below that
-    one. The mean of b is 1, so b-1 above 0 has the mean Pr[b = 0]; and chances rise up to f and fall from f on. The
-    chances below f+d are thus at least its own while d >= γ-1; with a smaller reach every count is looked at.
-    """
-    reach = _reach(count, relative_error, inclusive)
-    if reach < group_size - 1:
-        return count - 1
-    last = (reach - 1) / relative_error
-    return math.floor(last) if inclusive else max(math.ceil(last) - 1, 0)
-
-
-def _exceeds(count: int, group_size: int, relative_error: Fraction, probability: Fraction, *, inclusive: bool) -> bool:
-    figure = _quick_tail(count, group_size, _reach(count, relative_error, inclusive))
-    if not math.isclose(figure, probability, rel_tol=CLOSE):
-        return figure > probability
-    if count * group_size > EXACT_SEATS:
-        return True
-    return tail(count, group_size, relative_error, inclusive=inclusive) > probability
-
-
-def _reach(count: int, relative_error: Fraction, inclusive: bool) -> int:
-    """The least deviation that counts as an error."""
-    error = relative_error * count
-    return math.ceil(error) if inclusive else math.floor(error) + 1
-
-
-def _quick_tail(count: int, group_size: int, reach: int) -> float:
-    """Pr[f' <= f - reach] + Pr[f' >= f + reach], as incomplete beta functions."""
-    from scipy.special import betainc, betaincc  # noqa: PLC0415 - scipy takes long to load, and few commands need it
-
-    seats, low, high = count * group_size, count - reach, count + reach
-    below = float(betaincc(low + 1, seats - low, 1 / group_size)) if low >= 0 else 0.0
-    above = float(betainc(high, seats - high + 1, 1 / group_size)) if high <= seats else 0.0
-    return below + above
-
-
-# ----------------------------------------------------------------------------------------------------- published values
+from sfumato.request.published_counts import check_group_size
 
 
 def leak(count: int, total: int, group_size: int) -> Fraction:
@@ -182,7 +44,7 @@ def amplification(count: int, total: int, group_size: int) -> Fraction | float:
     Infinite where the count has a share of 1/γ or, as a published count may by noise, more: a value that is in every
     group tells nothing about which records hold it.
     """
-    _check_group_size(group_size)
+    check_group_size(group_size)
     count, total, group_size = operator.index(count), operator.index(total), operator.index(group_size)
     if not 0 <= count <= total or not total:
         raise SpecError(f"{count} of {total} records cannot hold a value.")
@@ -196,20 +58,8 @@ def largest_group_size(counts: Sequence[int]) -> int:
     return sum(operator.index(count) for count in counts) // most if most else 0
 
 
-# --------------------------------------------------------------------------------------------------------------- checks
-
-
-def _checked(count: int, group_size: int, relative_error: Fraction) -> tuple[int, int]:
-    _check_group_size(group_size)
-    if count < 1:
-        raise SpecError(f"the count is {count}, and only a count of at least 1 has a relative error.")
-    if not relative_error > 0:
-        raise SpecError(f"the relative error is {relative_error}; it must be above 0.")
-    return operator.index(count), operator.index(group_size)
-
-
 def _eligible(count: int, total: int, group_size: int) -> tuple[int, int, int]:
-    _check_group_size(group_size)
+    check_group_size(group_size)
     count, total, group_size = operator.index(count), operator.index(total), operator.index(group_size)
     if not total or not 0 <= count * group_size <= total:
         raise SpecError(
@@ -217,13 +67,3 @@ def _eligible(count: int, total: int, group_size: int) -> tuple[int, int, int]:
             f"{total // group_size}."
         )
     return count, total, group_size
-
-
-def _check_group_size(group_size: int) -> None:
-    if group_size < SMALLEST_GROUP:
-        raise SpecError(f"the group size is {group_size}; it must be at least {SMALLEST_GROUP}.")
-
-
-def _check_probability(probability: Fraction) -> None:
-    if not 0 < probability < 1:
-        raise SpecError(f"the probability is {probability}; it must be between 0 and 1.")

@@ -14,6 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
@@ -23,11 +24,11 @@ from sfumato.errors import InternalError, QueryError
 from sfumato.mechanisms.coins.methods import without_error
 from sfumato.mechanisms.coins.shrinking import pulled
 from sfumato.mechanisms.decoys.creation import tranches_of
-from sfumato.mechanisms.decoys.joint import Joint
+from sfumato.mechanisms.decoys.joint import COMPOSITION_STEPS, MOST_AMPLIFIED, Joint
 from sfumato.mechanisms.decoys.leaks import Creation, DecoyLaw, EvenLaw, FittedLaw, GroupLaw, group_law
-from sfumato.mechanisms.method import Moments, Piece
+from sfumato.mechanisms.method import Moments, Piece, Twin
 from sfumato.request.histogram import margins
-from sfumato.shown.tally import Tally
+from sfumato.shown.tally import Holdings, Tally
 
 MOST_PAIRS = 1 << 22
 FAR_AMPLIFIED = 3
@@ -341,6 +342,34 @@ def totalled(design: DecoyDesign, pieces: Sequence[Piece], laws: Laws) -> Moment
     if found.base[0] == 0 or all(piece.has_bounds for piece in pieces):
         return found
     return replace(found, least=np.array([-math.inf]), most=np.array([math.inf]))
+
+
+def twin(design: DecoyDesign, whole: Tally, holdings: Holdings | None, laws: Laws) -> Twin:
+    """The laws of one column, as numbers."""
+    if len(design.sizes) > 1:
+        raise QueryError(
+            "several columns that are protected each for itself cannot be asked in a page; ask with sfumato query."
+        )
+    reading = _Reading(design, whole.counts[0].astype(np.int64), laws)
+    known = {"law": reading.joint((0,)), "once": reading.shown_once((0,))}
+    numbers = {
+        f"{name}_{part}": each
+        for name, joint in known.items()
+        if joint is not None
+        for part, each in joint.laws[0].twin().items()
+    }
+    tranches = tranches_of(round(reading.total), design.sizes[0], design.group_size)
+    settings = {
+        "total": reading.total,
+        "group_size": design.group_size,
+        "is_mixed": design.creation is Creation.MIXED,
+        "groups": reading.total / design.group_size / math.sqrt(tranches),
+        "unreliable": UNRELIABLE,
+        "far_amplified": FAR_AMPLIFIED,
+        "most_amplified": MOST_AMPLIFIED,
+        "steps": COMPOSITION_STEPS,
+    }
+    return Twin(Path(__file__).with_name("counting.js"), {**settings, **numbers})
 
 
 def shrunk(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -75,6 +75,10 @@ class DecoyLaw(Protocol):
 
     def shown(self, held: Floats) -> Floats:
         """How many records are expected to show each value if so many hold it."""
+        ...
+
+    def twin(self) -> dict[str, Any]:
+        """The law for a script: `mean` and `solve` as a matrix, or as a diagonal and two vectors, and what is lost."""
         ...
 
 
@@ -142,6 +146,19 @@ class EvenLaw:
         moved = held * self._scale
         return np.asarray((moved.sum(axis=-1, keepdims=True) - moved) * self.leaks + held / self.group_size)
 
+    def twin(self) -> dict[str, Any]:
+        """A diagonal and two vectors; what is lost are the values in every group."""
+        return {
+            "shares": self.shares,
+            "mean_diagonal": 1 / self.group_size - self.leaks * self._scale,
+            "mean_left": self._scale,
+            "mean_right": self.leaks,
+            "solve_diagonal": self._inverse,
+            "solve_left": np.ones(len(self.shares)),
+            "solve_right": self.shares * (1 - self._inverse),
+            **_lost(np.ones(len(self.shares)), np.eye(len(self.shares))[:, ~self.is_told]),
+        }
+
 
 @dataclass(frozen=True, eq=False)
 class FittedLaw:
@@ -189,6 +206,22 @@ class FittedLaw:
         """How many records are expected to show each value if so many hold it."""
         met, by_share, kept = self._fitted
         return np.asarray(kept * held + met * (held * by_share).sum(axis=-1, keepdims=True))
+
+    def twin(self) -> dict[str, Any]:
+        """A diagonal and two vectors; if anything is lost, all is."""
+        met, by_share, kept = self._fitted
+        not_zero = np.where(np.abs(kept) < TINY, TINY, kept)
+        nothing = np.zeros((len(kept), 0))
+        return {
+            "shares": self.shares,
+            "mean_diagonal": kept,
+            "mean_left": by_share,
+            "mean_right": met,
+            "solve_diagonal": 1 / not_zero,
+            "solve_left": -by_share / not_zero / (1 + float((by_share / not_zero * met).sum())),
+            "solve_right": met / not_zero,
+            **_lost(np.ones(len(kept)), nothing, tells_nothing=not self.tells(np.ones(len(kept)))),
+        }
 
 
 def fitted(others: Floats) -> tuple[Floats, float]:
@@ -276,6 +309,27 @@ class GroupLaw:
     def shown(self, held: Floats) -> Floats:
         """How many records are expected to show each value if so many hold it."""
         return np.asarray(held @ self._transition)
+
+    def twin(self) -> dict[str, Any]:
+        """Matrices, and the directions that are lost."""
+        kept, directions, roots = self._directions
+        return {
+            "shares": self.shares,
+            "mean_matrix": self._transition,
+            "solve_matrix": self._inverse,
+            "spread": self.spread,
+            **_lost(roots, directions[:, np.abs(kept) <= SINGULAR]),
+        }
+
+
+def _lost(roots: Floats, directions: Floats, *, tells_nothing: bool = False) -> dict[str, Any]:
+    """What a script is told of directions that are lost, on the scale of the roots."""
+    return {
+        "roots": roots,
+        "lost": directions,
+        "least_told": math.sqrt(SINGULAR),
+        "tells_nothing": tells_nothing,
+    }
 
 
 def group_law(counts: Places, group_size: int, creation: Creation) -> GroupLaw:

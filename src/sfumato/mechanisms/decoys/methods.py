@@ -20,6 +20,7 @@ from sfumato.mechanisms.decoys.estimation import (
     group_law_of,
     shrunk,
     totalled,
+    twin,
 )
 from sfumato.mechanisms.decoys.iteration import by_paper
 from sfumato.mechanisms.method import Method
@@ -46,7 +47,7 @@ MEETING = (
 def _by(laws: Laws, words: str, assumption: str) -> Method[Any]:
     """Undo the leaks of these laws."""
     count, total = partial(counted, laws=laws), partial(totalled, laws=laws)
-    return Method(words, assumption, count, needs_whole=True, total=total)
+    return Method(words, assumption, count, needs_whole=True, total=total, twin=partial(twin, laws=laws))
 
 
 METHODS: Mapping[str, Method[Any]] = MappingProxyType(

@@ -17,9 +17,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from dataclasses import replace as dataclass_replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from sfumato.mechanisms.levels.design import MOST_LEVELS, Design, Level, read_de
 from sfumato.mechanisms.levels.tiers import Variances, best_shares, kinds, says, tiers_of, variances_of
 from sfumato.mechanisms.levels.weighing import LevelWeights, sibling_weights
 from sfumato.mechanisms.mechanism import Mechanism, PlanTable
-from sfumato.mechanisms.method import Method, Moments
+from sfumato.mechanisms.method import Method, Moments, Twin
 from sfumato.mechanisms.selection import SubsetSelection
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.hierarchy import Hierarchy
@@ -196,12 +197,25 @@ def _by_least_squares(design: Design, tally: Tally, wanted: Sequence[Places]) ->
     return found
 
 
+def _twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
+    """The levels: their groups, their sets, their shares, and how much say each has."""
+    weighing = design.weighing
+    numbers = {
+        "groups": np.concatenate([tier.places for tier in weighing.tiers[:-1]]),
+        "sets": [asdict(each) for each in weighing.sets],
+        "shares": weighing.shares,
+        "says": weighing.says,
+    }
+    return Twin(Path(__file__).with_name("counting.js"), numbers)
+
+
 METHODS: Mapping[str, Method[Design]] = {
     DEFAULT: weighed(
         lambda design: design.weighing,
         "unbiased count from the records of all levels, score interval",
         NO_ASSUMPTION,
         _by_least_squares,
+        twin=_twin,
     )
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 from functools import partial
 
 from sfumato.audit.attackers.attack import EXPOSURE_WORDS, Attack
@@ -24,12 +25,16 @@ from sfumato.report import (
 from sfumato.report.wording import NOT_TOLD, percent, percent_exactly, some
 from sfumato.request.guarantee import Guarantee
 
-MOST_SETS = 10
+LARGEST_READ = 100
+MOST_SETS, MOST_VALUES = 10, 20
+"""So many rows are read on a page; all are in the output of --json."""
 WITHOUT_KEY = (
     "No key told whose record is whose (--plan-file): {:,} people were found by their public columns, and among people "
     "who are alike it was drawn by the law of the release. Of those the numbers say what the design tells, not whether "
     "the release keeps to it."
 )
+WIDER = 700
+"""A figure whose rows have long names."""
 ATTACKERS = (
     "Right guesses are in per cent of people. Without the release is what somebody guesses who knows the same and has "
     "no record; the difference is what publishing adds. Other attackers may know more than these."
@@ -112,7 +117,7 @@ def inference_section(found: Dossier) -> str:
     parts = [_proved(found)]
     for about in dict.fromkeys(each.about for each in audit.attacks):
         mine = [GuessedRight.of(each, manifest.mechanism_name) for each in audit.attacks if each.about == about]
-        parts.append(drawn(partial(attackers_ladder, mine)))
+        parts.append(drawn(partial(attackers_ladder, mine), WIDER))
     parts.append(paragraph(ATTACKERS if audit.attacks else f"No attacker was scored: {audit.unmatched}", "quiet"))
     if audit.alone is not None:
         parts.append(paragraph(WITHOUT_KEY.format(audit.alone), "quiet"))
@@ -171,14 +176,25 @@ def _values(found: Dossier) -> str:
             called(each.name),
             f"{each.count:,}",
             percent(each.count / total),
-            NOTHING if each.limit is None else str(each.limit),
+            NOTHING if each.limit is None else _short(each.limit),
             "yes" if each.is_covered else "no: " + _why_open(found),
         )
         for each in found.values
     ]
     covered = sum(each.is_covered for each in found.values)
-    caption = f"Values: {covered:,} of {len(rows):,} are covered by the bound; those of most records first"
-    return table(caption, ("value", "count", "share", "believed at most", "covered"), rows, numbers=(1, 2, 3))
+    against = found.manifest.mechanism.guarantee
+    caption = (
+        f"Values, those of most records first: {covered:,} of {len(rows):,} are covered by the bound, against those "
+        f"whom the promise is about ({against}) and no others"
+    )
+    return table(
+        caption, ("value", "count", "share", "believed at most", "covered"), rows, numbers=(1, 2, 3), most=MOST_VALUES
+    )
+
+
+def _short(limit: Fraction) -> str:
+    """A fraction that can be read, or its decimals."""
+    return str(limit) if limit.denominator <= LARGEST_READ else f"{float(limit):.3g}"
 
 
 def _why_open(found: Dossier) -> str:
@@ -208,7 +224,7 @@ def intruder_section(found: Dossier) -> str:
         paragraph(
             "The control is the same attacker about people of whom the release has no record: what it teaches in "
             "general. Attackers who know public columns learned from the original, of each half of the people what the "
-            "other half tells, which is an upper bound for columns such as these.",
+            "other half tells, which is more than such people usually have.",
             "quiet",
         )
         if audit.attacks
@@ -226,8 +242,8 @@ def _between(interval: tuple[float, float]) -> str:
 
 
 def _looks(found: Dossier) -> str:
-    rows = [(each.detail, "as it should be" if each.passed else "FOUND") for each in found.audit.checks]
-    return table("Looks that must find nothing", ("what was seen", "result"), rows)
+    rows = [("as expected" if each.passed else "FOUND", each.detail) for each in found.audit.checks]
+    return table("Looks that must find nothing", ("result", "what was seen"), rows)
 
 
 def _controls(found: Dossier) -> str:

@@ -39,8 +39,10 @@ def summary_section(found: Dossier) -> str:
 
 def five_numbers(found: Dossier) -> Iterator[tuple[str, str, str]]:
     """Five numbers, each with what it does not cover."""
+    words = odds_words(found)
+    factor = words.partition(",")[0]
     yield (
-        odds_words(found).partition(",")[0],
+        factor if "," in words or words == NOT_TOLD else f"{factor} times",
         "the largest factor by which what a record shows moves the odds of two values",
         "Not what public columns tell, nor what a second release adds. None: a record may rule values out.",
     )

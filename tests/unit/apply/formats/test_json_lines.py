@@ -104,3 +104,10 @@ def test_other_encoding_is_named(desk: Path) -> None:
     with pytest.raises(SourceError, match="is not utf-8 text"):
         read(desk / "t.jsonl")
     assert read(desk / "t.jsonl", encoding="latin-1").column("x").to_pylist() == ["été"]
+
+
+def test_somebody_is_told_how_many_rows_were_read(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_lines, "BLOCK_LINES", 2)
+    told: list[int] = []
+    opened(desk, *['{"x": 1}'] * 5, told=told.append)
+    assert told == [2, 4, 5, 2, 4, 5]  # to find the types, and to keep the rows

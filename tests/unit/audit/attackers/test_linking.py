@@ -37,6 +37,14 @@ def test_numbers_tell_combinations_apart(rows: list[tuple[int, int]]) -> None:
     assert len(set(numbers.tolist())) == len(set(rows)) == len(set(zip(numbers.tolist(), rows, strict=True)))
 
 
+@given(st.lists(st.tuples(*[st.sampled_from([0, 1, 2**40, 2**61])] * 3), min_size=1, max_size=30))
+def test_combinations_of_columns_of_very_many_values_are_told_apart(rows: list[tuple[int, ...]]) -> None:
+    """Their product is beyond any number, so they are numbered anew in between."""
+    numbers = combination_numbers([np.array(each) for each in zip(*rows, strict=True)])
+    assert len(set(numbers.tolist())) == numbers.max() + 1 == len(set(rows))
+    assert len(set(zip(numbers.tolist(), rows, strict=True))) == len(set(rows))
+
+
 def test_population_is_put_into_the_bins_of_the_release(tmp_path: Path) -> None:
     """Ages in two bins, by two sexes: 15 people of each kind; the population has ten of each, and no old men."""
     schema = Schema.of(SENSITIVE, bins={"age": Bins.of([0, 45, 99])})

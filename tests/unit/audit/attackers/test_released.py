@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from releases import SENSITIVE, WAYS, accepting
 from sfumato.audit.attackers import released
 from sfumato.audit.attackers.audit import audit
 from sfumato.audit.attackers.ladder import frequencies
-from sfumato.audit.attackers.released import Matched, matched, original_of
+from sfumato.audit.attackers.released import Matched, matched, matched_by_law, original_of
+from sfumato.audit.attackers.scene import seeded
 from sfumato.errors import ReleaseFormatError, SpecError
 from sfumato.estimate.release import Release
 from sfumato.mechanisms import REGISTRY
@@ -151,3 +153,81 @@ def test_audit_is_written_for_machines(tmp_path: Path) -> None:
     assert {each["seed"] for each in written["attacks"]} == {4}
     assert written["linked"]["in_population"]["alone"] == 1
     assert len(written["order"]) == 4
+
+
+# ------------------------------------------------------------------------------------------------------ without a key
+
+SINGLE = [name for name in REGISTRY if name not in {"buckets", "anatomy"}]
+"""Mechanisms that do not publish what a group holds."""
+
+
+def crowded(rows: int) -> pa.Table:
+    """Two crowds of people who are alike."""
+    chance = np.random.default_rng(6)
+    held = chance.choice(4, rows, p=[0.3, 0.3, 0.2, 0.2])
+    return pa.table({"street": np.arange(rows) % 2, SENSITIVE: [DISEASES[each] for each in held]})
+
+
+@pytest.mark.parametrize("mechanism", SINGLE)
+def test_people_who_are_alone_are_matched_without_a_key(tmp_path: Path, mechanism: str) -> None:
+    table = people()
+    make(table, tmp_path, mechanism)
+    opened = Release.open(tmp_path / "release")
+    by_key, by_law = found(tmp_path, table), matched_by_law(opened, original_of(opened, table), seeded(1))
+    assert by_law is not None
+    assert by_law.is_alone is not None
+    assert by_law.is_alone.all()
+    assert (by_law.order == by_key.order).all()
+    assert (by_law.shown == by_key.shown).all()
+    assert (by_law.held == by_key.held).all()
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("mechanism", SINGLE)
+def test_people_who_are_alike_are_guessed_as_often_without_a_key(tmp_path: Path, mechanism: str) -> None:
+    """Both shares have a standard deviation of at most 0.5/sqrt(n): they differ by 5 of them once in a million times.
+
+    An arbitrary order is the twin: whoever sees its records is right as often as whoever sees none.
+    """
+    rows = 6000
+    table = crowded(rows)
+    telling = {"spec": BreachBound("1/5", "1/2")} if mechanism == "subset" else {}  # else it would tell next to nothing
+    make(table, tmp_path, mechanism, Schema.of(SENSITIVE), **telling)
+    opened = Release.open(tmp_path / "release")
+    by_law = matched_by_law(opened, original_of(opened, table), seeded(1))
+    assert by_law is not None
+    assert by_law.is_alone is not None
+    assert not by_law.is_alone.any()
+    far, rights = 5 * 0.5 * (2 / rows) ** 0.5, []
+    chance = np.random.default_rng(3)
+    street, held = table["street"].to_numpy(), found(tmp_path, table).held
+    assert (by_law.held == held).all()
+    arbitrary = np.empty_like(by_law.shown)
+    for each in (0, 1):
+        arbitrary[street == each] = chance.permutation(by_law.shown[street == each])
+    for matching in (found(tmp_path, table), by_law, replace(by_law, shown=arbitrary)):
+        (scene,) = matching.scenes(seed=1)
+        seen = frequencies(scene).with_release
+        assert seen is not None
+        rights.append(seen.right)
+    assert abs(rights[0] - rights[1]) < far
+    assert rights[0] - rights[2] > far
+
+
+@pytest.mark.parametrize("mechanism", ["buckets", "anatomy"])
+def test_groups_whose_contents_are_published_are_not_matched_without_a_key(tmp_path: Path, mechanism: str) -> None:
+    make(people(), tmp_path, mechanism)
+    opened = Release.open(tmp_path / "release")
+    assert matched_by_law(opened, original_of(opened, people()), seeded(1)) is None
+
+
+def test_of_very_many_records_whole_crowds_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = crowded(90)
+    make(table, tmp_path, "uniform", Schema.of(SENSITIVE))
+    monkeypatch.setattr(released, "MOST_RECORDS", 60)
+    opened = Release.open(tmp_path / "release")
+    taken = matched_by_law(opened, original_of(opened, table), seeded(2))
+    assert taken is not None
+    assert len(taken.held) == len(taken.shown) == len(taken.order) == 45
+    assert len(set(taken.columns["street"].tolist())) == 1

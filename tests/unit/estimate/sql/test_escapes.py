@@ -174,7 +174,6 @@ ESCAPES = [
     "SELECT COUNT(*) FROM release WHERE disease = 'flu' AND EXTRACT(\"x FROM age) = 1 OR (1\" FROM age) = 1",
     "SELECT COUNT(*) FROM release TABLESAMPLE reservoir(getenv('HOME'))",
     "SELECT COLUMNS(c -> getenv(c)) FROM release",
-    "SELECT COLUMNS('.*') FROM release",
     "SELECT * REPLACE (getenv('HOME') AS age) FROM release",
     "SELECT #1 FROM release",
     "SELECT COUNT(*) FROM release WHERE disease = 'flu' LIMIT (SELECT COUNT(*) FROM read_text('{other}'))",
@@ -240,3 +239,10 @@ def test_a_comment_does_not_make_a_protected_column_a_public_one(hospital_releas
     plain = f"SELECT COUNT(*) FROM release WHERE {name} {{}} = '{released.manifest.domain[0]}'"
     alone, marked = (released.sql(plain.format(mark)) for mark in ("", "/* sqlglot.meta of the answer */"))
     assert alone.table() == marked.table()
+
+
+def test_patterns_of_columns_find_public_ones_alone(hospital_release: Published) -> None:
+    release = hospital_release.release
+    assert release.sql("SELECT COLUMNS('.*') FROM release LIMIT 1").names == release.manifest.public
+    with pytest.raises(QueryError):
+        release.sql("SELECT COLUMNS('sease') FROM release LIMIT 1")

@@ -21,13 +21,29 @@ PROTECTED = r"^the 'disease' of single rows is protected, so it cannot be select
 UNKNOWN = (
     r"^the release has no column '{}'; it has 'age', 'Sex', 'home town', 'admitted', 'smoker', 'weight', 'disease'\.$"
 )
-UNFIT = r"^the query does not fit the columns of the release \(.*\); info shows their types\.$"
+UNFIT = (
+    r"^(?!.*Error)(the query cannot be run on the columns of the release as it is written; |'\w+' is (not|neither) a|"
+    r"[A-Z]+ has no meaning for (a|nothing)|there is no column '|a text and a number cannot be compared)"
+)
 NO_VALUE = r"^no value of 'disease' satisfies the condition; its values are 'HIV', 'asthma', 'cold', "
 UNREADABLE = r"^this is not SQL that can be read: "
 SAME_NAME = r"^two columns of the answer have the same name; rename one with AS\.$"
-NOT_ESTIMATED = r" cannot be estimated from a release with a known error; ask for COUNT, SUM and AVG, or leave the sens"
+NOT_ESTIMATED = (
+    r" cannot be estimated with a known error, because single records decide it; ask for COUNT, SUM, AVG, STD"
+)
+SAMPLED = (
+    r"^a sample is drawn at random, and would only make the error larger; leave it out, and all records are counted"
+)
 NO_ARITHMETIC = r" cannot be computed from estimates: use \+ - \* / of COUNT, SUM, AVG and numbers"
-WINDOW = r"^a window function needs the value of single rows, which is protected; use GROUP BY and aggregates\.$"
+SINGLE_ROWS = (
+    r"^the 'disease' of single rows is protected, so rows cannot be shown by it or with it; count them instead: SELECT "
+    r"disease, COUNT\(\*\) FROM release GROUP BY disease\.$"
+)
+COMPARED = (
+    r"^a condition on single records cannot compare with an estimate; ask for the estimate first, and write it as"
+)
+OF_ESTIMATES = r" of estimates would tell more of their errors than of the groups; use SUM, AVG, COUNT, MIN and MAX of "
+FUNCTION = r" of an estimate has no known error; use \+ - \* /, ROUND, CAST to a number, LN, LOG, EXP, SQRT, ABS, POWER"
 DISTINCT = r" cannot be answered: which values occur is not known, only about how often; count them with GROUP BY\."
 SUBQUERY = r"^a subquery cannot use 'disease', because it is estimated, not known; use it in WHERE"
 ALONE = r"^a subquery is run on its own, so it cannot use a column of release beside it; join the table instead\.$"
@@ -39,11 +55,8 @@ REFUSED_QUERIES = {
     ";": ONE_SELECT,
     "-- nothing": ONE_SELECT,
     "SELECT COUNT(*) FROM release; SELECT COUNT(*) FROM release": ONE_SELECT,
-    "SELECT COUNT(*) FROM release UNION SELECT COUNT(*) FROM release": ONE_SELECT,
-    "(SELECT COUNT(*) FROM release)": ONE_SELECT,
     "VALUES (1)": ONE_SELECT,
     "EXPLAIN SELECT COUNT(*) FROM release": ONE_SELECT,
-    "DESCRIBE release": ONE_SELECT,
     "SELECT COUNT(*) FROM release WHERE Sex = '\0'": ONE_SELECT,
     "SELECT COUNT(*)": NO_TABLE,
     "SELECT COUNT(*) FROM domain": TABLES,
@@ -51,62 +64,57 @@ REFUSED_QUERIES = {
     "SELECT COUNT(*) FROM main.release": TABLES,
     "SELECT COUNT(*) FROM main.release WHERE disease = 'flu'": TABLES,
     "SELECT COUNT(*) FROM release AS r(a, b) WHERE disease = 'flu'": TABLES,
-    "SELECT COUNT(*) FROM release TABLESAMPLE 10%": CONSTRUCT,
+    "SELECT COUNT(*) FROM release TABLESAMPLE 10%": SAMPLED,
     "SELECT COUNT(*) FROM release PIVOT (COUNT(*) FOR Sex IN ('F'))": CONSTRUCT,
     "SELECT COUNT(*) FROM release AT (VERSION => 1)": CONSTRUCT,
-    "SELECT COUNT(*) FROM release USING SAMPLE 5": CONSTRUCT,
+    "SELECT COUNT(*) FROM release USING SAMPLE 5": SAMPLED,
     "SELECT COUNT(*) INTO other FROM release": CONSTRUCT,
-    "SELECT COUNT(*) FROM release QUALIFY TRUE": CONSTRUCT,
-    "SELECT COUNT(*) FROM release GROUP BY GROUPING SETS ((age), (Sex))": CONSTRUCT,
     "SELECT COUNT(*) FROM release GROUP BY random()": CONSTRUCT,
-    "SELECT COUNT(*) FROM release WHERE disease = 'flu' QUALIFY TRUE": r"^QUALIFY cannot be answered with a sensitive",
-    "SELECT COUNT(*) FROM release WHERE disease = 'flu' GROUP BY ROLLUP (age)": CONSTRUCT,
-    "SELECT DISTINCT disease FROM release": r"^SELECT DISTINCT cannot be answered with a sensitive column; use GROUP",
+    "SELECT DISTINCT disease FROM release": SINGLE_ROWS,
     "SELECT Sex, COUNT(*) FROM release": UNFIT,
     "SELECT FROM release": UNFIT,
     "SELECT COUNT(*, age) FROM release": UNFIT,
     "SELECT COUNT(* EXCLUDE (age)) FROM release": UNFIT,
     "SELECT Sex, COUNT(*) FROM release WHERE disease = 'flu'": r"^'Sex' is neither an aggregate nor a group; add it",
-    "SELECT * FROM release WHERE disease = 'flu'": r"^the sensitive value of single rows is protected, so \* cannot",
-    "SELECT age FROM release WHERE disease = 'flu'": r"^'age' is neither an aggregate nor a group; add it to GROUP BY",
+    "SELECT * FROM release WHERE disease = 'flu'": SINGLE_ROWS,
+    "SELECT age FROM release WHERE disease = 'flu'": SINGLE_ROWS,
     "SELECT UPPER(disease), COUNT(*) FROM release": PROTECTED,
-    "SELECT disease FROM release": PROTECTED,
-    "SELECT disease FROM release LIMIT 1": PROTECTED,
+    "SELECT disease FROM release": SINGLE_ROWS,
+    "SELECT disease FROM release LIMIT 1": SINGLE_ROWS,
     "SELECT age, disease FROM release GROUP BY age": PROTECTED,
-    "SELECT disease, ROW_NUMBER() OVER () FROM release": PROTECTED,
+    "SELECT disease, ROW_NUMBER() OVER () FROM release": SINGLE_ROWS,
     "SELECT COUNT(*) FROM release WHERE disease = 'flu' GROUP BY Sex ORDER BY disease": PROTECTED,
     "SELECT COUNT(*) FROM release GROUP BY Sex HAVING disease = 'flu'": PROTECTED,
-    "SELECT ROW_NUMBER() OVER (ORDER BY disease) FROM release": WINDOW,
-    "SELECT SUM(age) OVER (PARTITION BY disease) FROM release": WINDOW,
+    "SELECT ROW_NUMBER() OVER (ORDER BY disease) FROM release": SINGLE_ROWS,
+    "SELECT SUM(age) OVER (PARTITION BY disease) FROM release": SINGLE_ROWS,
     "SELECT COUNT(DISTINCT disease) FROM release": DISTINCT,
     "SELECT COUNT(DISTINCT age) FROM release WHERE disease = 'flu'": DISTINCT,
     "SELECT SUM(DISTINCT age) FROM release WHERE disease = 'flu'": DISTINCT,
     "SELECT MIN(disease) FROM release": NOT_ESTIMATED,
     "SELECT MAX(disease) FROM release": NOT_ESTIMATED,
-    "SELECT MEDIAN(disease) FROM release": NOT_ESTIMATED,
+    "SELECT MEDIAN(disease) FROM release": r"^quantiles are known of public numbers only; count the protected values",
+    "SELECT MEDIAN(age) + 2 * AVG(age) FROM release WHERE disease = 'flu'": r"^a median or quantile can be scaled, rou",
+    "SELECT QUANTILE_CONT(age, 2) FROM release WHERE disease = 'flu'": r"^a quantile needs one number from 0 to 1, suc",
+    "SELECT QUANTILE_CONT(age, [0.1, 0.9]) FROM release WHERE disease = 'flu'": r"^a quantile needs one number from 0",
     "SELECT MODE(disease) FROM release": NOT_ESTIMATED,
     "SELECT LIST(disease) FROM release": NOT_ESTIMATED,
     "SELECT STRING_AGG(disease, ',') FROM release": NOT_ESTIMATED,
     "SELECT FIRST(disease) FROM release": NOT_ESTIMATED,
-    "SELECT ANY_VALUE(disease) FROM release": NO_ARITHMETIC,
-    "SELECT MEDIAN(age) FROM release WHERE disease = 'flu'": NOT_ESTIMATED,
-    "SELECT STDDEV(age) FROM release WHERE disease = 'flu'": NOT_ESTIMATED,
+    "SELECT ANY_VALUE(disease) FROM release": NOT_ESTIMATED,
+    "SELECT MEDIAN(Sex) FROM release WHERE disease = 'flu'": UNFIT,
+    "SELECT STDDEV(Sex) FROM release WHERE disease = 'flu'": UNFIT,
+    "SELECT KURTOSIS(age) FROM release WHERE disease = 'flu'": NOT_ESTIMATED,
     "SELECT SUM(disease) FROM release": UNFIT,
     "SELECT SUM(age || disease) FROM release": r"mixes public and sensitive columns; write it as a product, or as SUM",
-    "SELECT ROUND(COUNT(*)) FROM release WHERE disease = 'flu'": NO_ARITHMETIC,
-    "SELECT COUNT(*) // 2 FROM release WHERE disease = 'flu'": NO_ARITHMETIC,
-    "SELECT COUNT(*) > 3 FROM release WHERE disease = 'flu'": NO_ARITHMETIC,
-    "SELECT COUNT(*) + age FROM release WHERE disease = 'flu' GROUP BY age": NO_ARITHMETIC,
-    "SELECT (SELECT COUNT(*) FROM release) FROM release WHERE disease = 'flu'": r"^a subquery cannot stand beside est",
-    "SELECT COUNT(*) FROM release WHERE age > (SELECT COUNT(*) FROM release WHERE disease = 'flu')": SUBQUERY,
-    "SELECT COUNT(*) FROM release WHERE disease IN (SELECT disease FROM release)": SUBQUERY,
+    "SELECT (SELECT COUNT(*) FROM release) FROM release WHERE disease = 'flu'": SINGLE_ROWS,
+    "SELECT COUNT(*) FROM release WHERE age > (SELECT COUNT(*) FROM release WHERE disease = 'flu')": COMPARED,
+    "SELECT COUNT(*) FROM release WHERE disease IN (SELECT disease FROM release)": SINGLE_ROWS,
     "SELECT COUNT(*) FROM release WHERE EXISTS (SELECT 1 FROM release AS r WHERE r.disease = 'flu')": SUBQUERY,
-    "SELECT COUNT(*) FROM release WHERE EXISTS (SELECT 1 FROM tiny WHERE tiny.a = release.disease)": ALONE,
+    "SELECT COUNT(*) FROM release WHERE EXISTS (SELECT 1 FROM tiny WHERE tiny.a = release.disease)": UNFIT,
     "SELECT COUNT(*) FROM release JOIN (SELECT a FROM tiny WHERE a = release.disease) AS s ON TRUE": ALONE,
     "SELECT COUNT(*) FROM release WHERE EXISTS (SELECT 1 FROM tiny WHERE a = disease) AND disease = 'flu'": UNFIT,
-    "WITH w AS (SELECT disease FROM release LIMIT 3) SELECT COUNT(*) FROM w WHERE disease = 'flu'": FILTERS,
-    "WITH w AS (SELECT DISTINCT disease FROM release) SELECT COUNT(*) FROM w": FILTERS,
-    "SELECT COUNT(*) FROM (SELECT disease, COUNT(*) FROM release GROUP BY disease) AS w": FILTERS,
+    "WITH w AS (SELECT disease FROM release LIMIT 3) SELECT COUNT(*) FROM w WHERE disease = 'flu'": SINGLE_ROWS,
+    "WITH w AS (SELECT DISTINCT disease FROM release) SELECT COUNT(*) FROM w": SINGLE_ROWS,
     "WITH release AS (SELECT 1 AS a) SELECT COUNT(*) FROM release": r"^'release' is the release; give the common table",
     "WITH RECURSIVE w AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM w) SELECT COUNT(*) FROM w": r"^a recursive WITH",
     "WITH w(a) AS (SELECT age FROM release) SELECT COUNT(*) FROM w": r"^name the columns of a common table expression",
@@ -123,6 +131,34 @@ REFUSED_QUERIES = {
     "SELECT COUNT(*) FROM release JOIN tiny USING (nothing) WHERE disease = 'flu'": r"^USING names 'nothing', which is",
     "SELECT COUNT(*) FROM tiny JOIN release ON age = a WHERE disease = 'flu'": r"^begin with the release: FROM releas",
     "SELECT COUNT(*) FROM release JOIN (SELECT 1 AS a) ON TRUE WHERE disease = 'flu'": r"^a subquery that is joined n",
+    "SELECT LAG(disease) OVER (ORDER BY age) FROM release": SINGLE_ROWS,
+    "SELECT age, COUNT(*) OVER (PARTITION BY disease) FROM release": SINGLE_ROWS,
+    "SELECT Sex, MAX(disease) OVER () FROM release GROUP BY Sex": PROTECTED,
+    "SELECT Sex, LAG(disease) OVER (ORDER BY Sex) FROM release GROUP BY Sex": PROTECTED,
+    "SELECT Sex, SUM(COUNT(*)) OVER (ORDER BY disease) FROM release GROUP BY Sex": PROTECTED,
+    "SELECT Sex, COUNT(*) FROM release GROUP BY Sex QUALIFY disease = 'flu'": PROTECTED,
+    "SELECT Sex, SUM(COUNT(*)) OVER (ORDER BY random()) FROM release GROUP BY Sex, disease": CONSTRUCT,
+    "SELECT Sex, SUM(COUNT(*)) OVER w FROM release GROUP BY Sex, disease": r"^there is no window 'w'; define it: WINDO",
+    "SELECT COUNT(*)::VARCHAR FROM release WHERE disease = 'flu'": FUNCTION,
+    "SELECT COUNT(*) || ' people' FROM release WHERE disease = 'flu'": FUNCTION,
+    "SELECT SIN(COUNT(*)) FROM release WHERE disease = 'flu'": CONSTRUCT,
+    "SELECT STRFTIME(admitted, '%Y') || COUNT(*) FROM release WHERE disease = 'flu' GROUP BY 1": r"aggregate",
+    "SELECT POWER(2, COUNT(*)) FROM release WHERE disease = 'flu'": FUNCTION,
+    "SELECT COUNT(*) + 'one' FROM release WHERE disease = 'flu'": r"^an estimate can be computed with numbers only",
+    "SELECT STDDEV(n) FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease)": OF_ESTIMATES,
+    "SELECT LIST(n) FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease)": OF_ESTIMATES,
+    "SELECT COUNT(DISTINCT n) FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease)": r"^DISTINCT of est",
+    "SELECT DISTINCT COUNT(*) FROM release GROUP BY disease": r"^SELECT DISTINCT of estimates has no meaning: equal",
+    "SELECT n, COUNT(*) AS m FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease) GROUP BY n": r"^group ",
+    "SELECT m FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease)": r"^there is no column 'm'; it has '",
+    "SELECT t.n FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease) AS s": r"^there is no table 't'; th",
+    "SELECT disease, SUM(n) FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease)": r"^'disease' is neith",
+    "SELECT COUNT(*) FROM release WHERE disease = 'flu' UNION SELECT 1": r"^UNION leaves out equal rows, and equal est",
+    "SELECT COUNT(*) FROM release WHERE disease = 'flu' EXCEPT SELECT 1": r"^only UNION ALL joins queries of estimates",
+    "SELECT COUNT(*) FROM release WHERE disease = 'flu' UNION ALL SELECT 1, 2": r"^the parts of a UNION ALL must have ",
+    "SELECT COUNT(*) FROM release WHERE disease = 'flu' UNION ALL SELECT 'a'": r"^the parts of a UNION ALL must have n",
+    "SELECT COUNT(*) + (SELECT disease FROM release) FROM release WHERE disease = 'flu'": SINGLE_ROWS,
+    "SELECT COUNT(*) + (SELECT COUNT(*) FROM release GROUP BY disease) FROM release": r"^a subquery in an expression m",
     "SELECT Sex AS n, COUNT(*) FROM release GROUP BY Sex": SAME_NAME,
     "SELECT Sex AS n_low, COUNT(*) FROM release GROUP BY Sex": SAME_NAME,
     "SELECT disease AS n, COUNT(*) FROM release GROUP BY disease": SAME_NAME,
@@ -149,18 +185,16 @@ REFUSED_CONDITIONS = {
     "uuid() = Sex": CONSTRUCT,
     "Sex = ?": CONSTRUCT,
     "Sex = $1": CONSTRUCT,
-    "age = [1][1]": CONSTRUCT,
     "len(range(age)) > 3": CONSTRUCT,
     "repeat(Sex, 1000000000) = ''": CONSTRUCT,
     "CAST(age AS no_such_type) = 1": CONSTRUCT,
-    "list_filter([age], x -> x > 1) = [1]": CONSTRUCT,
     "disease = 'flu' AND COUNT(*) > 1": CONSTRUCT,
     "disease = 'flu' AND ROW_NUMBER() OVER () = 1": CONSTRUCT,
     "COUNT(*) > 1": UNFIT,
     "ROW_NUMBER() OVER () = 1": UNFIT,
     "town = 'Aix'": UNKNOWN.format("town"),
     "town = 'Aix' AND disease = 'flu'": UNKNOWN.format("town"),
-    'Sex = "F"': UNKNOWN.format("F"),
+    'Sex = "F"': UNKNOWN.format("F")[:-1] + r" A text stands in single quotes: 'F'\.$",
     "wieght > 50": r"^the release has no column 'wieght'; did you mean 'weight'\? It has 'age', 'Sex', 'home town', ",
     "rowid = 1": UNKNOWN.format("rowid"),
     "filename = 'data.parquet'": UNKNOWN.format("filename"),

@@ -10,16 +10,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from sfumato.errors import SpecError
-from sfumato.mechanisms.decoys.bounds import (
+from sfumato.mechanisms.decoys.bounds import amplification, largest_group_size, leak, likelihood_ratio
+from sfumato.request.published_counts import (
     EXACT_SEATS,
     accurate_count,
-    amplification,
     chebyshev,
     chebyshev_count,
     error_probability,
-    largest_group_size,
-    leak,
-    likelihood_ratio,
     tail,
     tail_figure,
 )
@@ -74,7 +71,7 @@ def test_figure_of_a_large_count_agrees_with_the_exact_one(
     count: int, group_size: int, error: Fraction, inclusive: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     figure = tail_figure(count, group_size, error, inclusive=inclusive)
-    monkeypatch.setattr("sfumato.mechanisms.decoys.bounds.EXACT_SEATS", 30_000)
+    monkeypatch.setattr("sfumato.request.published_counts.EXACT_SEATS", 30_000)
     assert figure == pytest.approx(float(tail(count, group_size, error, inclusive=inclusive)), rel=1e-12)
 
 
@@ -135,9 +132,9 @@ def test_accurate_count_settles_a_tie_exactly(group_size: int, count: int) -> No
 
 def test_accurate_count_errs_upwards_where_exact_chances_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     met = tail(20, 5, THREE_TENTHS)
-    monkeypatch.setattr("sfumato.mechanisms.decoys.bounds.EXACT_SEATS", 100)
+    monkeypatch.setattr("sfumato.request.published_counts.EXACT_SEATS", 100)
     assert accurate_count(5, THREE_TENTHS, met) < 21
-    monkeypatch.setattr("sfumato.mechanisms.decoys.bounds.EXACT_SEATS", 99)
+    monkeypatch.setattr("sfumato.request.published_counts.EXACT_SEATS", 99)
     assert accurate_count(5, THREE_TENTHS, met) == 21
 
 

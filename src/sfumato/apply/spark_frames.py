@@ -1,0 +1,120 @@
+"""Tables that only Spark can read: each partition is written to a private file first, and then it is files.
+
+A frame is computed anew whenever it is asked for, perhaps in another order or from other rows; files stay as they are.
+They are as secret as the table, and lie where the release is made, so that they go with what else is in the making.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato.address import SPARK, is_spark_name
+from sfumato.apply.spark_tasks import ROW, Batches, Sent, collected, remote, told
+from sfumato.errors import EngineError, MissingExtraError, SchemaError, SfumatoError, SourceError
+from sfumato.request.digest import file_digest
+
+GROUP_ROWS = 1 << 18
+
+
+def is_frame(table: Any) -> bool:
+    """Whether a table is one of Spark's: a frame, or the name of one."""
+    return is_spark_name(table) or type(table).__module__.split(".")[0] == "pyspark"
+
+
+def session(master: str | None = None) -> Any:
+    """The session that is there, or a new one: of this address, or as the environment says."""
+    try:
+        spark = import_module("pyspark.sql").SparkSession
+    except ImportError as error:
+        raise MissingExtraError("Spark is not installed; install it (pip install 'sfumato[spark]').") from error
+    try:
+        return (master is None and spark.getActiveSession()) or _new_session(spark.builder, master)
+    except Exception as error:  # as many kinds as there are versions of Spark
+        raise EngineError(
+            f"there is no session of Spark ({type(error).__name__}); say where it is (--spark-master sc://host:15002, "
+            "or the environment's SPARK_REMOTE), or run it here with Java (--spark-master local[2])."
+        ) from error
+
+
+def _new_session(builder: Any, master: str | None) -> Any:
+    if (master or os.environ.get("SPARK_REMOTE", "")).startswith("sc://"):
+        return (builder if master is None else builder.remote(master)).getOrCreate()
+    builder = builder.config("spark.ui.showConsoleProgress", "false")  # over which ours would be written
+    if (master or "local").startswith("local"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers here are to find what this program found
+        builder = builder.config("spark.ui.enabled", "false")
+    return (builder if master is None else builder.master(master)).getOrCreate()
+
+
+def _named(table: str) -> Any:
+    """The frame of a table that Spark knows."""
+    name = table.removeprefix(SPARK)
+    try:
+        frame = session().table(name)
+        frame.columns  # noqa: B018 - it is not looked for before
+        return frame
+    except SfumatoError:
+        raise
+    except Exception as error:
+        raise SourceError(f"Spark has no table {name!r} that can be read ({type(error).__name__}).") from error
+
+
+def spooled(table: Any, folder: Path) -> list[Path]:
+    """Write a frame to files in a new folder; their order depends on what is in them, and not on who was first."""
+    frame = _named(table) if is_spark_name(table) else table
+    if not hasattr(frame, "mapInArrow"):
+        raise SourceError(
+            f"a table of type {type(frame).__name__!r} is not a Spark frame; give a DataFrame of pyspark.sql."
+        )
+    if repeated := next((name for name in frame.columns if frame.columns.count(name) > 1), None):
+        raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
+    folder.mkdir(mode=0o700)
+    rows = collected(frame.mapInArrow(remote(partial(_spooled, str(folder.absolute()))), ROW))
+    # Only what was told of counts: an attempt that failed may have left a file, and one that was made twice two.
+    files = sorted(row.data.decode() for row in rows)
+    if not files:
+        raise SourceError("the table has no rows.")
+    return [folder.absolute() / name for _, name in (each.split() for each in files)]
+
+
+def _spooled(folder: str, batches: Batches) -> Iterator[Sent]:
+    """Write what comes to a file, on a worker; returns its digest and its name."""
+    path = Path(folder) / f"{uuid4().hex}.parquet"
+    try:
+        if _write(path, batches):
+            yield Sent(0, 0, 0, False, f"{file_digest(path)} {path.name}".encode())
+    except Exception as error:
+        yield Sent(0, 0, 0, True, told(error))
+
+
+def _write(path: Path, batches: Batches) -> bool:
+    """Whether there was anything to write."""
+    writer, waiting, rows = None, [], 0
+    try:
+        for batch in batches:
+            if not batch.num_rows:
+                continue
+            if writer is None:
+                path.touch(mode=0o600)
+                writer = pq.ParquetWriter(path, batch.schema)
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= GROUP_ROWS:
+                writer.write_table(pa.Table.from_batches(waiting))
+                waiting, rows = [], 0
+        if writer is not None and waiting:
+            writer.write_table(pa.Table.from_batches(waiting))
+    finally:
+        if writer is not None:
+            writer.close()
+    return writer is not None

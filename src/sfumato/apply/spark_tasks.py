@@ -1,0 +1,130 @@
+"""What goes to the workers of Spark and comes back: functions, and rows of bytes that say what they are.
+
+A worker does not raise what went wrong, it sends it: the driver raises it with the same words, and no value of the
+table gets into a log. What may go well another time, such as writing to a full disk, is raised without the words of
+others, so that Spark tries again. A worker of another version does nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import pickle
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from sfumato.errors import EngineError
+
+Batches = Iterable[pa.RecordBatch]
+
+
+class Sent(NamedTuple):
+    """One row of what workers send: to a part, or to the driver."""
+
+    part: int
+    item: int
+    number: int
+    """Among those of its item."""
+    is_error: bool
+    data: Any
+
+
+ROW = "part int, item int, number int, is_error boolean, data binary"
+TYPES = [pa.int32(), pa.int32(), pa.int32(), pa.bool_(), pa.binary()]
+
+
+class Retry(Exception):
+    """What went wrong may go well another time."""
+
+
+def remote(run: Callable[..., Iterator[Sent]], *given: Any) -> Callable[[Batches], Batches]:
+    """A function for `mapInArrow`: what a worker sends that runs a function of ours on what it gets.
+
+    The function inside goes as code, and so runs on a worker of any version; what it runs there goes by name.
+    """
+    wanted = {name: version(name) for name in ("sfumato", "pyarrow", "numpy")}  # what the bytes of a release depend on
+    packed, home = pickle.dumps((run, given)), __name__
+
+    def task(batches: Any) -> Any:
+        import importlib.metadata  # noqa: PLC0415 - it runs elsewhere
+        import pickle  # noqa: PLC0415
+
+        for package, here in wanted.items():
+            try:
+                there = importlib.metadata.version(package)
+            except importlib.metadata.PackageNotFoundError:
+                there = "missing"
+            if there != here:
+                raise RuntimeError(f"sfumato: {package} is {there} on a worker of Spark and {here} here")
+        run, given = pickle.loads(packed)
+        yield from importlib.import_module(home).rows_of(run(*given, batches))
+
+    return task
+
+
+def collected(frame: Any) -> list[Sent]:
+    """What the workers sent, in order; of the errors that they sent, the first is raised."""
+    try:
+        rows = sorted(Sent(*row) for row in frame.collect())
+    except Exception as error:  # as many kinds as there are versions of Spark
+        raise _failure(error) from error
+    for row in rows:
+        if row.is_error:
+            raise pickle.loads(row.data)
+    return rows
+
+
+def _failure(error: Exception) -> Exception:
+    """What to say of a job that failed, by what a worker raised; all else that Spark says is for its own log."""
+    text = str(error)
+    if another := re.search(r"sfumato: (\w+ is \S+ on a worker of Spark and \S+ here)", text):
+        return EngineError(f"{another[1]}, so the release would differ; give the workers the versions of the driver.")
+    if missing := re.search(r"No module named '(\w+)", text):
+        return EngineError(f"the workers of Spark lack the package {missing[1]!r}; install sfumato on each of them.")
+    if found := re.search(r"sfumato: \[(\d+)\] ([\w ]+)", text):
+        number = int(found[1])
+        if number == errno.ENOENT:
+            return EngineError(
+                "a worker of Spark does not find a file or folder that is here; the table, the target and, for a "
+                "target in a store, the folder of temporary files (TMPDIR) must be on paths that all workers share."
+            )
+        return OSError(number, os.strerror(number)) if number else OSError(found[2])
+    return EngineError(f"Spark stopped the work ({type(error).__name__}); its own messages say why.")
+
+
+# ---------------------------------------------------------------------------------------------------------- on a worker
+
+
+def rows_of(sent: Iterable[Sent]) -> Iterator[pa.RecordBatch]:
+    """What a worker sends as Spark takes it, a row at a time: one may be large."""
+    for row in sent:
+        arrays = [pa.array([value], type=kind) for value, kind in zip(row, TYPES, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, names=list(Sent._fields))
+
+
+def told(error: Exception) -> bytes:
+    """An error to be raised on the driver; one that may not come again is raised here, without its words."""
+    if isinstance(error, OSError | MemoryError):
+        said = re.search(r"AWS Error [A-Z_]+", str(error))
+        number = getattr(error, "errno", None) or 0
+        raise Retry(f"sfumato: [{number}] {said[0] if said else type(error).__name__}") from None
+    return pickle.dumps(error)
+
+
+def worked(work: bytes, items: Sequence[bytes], batches: Batches) -> Iterator[Sent]:
+    """The results of the items whose numbers a task gets."""
+    for number in numbers(batches):
+        try:
+            yield Sent(0, number, 0, False, pickle.dumps(pickle.loads(work)(pickle.loads(items[number]))))
+        except Exception as error:
+            yield Sent(0, number, 0, True, told(error))
+
+
+def numbers(batches: Batches) -> Iterator[int]:
+    """The numbers that a task gets."""
+    for batch in batches:
+        yield from batch.column(0).to_pylist()

@@ -1,0 +1,29 @@
+"""The command as a program of its own, which may decide what its process loads; in a library nobody may."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from types import ModuleType
+
+from sfumato.cli.app import main
+
+
+class WithoutPandas(MetaPathFinder):
+    """Says that there is no pandas.
+
+    pyarrow loads it at its first conversion wherever it is installed, which takes a quarter of a second. No command
+    takes a frame or makes one.
+    """
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
+        """Refuse pandas; leave everything else to others."""
+        if name == "pandas":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def program() -> None:
+    """Run the command that the process was started with."""
+    sys.meta_path.insert(0, WithoutPandas())
+    main()

@@ -1,0 +1,107 @@
+"""DESCRIBE, SHOW TABLES and SUMMARIZE: what can be asked, as databases tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from sfumato.errors import QueryError
+from sfumato.estimate.answer import Answer
+from sfumato.estimate.connection import Session
+from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD
+from sfumato.estimate.sql import grammar, public
+from sfumato.estimate.sql.grammar import Tree
+from sfumato.release.manifest import Manifest
+from sfumato.request.schema import Bins
+from sfumato.shown.quoting import TABLE, quoted
+
+MOST_RANGES = 12
+"""The ranges of a column are named up to this many, else the first two and the last."""
+ASKED = (
+    "of a protected column it is not known which values records hold, only about how often: count them with GROUP BY."
+)
+
+
+def columns_of(manifest: Manifest) -> list[tuple[str, str, str]]:
+    """Each column of a release: its name, its type, and what it is for."""
+    found = []
+    for field in manifest.fields:
+        role = "public" if field.name in manifest.public else "protected"
+        if edges := manifest.bins.get(field.name):
+            labels = Bins(edges).labels
+            shown = labels if len(labels) <= MOST_RANGES else (*labels[:2], f"... {labels[-1]}")
+            role += f", in {', '.join(shown)}"
+        elif level := manifest.published_at.get(field.name):
+            role += f", at the level {level}"
+        found.append((field.name, field.type, role))
+    return found
+
+
+def is_description(tree: Tree) -> bool:
+    """Whether somebody asks what there is, and not for numbers."""
+    return isinstance(tree, exp.Describe | exp.Summarize | exp.Show | exp.Pivot)
+
+
+def description(tree: Tree, session: Session) -> Answer:
+    """What there is to ask."""
+    if isinstance(tree, exp.Pivot):
+        raise _pivoted(tree)
+    if isinstance(tree, exp.Show):
+        if str(tree.name).upper() not in ("TABLES", "ALL TABLES"):
+            raise QueryError("SHOW TABLES names the tables, and DESCRIBE release the columns.")
+        return _answer([{"table": name, "rows": _rows(name, session)} for name in (TABLE, *session.attached)])
+    named = tree.this
+    if not isinstance(named, exp.Table):
+        raise QueryError(
+            "describe a table by its name, such as DESCRIBE release; a query shows its columns with LIMIT 1."
+        )
+    public.check_table(named, session)
+    name = named.name.lower()
+    described = _described(name, session)
+    if isinstance(tree, exp.Describe):
+        return _answer(described)
+    return _answer([{**each, **_summary(name, each, session)} for each in described], ASKED if name == TABLE else None)
+
+
+def _answer(rows: Sequence[Mapping[str, Any]], note: str | None = None) -> Answer:
+    names = tuple(rows[0]) if rows else ("column",)
+    return Answer(names, (), tuple(rows), EXACT_METHOD, EXACT_ASSUMPTION, note)
+
+
+def _rows(name: str, session: Session) -> int:
+    ((found,),) = session.rows(f"SELECT COUNT(*) FROM {quoted(name)}")
+    return int(found)
+
+
+def _described(name: str, session: Session) -> list[dict[str, Any]]:
+    if name == TABLE:
+        return [dict(zip(("column", "type", "role"), each, strict=True)) for each in columns_of(session.manifest)]
+    kinds = session.columns(f"SELECT * FROM {quoted(name)}")
+    return [{"column": column, "type": kind.lower(), "role": "attached"} for column, kind in kinds.items()]
+
+
+def _summary(name: str, column: Mapping[str, Any], session: Session) -> dict[str, Any]:
+    """What is known exactly of a public column; of a protected one, how many values it may have."""
+    if name == TABLE and column["column"] in session.manifest.sensitive:
+        number = session.manifest.sensitive.index(column["column"])
+        values = len(dict.fromkeys(session.manifest.naming.part(number).to_pylist()))
+        return {"least": None, "largest": None, "different": values, "missing": None}
+    own = quoted(column["column"])
+    asked = f"MIN({own})::VARCHAR, MAX({own})::VARCHAR, COUNT(DISTINCT {own}), COUNT(*) - COUNT({own})"
+    ((least, largest, different, missing),) = session.rows(f"SELECT {asked} FROM {quoted(name)}")
+    return {"least": least, "largest": largest, "different": different, "missing": missing}
+
+
+def _pivoted(pivot: Tree) -> QueryError:
+    """What is said of PIVOT: the query that gives its numbers."""
+    keys = [*(pivot.args["group"].expressions if pivot.args.get("group") else ()), *pivot.expressions]
+    listed = ", ".join(
+        grammar.sql_of(each) for each in [*keys, *(pivot.args.get("using") or [exp.Count(this=exp.Star())])]
+    )
+    source = grammar.sql_of(pivot.this) if isinstance(pivot.this, exp.Table) else TABLE
+    return QueryError(
+        f"PIVOT is not answered, because its columns are values; ask SELECT {listed} FROM {source} GROUP BY ALL, and "
+        "turn the answer in a frame (to_pandas().pivot)."
+    )

@@ -1,0 +1,220 @@
+"""New columns from those of rows: by DuckDB where nothing is estimated, as formulas where something is.
+
+Whatever would show an estimate without its error, such as a text that is made from it, is refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato.errors import QueryError
+from sfumato.estimate import functions
+from sfumato.estimate.functions import Function, Same
+from sfumato.estimate.over.rows import Bench, EstimateRows, formula_column
+from sfumato.estimate.sql import grammar
+from sfumato.estimate.sql.aggregates import SIGNS
+from sfumato.estimate.sql.formulas import Applied, Arithmetic, Formula, Number
+from sfumato.estimate.sql.grammar import Tree
+from sfumato.request.values import field_type
+
+Getter = Callable[[int], Any]
+"""What a row has, by its number."""
+
+_FUNCTIONS: Mapping[type[Any], Function] = {
+    exp.Sqrt: functions.SquareRoot(),
+    exp.Exp: functions.Exponential(),
+    exp.Abs: functions.Absolute(),
+    exp.Floor: functions.ToWhole(math.floor),
+    exp.Ceil: functions.ToWhole(math.ceil),
+    exp.Ln: functions.Logarithm(),
+}
+_PREDICATES = (exp.Predicate, exp.Connector, exp.Not)
+
+
+def is_number(tree: Tree, rows: EstimateRows) -> bool:
+    """Whether an expression is a number made from estimates, and no choice by them."""
+    node = grammar.unwrapped(tree)
+    if not rows.reads(node) or isinstance(node, _PREDICATES):
+        return False
+    if isinstance(node, exp.Case):
+        return any(is_number(each, rows) for each in _branches(node))
+    return True
+
+
+def with_columns(bench: Bench, rows: EstimateRows, columns: Mapping[str, Tree]) -> EstimateRows:
+    """The rows with more columns, each computed from those that there are."""
+    computing = _Computing(bench, rows)
+    numbers = {name: computing.formula(tree) for name, tree in columns.items() if is_number(tree, rows)}
+    plain = {name: computing.plain(tree) for name, tree in columns.items() if name not in numbers}
+    computing.run()
+    found = bench.with_plain(rows, {name: computing.column(at) for name, at in plain.items()})
+    lines = range(rows.table.num_rows)
+    return bench.with_formulas(found, {name: [get(line) for line in lines] for name, get in numbers.items()})
+
+
+class _Computing:
+    """Collects what DuckDB must be asked, asks it once, and puts formulas together."""
+
+    def __init__(self, bench: Bench, rows: EstimateRows) -> None:
+        self.bench, self.rows = bench, rows
+        self.asked: dict[str, int] = {}
+        self.table: pa.Table | None = None
+        self.lists: dict[int, list[Any]] = {}
+
+    def plain(self, tree: Tree) -> int:
+        """Have an expression computed by DuckDB."""
+        return self.asked.setdefault(grammar.sql_of(tree), len(self.asked))
+
+    def run(self) -> None:
+        """Ask for everything."""
+        columns = [f"{sql} AS a{number}" for sql, number in self.asked.items()]
+        self.table = self.bench.asked(self.rows, columns, "ORDER BY line")
+
+    def column(self, at: int) -> pa.ChunkedArray:
+        """What DuckDB computed."""
+        if self.table is None:
+            raise RuntimeError
+        return self.table.column(f"a{at}")
+
+    def _got(self, tree: Tree) -> Getter:
+        at = self.plain(tree)
+
+        def get(line: int) -> Any:
+            if at not in self.lists:
+                self.lists[at] = self.column(at).to_pylist()
+            return self.lists[at][line]
+
+        return get
+
+    def formula(self, tree: Tree) -> Callable[[int], Formula | None]:  # noqa: PLR0911 - one for each construct
+        """How to make the formula of a row."""
+        node = grammar.unwrapped(tree)
+        if not self.rows.reads(node):
+            return self._number(node)
+        if isinstance(node, exp.Column):
+            number = self._got(exp.column(exp.to_identifier(formula_column(node.name), quoted=True)))
+            formulas = self.bench.sums.formulas
+            return lambda line: None if number(line) is None else formulas[number(line)]
+        if type(node) in SIGNS:
+            return self._joined(SIGNS[type(node)], node.this, node.expression)
+        if isinstance(node, exp.Neg):
+            return self._joined("-", exp.Literal.number(0), node.this)
+        if isinstance(node, exp.IntDiv):
+            return _applied(functions.ToWhole(math.trunc), self._joined("/", node.this, node.expression))
+        if isinstance(node, exp.Case | exp.Coalesce | exp.Nullif | exp.If):
+            return self._chosen(node)
+        function = _function(node)
+        if function is None:
+            raise unknown(node)
+        argument = node.expression if isinstance(node, exp.Log) and node.expression else node.this
+        inner = self.formula(argument)
+        return inner if function == Same() else _applied(function, inner)
+
+    def _number(self, node: Tree) -> Callable[[int], Formula | None]:
+        """A known number, in a formula."""
+        kind = self.bench.asked(self.rows, [f"{grammar.sql_of(node)} AS a"], "LIMIT 0").schema.field(0).type
+        if field_type(kind) not in ("integer", "number") and not pa.types.is_null(kind):
+            raise QueryError("an estimate can be computed with numbers only, not with texts, dates or truth values.")
+        get = self._got(exp.Cast(this=node.copy(), to=exp.DataType.build("double")))
+        return lambda line: None if get(line) is None else Number(float(get(line)))
+
+    def _joined(self, sign: str, left: Tree, right: Tree) -> Callable[[int], Formula | None]:
+        one, other = self.formula(left), self.formula(right)
+
+        def joined(line: int) -> Formula | None:
+            parts = one(line), other(line)
+            return None if parts[0] is None or parts[1] is None else Arithmetic(sign, parts[0], parts[1])
+
+        return joined
+
+    def _chosen(self, node: Tree) -> Callable[[int], Formula | None]:
+        """The first of several numbers whose condition holds."""
+        conditions, branches = _cases(node)
+        if isinstance(node, exp.Case | exp.If) and self.bench.is_chance(self.rows, conditions):
+            self.bench.picked = True
+        tests, numbers = [self._got(each) for each in conditions], [self.formula(each) for each in branches]
+
+        def chosen(line: int) -> Formula | None:
+            return next((get(line) for test, get in zip(tests, numbers, strict=True) if test(line)), None)
+
+        return chosen
+
+
+def _cases(node: Tree) -> tuple[list[Tree], list[Tree]]:
+    """The conditions and the numbers of CASE, IF, COALESCE and NULLIF; the first that holds decides."""
+    if isinstance(node, exp.Coalesce):
+        each = [node.this, *node.expressions]
+        return [exp.Not(this=exp.Is(this=exp.paren(one.copy()), expression=exp.Null())) for one in each], each
+    if isinstance(node, exp.Nullif):
+        other = exp.NullSafeNEQ(this=exp.paren(node.this.copy()), expression=exp.paren(node.expression.copy()))
+        return [other], [node.this]
+    if isinstance(node, exp.If):
+        branches, default = [node], node.args.get("false")
+        subject = None
+    else:
+        branches, default, subject = node.args["ifs"], node.args.get("default"), node.this
+    conditions = [each.this if not subject else exp.EQ(this=subject.copy(), expression=each.this) for each in branches]
+    numbers = [each.args["true"] for each in branches]
+    if default is not None:
+        conditions, numbers = [*conditions, exp.true()], [*numbers, default]
+    return conditions, numbers
+
+
+def _branches(node: exp.Case) -> list[Tree]:
+    return _cases(node)[1]
+
+
+def _function(node: Tree) -> Function | None:
+    """The function that an expression is of one number; None where it is none that is known."""
+    if isinstance(node, exp.Cast | exp.TryCast):
+        return _cast(node.to)
+    if isinstance(node, exp.Round | exp.Trunc):
+        places = node.args.get("decimals")
+        if isinstance(node, exp.Trunc) and places is None:
+            return functions.ToWhole(math.trunc)
+        number = 0 if places is None else _constant(places)
+        return functions.Rounded(int(number)) if isinstance(node, exp.Round) and number is not None else None
+    if isinstance(node, exp.Log):
+        base = 10.0 if node.expression is None or not node.args.get("expression") else _constant(node.this)
+        return functions.Logarithm(base) if base is not None and base > 1 else None
+    if isinstance(node, exp.Pow):
+        exponent = _constant(node.expression)
+        return None if exponent is None else functions.power(exponent)
+    return _FUNCTIONS.get(type(node))
+
+
+def _cast(kind: exp.DataType) -> Function | None:
+    if kind.is_type(*exp.DataType.INTEGER_TYPES):
+        return functions.Rounded()
+    if kind.is_type(exp.DataType.Type.DECIMAL) and len(kind.expressions) == 2:  # noqa: PLR2004 - width and places
+        return functions.Rounded(int(kind.expressions[1].name))
+    return Same() if kind.is_type(*exp.DataType.REAL_TYPES) else None
+
+
+def _constant(node: Tree) -> float | None:
+    sign = 1.0
+    node = grammar.unwrapped(node)
+    if isinstance(node, exp.Neg):
+        node, sign = grammar.unwrapped(node.this), -1.0
+    return sign * float(node.name) if isinstance(node, exp.Literal) and not node.is_string else None
+
+
+def _applied(function: Function, inner: Callable[[int], Formula | None]) -> Callable[[int], Formula | None]:
+    def applied(line: int) -> Formula | None:
+        found = inner(line)
+        return None if found is None else Applied(function, found)
+
+    return applied
+
+
+def unknown(node: Tree) -> QueryError:
+    """What is said of a function that no error is known for."""
+    return QueryError(
+        f"{node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()} of an estimate has no known "
+        "error; use + - * /, ROUND, CAST to a number, LN, LOG, EXP, SQRT, ABS, POWER, CASE and COALESCE."
+    )

@@ -1,0 +1,153 @@
+// From a question to its answer: which records are selected, what they show, and what that tells.
+// A question is {conditions: {id: {codes} or {from, to}}, groups: [id], isShare, level}; ids are p0, p1, ... for public
+// columns and s0, s1, ... for what is protected.
+
+const MOST_NUMBERS = 1 << 25, MOST_ROWS = 5000;
+const NUMBERS = "numbers.";  // how the names of the estimator's arrays begin
+const BELOW_ZERO = "below zero by chance";
+
+class Asking {
+  constructor(about, arrays) {
+    this.about = about;
+    this.arrays = arrays;
+    this.columns = new Map([...about.public, ...about.protected].map(column => [column.id, column]));
+    const own = Object.entries(arrays).filter(([name]) => name.startsWith(NUMBERS));
+    this.count = estimator({
+      ...about.numbers, ...Object.fromEntries(own.map(([name, each]) => [name.slice(NUMBERS.length), each])),
+    });
+  }
+
+  // The codes of a column that a condition selects, as zeros and ones; null where it selects all.
+  selected(id, condition) {
+    const column = this.columns.get(id);
+    if (!condition) return null;
+    if (condition.codes) {
+      const mask = new Uint8Array(column.values.length);
+      condition.codes.forEach(code => { mask[code] = 1; });
+      return mask;
+    }
+    const [from, to] = [condition.from ?? null, condition.to ?? null];
+    if (from === null && to === null) return null;
+    return Uint8Array.from(
+      column.values, value => value !== null && (from === null || value >= from) && (to === null || value <= to) ? 1 : 0);
+  }
+
+  // Rows in the order of the values of their groups; throws an Error whose message is one sentence.
+  ask({conditions, groups, isShare, level}) {
+    const masks = new Map(Object.entries(conditions).map(([id, each]) => [id, this.selected(id, each)]));
+    const isPublic = id => id.startsWith("p");
+    const among = [...masks].filter(([id, mask]) => isPublic(id) && mask);
+    const by = groups.filter(isPublic), told = groups.filter(id => !isPublic(id)), found = [];
+    const wanted = this.places([...masks].filter(([id, mask]) => !isPublic(id) && mask), told);
+    const tallies = this.tallies(among, by);
+    if (tallies.length * wanted.length > MOST_ROWS) throw new Error(
+      `This would be a table of ${(tallies.length * wanted.length).toLocaleString("en")} rows; split by fewer columns.`);
+    for (const {key, tally} of tallies) {
+      for (const {key: own, places} of wanted) {
+        const isAll = places.length === this.about.domain_size;
+        const moments = isAll ? exactly(tally.rows) : this.count(tally, places);
+        const codes = groups.map(id => isPublic(id) ? key[by.indexOf(id)] : own[told.indexOf(id)]);
+        found.push({codes, ...this.estimate(moments, level, isShare ? tally.rows : 1, isShare)});
+      }
+    }
+    const order = (one, other) => one.codes.map((code, at) => code - other.codes[at]).find(Boolean) ?? 0;
+    return found.sort(order);
+  }
+
+  // The wanted places of the domain, by the values of protected groups.
+  places(masks, groups) {
+    const found = new Map(groups.length ? [] : [["", {key: [], places: []}]]);
+    for (let place = 0; place < this.about.domain_size; place += 1) {
+      if (!masks.every(([id, mask]) => mask[this.arrays[id][place]])) continue;
+      const key = groups.map(id => this.arrays[id][place]), said = key.join();
+      if (!found.has(said)) found.set(said, {key, places: []});
+      found.get(said).places.push(place);
+    }
+    return [...found.values()];
+  }
+
+  // What the selected records show, by the values of public groups.
+  tallies(among, by) {
+    const {rows, codes, add, width} = this.about.tables ? this.cells(among, by) : this.records(by);
+    const sizes = by.map(id => this.columns.get(id).values.length);
+    const tests = among.map(([id, mask]) => [codes(id), mask]), groups = by.map(codes);
+    const numbers = new Int32Array(rows).fill(-1), found = new Map(), seen = [];
+    for (let row = 0; row < rows; row += 1) {
+      let key = 0, isSelected = true;
+      for (const [code, mask] of tests) if (!mask[code[row]]) isSelected = false;
+      if (!isSelected) continue;
+      for (let at = 0; at < groups.length; at += 1) key = key * sizes[at] + groups[at][row];
+      if (!found.has(key)) {
+        found.set(key, seen.length);
+        seen.push(groups.map(code => code[row]));
+      }
+      numbers[row] = found.get(key);
+    }
+    if (!by.length && !seen.length) seen.push([]);
+    if (seen.length * width > MOST_NUMBERS || seen.length > MOST_ROWS) throw new Error(
+      `This would make ${seen.length.toLocaleString("en")} groups; split by fewer columns, or by coarser ones.`);
+    const tallies = seen.map(() => ({counts: new Float64Array(width), rows: 0}));
+    add(numbers, tallies);
+    return seen.map((key, number) => ({key, tally: tallies[number]}));
+  }
+
+  // The records themselves: each shows a symbol, or a set as bits, a map of all records for each member.
+  records(by) {
+    const {shown} = this.arrays, {records: rows, width, is_set} = this.about;
+    const add = (numbers, tallies) => {
+      for (let row = 0; row < rows; row += 1) {
+        if (numbers[row] < 0) continue;
+        const tally = tallies[numbers[row]];
+        tally.rows += 1;
+        if (!is_set) tally.counts[shown[row]] += 1;
+      }
+      if (is_set) addMembers(shown, numbers, tallies, width, rows);
+    };
+    return {rows, width, add, codes: id => this.arrays[id]};
+  }
+
+  // Counted beforehand, for each pair of public columns: a cell for each pair of their values.
+  cells(among, by) {
+    const {width, tables} = this.about, used = [...new Set([...among.map(([id]) => id), ...by])];
+    const table = tables.findIndex(each => used.every(id => each.columns.includes(id)));
+    if (table < 0) throw new Error(this.about.too_many);
+    const of = name => this.arrays[`table${table}_${name}`], rows = of("rows").length;
+    const add = (numbers, tallies) => {
+      for (let row = 0; row < rows; row += 1) {
+        if (numbers[row] < 0) continue;
+        const tally = tallies[numbers[row]], counts = of("counts");
+        tally.rows += of("rows")[row];
+        for (let at = 0; at < width; at += 1) tally.counts[at] += counts[row * width + at];
+      }
+    };
+    return {rows, width, add, codes: id => of(id)};
+  }
+
+  // A number with its error; of a share, divided by the records of its group, which are known exactly.
+  estimate(moments, level, by, isShare) {
+    const {base, slope, least, most} = moments, note = [];
+    const isExact = base === 0 && slope === 0 && least === most;
+    const [low, high] = isExact ? [moments.value, moments.value] : interval(moments, level, this.about.quantiles[level]);
+    // What is said of a very number says nothing of what is made from it.
+    if (!isExact && moments.note && !(isShare && moments.is_own_note)) note.push(moments.note);
+    if (moments.value < 0 && least >= 0) note.push(BELOW_ZERO);
+    const error = isExact ? 0 : standardError(moments);
+    const [value, se, from, to, atLeast, atMost] = [moments.value, error, low, high, least, most].map(each => each / by);
+    return {value, error: se, low: from, high: to, least: atLeast, most: atMost, isExact, note: note.join("; ")};
+  }
+}
+
+// Add up the members of sets: in each map, those of the records of each group.
+function addMembers(maps, numbers, tallies, width, rows) {
+  const stride = Math.ceil(rows / 8), selected = Uint32Array.from(numbers.keys()).filter(row => numbers[row] >= 0);
+  const groups = selected.map(row => numbers[row]), found = new Float64Array(tallies.length);
+  for (let member = 0; member < width; member += 1) {
+    const map = maps.subarray(member * stride, (member + 1) * stride);
+    found.fill(0);
+    for (let at = 0; at < selected.length; at += 1) {
+      const row = selected[at];
+      found[groups[at]] += map[row >> 3] >> (7 - (row & 7)) & 1;
+    }
+    tallies.forEach((tally, group) => { tally.counts[member] = found[group]; });
+  }
+}

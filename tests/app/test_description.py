@@ -1,0 +1,154 @@
+"""What the publisher says in words: in the Data Package, in the README, by info; hostile words stay words."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import frictionless
+import pytest
+
+from command_line import fail, publishing, run, succeed
+from releases import SENSITIVE, edit_manifest, published_by
+from releases import people as arrow_people
+from sfumato import Release, ReleaseFormatError, Request, Schema, SpecError, publish
+from sfumato.mechanisms import subset
+from sfumato.release.description import Description
+from sfumato.release.manifest import MANIFEST
+from sfumato.request.spec import BreachBound
+
+SAID = """
+title = "Diagnoses of 2024"
+description = \"\"\"All stays of the year,
+without day cases.\"\"\"
+licence = "CC-BY-4.0"
+contact = "Data office <data@hospital.example>"
+
+[columns]
+age = "Age at admission, in years"
+disease = "Main diagnosis at discharge"
+"""
+
+
+@pytest.fixture
+def described(table: Path) -> Path:
+    (table.parent / "about.toml").write_text(SAID, encoding="utf-8")
+    succeed(*publishing(table, "--describe", "about.toml"))
+    return table.parent / "release"
+
+
+def test_words_stand_where_a_data_package_has_them(described: Path) -> None:
+    written = json.loads((described / MANIFEST).read_text(encoding="utf-8"))
+    assert written["title"] == "Diagnoses of 2024"
+    assert written["description"] == "All stays of the year, without day cases."
+    assert written["licenses"] == [{"name": "CC-BY-4.0"}]
+    contact = {"title": "Data office", "email": "data@hospital.example", "roles": ["contact"]}
+    assert written["contributors"] == [contact]
+    fields = {each["name"]: each.get("description") for each in written["resources"][0]["schema"]["fields"]}
+    assert fields == {"age": "Age at admission, in years", "sex": None, "disease": "Main diagnosis at discharge"}
+    package = frictionless.Package(str(described / MANIFEST))
+    assert package.validate().valid
+    assert package.title == "Diagnoses of 2024"
+
+
+def test_words_are_shown(described: Path) -> None:
+    shown = succeed("info", described).words
+    for words in ("Diagnoses of 2024", "without day cases.", "Licence: CC-BY-4.0", "age: Age at admission, in years"):
+        assert words in shown
+    told = succeed("info", described, "--json").json
+    assert (told["title"], told["columns"]["age"]) == ("Diagnoses of 2024", "Age at admission, in years")
+    readme = (described / "README.md").read_text(encoding="utf-8")
+    assert readme.startswith("# Diagnoses of 2024\n")
+    assert "Contact: Data office \\<data@hospital.example\\>" in readme
+    assert succeed("verify", described).code == 0
+
+
+def test_request_file_may_name_the_description(described: Path) -> None:
+    (described.parent / "request.toml").write_text(
+        'path = "people.csv"\nsensitive = "disease"\nprior = "1/10"\nposterior = "1/2"\ndescribe = "about.toml"\n'
+    )
+    succeed("publish", "request.toml", "--out", "again")
+    assert "Diagnoses of 2024" in (described.parent / "again" / MANIFEST).read_text()
+
+
+@pytest.mark.parametrize(
+    ("written", "words"),
+    [
+        ("titel = 'x'", "the key 'titel' in 'about.toml' is unknown; the nearest known one is 'title'"),
+        ("title = 7", "'title' in 'about.toml' should be a text in quotes"),
+        ("columns = 'x'", "should be a section [columns]"),
+        ("[columns]\nage = 3", "'age' in 'about.toml' should be a text in quotes"),
+        ("[columns]\nagee = 'x'", "speaks of a column that is not published, 'agee'; did you mean 'age'"),
+        ("title = 'x", "is not TOML"),
+        (f"title = '{'x' * 201}'", "'title' of the description is longer than 200 letters"),
+        ('title = "a\\u202eb"', "'title' of the description has characters that cannot be seen"),
+        ('title = "\\u001b[2J"', "'title' of the description has characters that cannot be seen"),
+        ("licence = 'do what you like'", "the licence should be a short name"),
+        ("licence = 'javascript:alert(1)'", "the licence should be a short name"),
+        ("contact = 'a <b'", "the contact should be a name"),
+        (None, "cannot be read"),
+    ],
+)
+def test_words_that_cannot_be_are_refused(written: str | None, words: str, table: Path) -> None:
+    if written is not None:
+        (table.parent / "about.toml").write_text(written, encoding="utf-8")
+    assert words in fail(table.parent, *publishing(table, "--describe", "about.toml", "-q"))
+
+
+HOSTILE = (
+    "<script>alert(1)</script> [click](javascript:alert(1)) ![x](http://x.example/y) `code` **bold** # head",
+    '=HYPERLINK("http://x.example")',
+    "[bold red]not markup[/bold red] {braces} {0} %s \\n",
+    "1. list",
+    "| a | b |",
+)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_words_stay_words(text: str, tmp_path: Path) -> None:
+    table = arrow_people(60)
+    about = Description(title=text, description=text, contact="x", columns={"age": text, SENSITIVE: text})
+    request = Request(table, Schema.of(SENSITIVE), BreachBound("1/10", "1/2"), accept_telling=("age", "sex"))
+    release = publish(request, tmp_path / "release", describe=about).release
+    assert release.manifest.about == about
+    assert text in " ".join(run("info", release.folder).out.split()) or len(text) > 80
+    readme = (release.folder / "README.md").read_text(encoding="utf-8")
+    for mark in ("<script>", "](javascript", "![x](", "**bold**", "`code`"):
+        assert mark not in readme
+    assert not any(line.startswith(("1. ", "| a")) for line in readme.splitlines())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda written: written.update(title=["x"]),
+        lambda written: written.update(title="x\x1b[2J"),
+        lambda written: written.update(title="x" * 300),
+        lambda written: written.update(licenses=[{"path": "javascript:alert(1)"}]),
+        lambda written: written.update(licenses="x"),
+        lambda written: written.update(contributors=[{"title": 7}]),
+        lambda written: written["resources"][0]["schema"]["fields"][0].update(description={"x": 1}),
+    ],
+)
+def test_words_of_a_stranger_are_read_with_suspicion(change: Any, tmp_path: Path) -> None:
+    folder = published_by("uniform", arrow_people(60), tmp_path / "release").folder
+    edit_manifest(folder, change)
+    with pytest.raises(ReleaseFormatError, match="in words is not as it should be"):
+        Release.open(folder)
+
+
+def test_columns_of_sets_are_described_as_what_they_show(tmp_path: Path) -> None:
+    about = Description(columns={SENSITIVE: "Main diagnosis"})
+    options = {"subset": subset.Options(form=subset.Form.COLUMNS)}
+    request = Request(
+        arrow_people(200), Schema.of(SENSITIVE), BreachBound("3/7", "1/2"), "subset", options=options,
+        accept_telling=("age", "sex"),
+    )  # fmt: skip
+    release = publish(request, tmp_path / "release", describe=about).release
+    assert set(release.manifest.about.columns) == set(release.manifest.shown_names)
+
+
+def test_description_in_python_is_checked_too() -> None:
+    with pytest.raises(SpecError, match="longer than"):
+        Description(title="x" * 1000)

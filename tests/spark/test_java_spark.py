@@ -1,0 +1,96 @@
+"""Spark itself: workers are processes of their own, which get everything that they know."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from engine_inputs import INPUTS, ROWS, every_type
+from releases import known_key
+from sfumato import EngineError, Release, SparkEngine, publish
+from sfumato.apply import spark_tasks
+from spark_tables import (
+    Bundles,
+    DiesOnce,
+    Failing,
+    UnluckyEngine,
+    asked,
+    content,
+    publish_secretly,
+    released,
+    saved,
+    secrets_in,
+)
+
+GIVEN = INPUTS["every type"]
+IS_CONNECT = bool(os.environ.get("SFUMATO_TEST_CONNECT"))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """A table of several pieces."""
+    return saved(every_type(), tmp_path / "people.parquet", 34)
+
+
+@pytest.mark.parametrize("mechanism", ["uniform", "buckets"])
+def test_files_are_published_in_the_same_bytes(mechanism: str, java: Any, table: Path, tmp_path: Path) -> None:
+    request = asked(GIVEN, str(table), mechanism)
+    here = released(request, tmp_path / "here")
+    assert released(request, tmp_path / "there", SparkEngine(java, 34)) == here
+
+
+def test_frame_and_its_name_are_published_alike(java: Any, table: Path, tmp_path: Path) -> None:
+    frame = java.read.parquet(str(table))
+    frame.createOrReplaceTempView("people")
+    assert released(asked(GIVEN, frame, "uniform"), tmp_path / "frame") == released(
+        asked(GIVEN, "spark:people", "uniform"), tmp_path / "name"
+    )
+    assert Release.open(tmp_path / "frame").rows == ROWS
+
+
+def test_release_is_counted_by_workers_as_here(java: Any, table: Path, tmp_path: Path) -> None:
+    publish(asked(GIVEN, str(table), "uniform"), tmp_path / "release", unsafe_test_key=known_key(0))
+    release = Release.open(tmp_path / "release")
+    where = "sex = 'F'"
+    assert release.count("flu", where=where, engine=SparkEngine(java)) == release.count("flu", where=where)
+
+
+@pytest.mark.skipif(IS_CONNECT, reason="a session through Spark Connect on one machine tries nothing twice")
+def test_worker_that_dies_is_replaced_and_the_bytes_are_the_same(java: Any, table: Path, tmp_path: Path) -> None:
+    (flags := tmp_path / "flags").mkdir()
+    request = asked(GIVEN, str(table), "small-domain")
+    there = released(request, tmp_path / "there", UnluckyEngine(java, 34, flags=flags))
+    assert len(list(flags.iterdir())) >= 5  # fingerprints, counting, rewriting, digests, verification
+    assert there == released(request, tmp_path / "here")
+
+
+@pytest.mark.skipif(IS_CONNECT, reason="a session through Spark Connect on one machine tries nothing twice")
+def test_part_whose_worker_dies_is_finished_by_another(java: Any, tmp_path: Path) -> None:
+    finish = DiesOnce(tmp_path / "flag")
+    found = list(SparkEngine(java).shuffled(Bundles(), range(5), finish, 2, lambda number: None))
+    assert sorted(found) == [(0, [0, 1, 2, 3, 4]), (1, [0, 1, 2, 3, 4])]
+    assert (tmp_path / "flag").exists()
+
+
+def test_error_of_a_worker_has_the_words_of_the_local_one(java: Any, tmp_path: Path) -> None:
+    with pytest.raises(pa.ArrowInvalid, match=r"^what was wrong$"):
+        list(SparkEngine(java).each(Failing(pa.ArrowInvalid, "what was wrong"), range(3)))
+
+
+def test_workers_of_another_version_do_nothing(java: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = spark_tasks.version
+    monkeypatch.setattr(spark_tasks, "version", lambda name: "0.0.1" if name == "pyarrow" else known(name))
+    with pytest.raises(EngineError, match=r"^pyarrow is \S+ on a worker of Spark and 0.0.1 here, so the release would"):
+        list(SparkEngine(java).each(str, range(3)))
+
+
+def test_no_value_and_no_key_is_in_the_log(java: Any, spark_log: Path, tmp_path: Path) -> None:
+    publish_secretly(java, tmp_path)
+    assert content(tmp_path / "release")
+    written = spark_log.read_bytes()
+    assert b"TaskSetManager" in written
+    assert secrets_in(written) == []
