@@ -40,7 +40,6 @@ from sfumato.cli.options import (
     PlanTableOptions,
     PrintOptions,
     PromiseOptions,
-    QueryOptions,
     ReleaseFormat,
     ReleaseOptions,
     ReleasePath,
@@ -53,6 +52,7 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
+from sfumato.cli.questions import QueryOptions
 from sfumato.cli.reproduction import reproduce
 from sfumato.cli.where import EngineOptions
 from sfumato.errors import NoticeError, QueryError, SfumatoError, TargetError, reason
