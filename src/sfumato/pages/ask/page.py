@@ -142,6 +142,7 @@ class AskPage:
             "they were taken from.",
             f"How they are estimated: {self.method.words}. What is assumed: {self.method.assumption}.",
             "An estimate may be below zero or above what is possible, by chance: so sums of estimates stay right.",
+            "In the picture, a thin upright tick is a bound that is certain; what is dashed is not to be relied on.",
         ]
         if self.is_counted:
             found.append(TOO_MANY)

@@ -198,7 +198,7 @@ class View {
     status.textContent = `${this.words}: ${groups.length ? someRows(rows.length) : cell(rows[0], this.question.isShare).value}`;
     if (!groups.length) parts.push(...this.headline(rows[0]));
     else if (!rows.length) parts.push(element("p", {}, `No ${this.about.counted} satisfy the conditions.`));
-    else parts.push(this.table(rows));
+    else parts.push(...this.table(rows));
     parts.push(this.tools(), this.elsewhere());
     this.place.replaceChildren(...parts);
     this.place.setAttribute("data-answered", "");
@@ -239,14 +239,18 @@ class View {
     const caption = `${told}; \u00b1 standard error, ${Math.round(this.question.level * 100)}% interval, for the original table`;
     const table = element("table", {class: "answers"}, element("caption", {}, caption),
       element("thead", {}, header), element("tbody", {}, ...lines));
-    return element("div", {class: "scroll", role: "region", "aria-label": "The answer as a table", tabindex: "0"}, table);
+    const notes = [...new Set(rows.map(({note}) => note).filter(note => shortNote(note) !== note))];
+    return [
+      element("div", {class: "scroll", role: "region", "aria-label": "The answer as a table", tabindex: "0"}, table),
+      notes.length ? element("ul", {class: "notes"}, ...notes.map(note => element("li", {}, note))) : null,
+    ].filter(Boolean);
   }
 
   line(row, scale, isNarrow) {
     const {groups, isShare} = this.question, said = cell(row, isShare);
     const labels = groups.map((id, at) => label(this.columns.get(id).values[row.codes[at]]));
     const between = said.low ? `${said.low} to ${said.high}` : row.isExact ? "exact" : "";
-    const note = row.note ? element("span", {class: "note"}, row.note) : null;
+    const note = row.note ? element("span", {class: "note"}, shortNote(row.note)) : null;
     const heads = isNarrow ? [labels.join(" \u00b7 ")] : labels;
     const cells = isNarrow
       ? [element("td", {class: "number"},
@@ -322,6 +326,11 @@ function conditionWords({values}, condition) {
 
 function anyOf({values}) {
   return `any of ${values.length.toLocaleString("en")}`;
+}
+
+// The beginning of a long note; the whole of it stands under the table.
+function shortNote(note) {
+  return note.length > 40 ? note.split(/[:(]/)[0].trim() : note;
 }
 
 function someRows(number) {
