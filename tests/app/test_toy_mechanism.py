@@ -14,6 +14,7 @@ from sfumato.audit.laws import LAWS
 from sfumato.draws import Draws
 from sfumato.errors import InternalError
 from sfumato.mechanisms import REGISTRY
+from sfumato.pages import ask_page
 
 BOUND = BreachBound("1/10", "1/2")
 FLAGS = ("--prior", "1/10", "--posterior", "1/2")
@@ -50,6 +51,11 @@ def test_toy_is_planned_by_name_and_as_a_rival(table: Path) -> None:
     unpickled = pickle.loads(pickle.dumps(named))
     assert unpickled.mechanism is toy.MECHANISM
     assert unpickled.plan == named.plan
+
+
+def test_toy_is_asked_in_a_page_by_the_script_of_its_method(release: Release) -> None:
+    page = ask_page(release)
+    assert page.twin.script.read_text(encoding="utf-8") in page.html()
 
 
 def test_toy_is_published_verified_and_repeated(release: Release, table: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -83,6 +84,7 @@ def java(tmp_path_factory: pytest.TempPathFactory, spark_log: Path) -> Iterator[
     for name, value in settings.items():
         builder = builder.config(name, value)
     builder = builder.remote("local[2]") if os.environ.get(CONNECT) else builder.master("local[2,3]")
-    session = builder.getOrCreate()
+    with warnings.catch_warnings(action="ignore"):  # through Connect, what holds from the start cannot be said again
+        session = builder.getOrCreate()
     yield session
     session.stop()

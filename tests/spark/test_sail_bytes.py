@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pytest
+from pyarrow import feather
 
 from engine_inputs import INPUTS, ROWS, Input, every_type, with_gaps
 from releases import BOUND, WAYS, known_key, people
@@ -89,6 +92,26 @@ def test_files_of_text_are_read_as_here(nulls: str, sail: Any, tmp_path: Path) -
     request = Request(table, schema, BOUND, missing=("NA", "M"), accept_telling=public)
     here = released(request, tmp_path / "here")
     assert released(request, tmp_path / "there", SparkEngine(sail)) == here
+
+
+@pytest.mark.parametrize("ending", [".arrow", ".jsonl", ".csv.gz"])
+def test_other_files_are_read_as_here(ending: str, sail: Any, tmp_path: Path) -> None:
+    """Rows of persons are chosen by their numbers, which must be right in every file."""
+    table = people(ROWS, who=[f"p{row % 37}" for row in range(ROWS)])
+    (folder := tmp_path / "people").mkdir()
+    for number in range(3):
+        part, path = table.slice(40 * number, 40), folder / f"{number}{ending}"
+        if ending == ".arrow":
+            feather.write_feather(part, str(path))
+        elif ending == ".jsonl":
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in part.to_pylist()))
+        else:
+            with pa.CompressedOutputStream(str(path), "gzip") as sink:
+                pa_csv.write_csv(part, sink)
+    schema = Schema.of("disease", person="who", one_row="random")
+    request = Request(str(folder), schema, BOUND, accept_telling=("age", "sex"))
+    here = released(request, tmp_path / "here")
+    assert released(request, tmp_path / "there", SparkEngine(sail, 15)) == here
 
 
 def test_marks_of_what_is_missing_hold_in_parquet(sail: Any, tmp_path: Path) -> None:

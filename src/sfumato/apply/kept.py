@@ -34,7 +34,7 @@ LEAST_LISTED = 1 << 20
 
 @dataclass
 class KeptSource:
-    """A table whose batches are kept while it is read through for the first time."""
+    """A table whose batches are kept while it is read through for the first time, and given back the next time."""
 
     table: Source
     folder: Path
@@ -67,7 +67,7 @@ class KeptSource:
     def held(self, columns: Sequence[str], batch_rows: int) -> Iterator[HeldBatch]:
         """The same batches, one by one: those that were kept, or else new ones, which are kept as they are used."""
         asked = tuple(columns), batch_rows
-        known = self._readings.get(asked)
+        known = self._readings.pop(asked, None)
         if known is not None and known.is_whole:
             yield from (HeldBatch(known, number, rows) for number, rows in enumerate(known.sizes))
             return
@@ -113,8 +113,8 @@ class KeptBatches:
             self._batches[number] = _Coded(batch.schema, codes.schema, listed, self._stored(codes))
 
     def got(self, number: int) -> pa.RecordBatch:
-        """A batch that was put, as it was."""
-        kept = self._batches[number]
+        """A batch that was put, as it was; once, so that there is room for what is made of it."""
+        kept = self._batches.pop(number)
         codes = kept.codes
         if isinstance(codes, tuple):
             first, size = codes

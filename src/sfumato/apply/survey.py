@@ -36,6 +36,10 @@ MOST_NAMED = 3
 """So many of the columns that make most records alone are named."""
 
 
+KEPT_SHARE = 4
+"""One of so many parts of the memory may be taken by what was read, until it is needed again."""
+
+
 @dataclass(frozen=True)
 class Survey:
     """What the first pass found: secret."""
@@ -79,7 +83,7 @@ def survey(  # noqa: PLR0913 - what is asked, and where it is read
         for name in schema.identifiers:
             check_identifier(name, Grouping(engine, source, name, folder), draws)
     if keeps:
-        source = KeptSource(source, folder, engine.means(1).memory // 2)
+        source = KeptSource(source, folder, engine.means(1).memory // KEPT_SHARE)
     is_missing_told = schema.nulls is not NullPolicy.ERROR  # else what is missing must stay so, to be found
     groups = {
         name: groups_of(schema.hierarchies[name], level, with_missing=is_missing_told)

@@ -1,6 +1,6 @@
 """The options of commands, each declared once.
 
-Options of the table, of the output and of questions are declared here; those of a request and of a mechanism stand
+Options of the table and of the output are declared here; those of a request and of a mechanism stand
 beside what they are for, and are read from there.
 """
 
@@ -20,8 +20,6 @@ import typer
 from sfumato.apply.csv import POINT
 from sfumato.cli.option_group import OptionGroup, command_parameter
 from sfumato.errors import SchemaError
-from sfumato.estimate.intervals import DEFAULT_LEVEL
-from sfumato.estimate.limits import DEFAULT_SECONDS
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.plan.choose import AUTO
@@ -433,43 +431,3 @@ class PrintOptions(OptionGroup):
     def is_silent(self) -> bool:
         """Whether nobody wants to see how far it is."""
         return self.quiet or self.as_json
-
-
-# ----------------------------------------------------------------------------------------------------------- questions
-
-
-@dataclass(frozen=True)
-class QueryOptions(OptionGroup):
-    """What is asked, and how it is answered."""
-
-    sql: Annotated[
-        str | None, typer.Argument(metavar="[SQL]", help="SELECT COUNT(*) FROM release WHERE ... GROUP BY ...")
-    ] = None
-    batch: Annotated[
-        Path | None,
-        typer.Option(
-            "--batch", metavar="FILE", help="Many questions: .csv with a column sql, or .jsonl with a key sql."
-        ),
-    ] = None
-    attach: Annotated[
-        list[str],
-        typer.Option("--attach", metavar="NAME=FILE", help="A CSV or Parquet file to join with. Repeatable."),
-    ] = field(default_factory=list)
-    level: Annotated[float, typer.Option("--level", help="The level of the intervals.")] = DEFAULT_LEVEL
-    method: Annotated[
-        str | None,
-        typer.Option("--method", help="The estimator: one of those that info lists, the first by default."),
-    ] = None
-    simultaneous: Annotated[
-        bool, typer.Option("--simultaneous", help="Widen the intervals so that all of them hold together.")
-    ] = False
-    consistent: Annotated[
-        bool, typer.Option("--consistent", help="Also give counts that are not negative and add up.")
-    ] = False
-    totals: Annotated[
-        list[Path],
-        typer.Option("--totals", metavar="FILE", help="A CSV of known totals that counts shall add up to. Repeatable."),
-    ] = field(default_factory=list)
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="Stop a question that takes longer.")
-    ] = DEFAULT_SECONDS

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
 from sfumato.request.values import to_json
@@ -39,13 +38,25 @@ def copy_digest(sources: tuple[Path, ...], shown: Shown, naming: Naming) -> str:
 
 def _write(sources: tuple[Path, ...], sink: Any, shown: Shown, naming: Naming) -> None:
     names = pq.read_schema(sources[0]).names
-    schema = pa.schema([(name, pa.string()) for name in names])
-    options = pa_csv.WriteOptions(quoting_style="needed")
-    with pa_csv.CSVWriter(pa.PythonFile(sink, "w"), schema, write_options=options) as writer:
-        for batch in _batches(sources):
-            readable = shown.readable(batch, naming)
-            arrays = [spelled(readable.column(name)) for name in names]
-            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
+    sink.write(_lines([pa.array([name]) for name in names]))
+    for batch in _batches(sources):
+        readable = shown.readable(batch, naming)
+        sink.write(_lines([spelled(readable.column(name)) for name in names]))
+
+
+def _lines(columns: Sequence[pa.Array]) -> bytes:
+    """The lines of some rows: a text in quotes where it needs them, or is empty; what is missing is nothing at all."""
+    quoted = [_quoted(column) for column in columns]
+    # A line without anything would be no row to most readers.
+    nothing = '""' if len(columns) == 1 else ""
+    lines = pc.binary_join_element_wise(*quoted, ",", null_handling="replace", null_replacement=nothing)
+    return "".join(f"{line}\n" for line in lines.to_pylist()).encode()
+
+
+def _quoted(texts: pa.Array) -> pa.Array:
+    inside = pc.replace_substring(texts, '"', '""')
+    in_quotes = pc.binary_join_element_wise('"', inside, '"', "")
+    return pc.if_else(pc.match_substring_regex(texts, '[",\r\n]|^$'), in_quotes, texts)
 
 
 def _batches(sources: tuple[Path, ...]) -> Iterator[pa.RecordBatch]:
@@ -96,17 +107,8 @@ def _offsets(column: pa.Array) -> pa.Array:
 class _Digest:
     """A file that keeps only the digest of what is written to it."""
 
-    closed = False
-
     def __init__(self) -> None:
         self.digest = hashlib.sha256()
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes) -> None:
         self.digest.update(data)
-        return len(data)
-
-    def flush(self) -> None:
-        """Nothing waits to be written."""
-
-    def close(self) -> None:
-        self.closed = True

@@ -60,13 +60,12 @@ In R, with the package duckdb, the same:
     release <- dbConnect(duckdb())
     dbGetQuery(release, "
 {text}
-    ")
-"""
+    ")"""
 
 _COPIES = """
-{names} {say} the same as CSV: an empty field is a missing value, an empty text is in quotes, sets and lists are written
-as `["a", "b"]`. A spreadsheet takes a text that begins with `=`, `+`, `-` or `@` for a formula: import such columns as
-text, or use the Parquet files.
+{names} {say} the same as CSV: an empty field is a missing value,
+an empty text is in quotes, sets and lists are written as `["a", "b"]`. A spreadsheet takes a text that begins with
+`=`, `+`, `-` or `@` for a formula: import such columns as text, or use the Parquet files.
 """
 
 _BY_SFUMATO = "What each record adds to a count is not written down for this design, so other tools cannot count here."
@@ -159,7 +158,7 @@ def _in_r(by_weights: str) -> str:
     """The same statement for R, if there is one: the lines that are set in."""
     lines = [line for line in by_weights.splitlines() if line.startswith("    ")]
     if not lines:
-        return "\n"
+        return ""
     escaped = "\n".join(lines).replace("\\", "\\\\").replace('"', '\\"')
     return _IN_R.format(text=textwrap.indent(escaped, "    "))
 

@@ -75,16 +75,19 @@ def are_same(some: Sequence[pa.RecordBatch], others: Sequence[pa.RecordBatch]) -
 
 @pytest.mark.parametrize("budget", [0, 300, ROOM], ids=["in a file", "partly in a file", "in memory"])
 @pytest.mark.parametrize("batch_rows", [1, 7, 1000])
-def test_second_reading_gets_the_batches_of_the_first_and_reads_nothing(
+def test_every_second_reading_gets_the_batches_of_the_one_before_and_reads_nothing(
     batch_rows: int, budget: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept, "MOST_ROW_BYTES", 1000)
     table = Counted(MemorySource(of_every_type()))
     source, columns = KeptSource(table, tmp_path, budget), of_every_type().column_names
     expected = list(table.batches(columns, batch_rows))
-    readings = [read(source, columns, batch_rows) for _ in range(3)]
+    readings = [read(source, columns, batch_rows) for _ in range(2)]
     assert all(are_same(each, expected) for each in readings)
     assert table.readings == 2  # this test's own, and the first one
+    again = [read(source, columns, batch_rows) for _ in range(2)]
+    assert all(are_same(each, expected) for each in again)
+    assert table.readings == 3  # what was given back is kept no longer
     assert not list(tmp_path.iterdir())
 
 

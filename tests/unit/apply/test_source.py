@@ -432,3 +432,14 @@ def test_fingerprint_of_files_is_that_of_their_bytes(desk: Path) -> None:
 )
 def test_types_are_reduced_to_plain_ones(kind: pa.DataType, plain: pa.DataType) -> None:
     assert plain_type(kind) == plain
+
+
+@pytest.mark.parametrize("made", [_feather, _arrow_stream], ids=["file", "stream"])
+def test_arrow_files_know_their_rows(made: Callable[[Path], Path], tmp_path: Path) -> None:
+    """By which rows of persons are chosen, and pieces are numbered."""
+    for number in range(2):
+        (folder := tmp_path / f"{number}").mkdir()
+        made(folder)
+    source = open_source(str(tmp_path), tmp_path / "spool")
+    assert source.rows == 2 * len(TABLE)
+    assert [piece.rows for piece in source.pieces(1)] == [len(TABLE)] * 2

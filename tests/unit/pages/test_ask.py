@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from sfumato.errors import QueryError
 from sfumato.estimate.release import Release
 from sfumato.pages import AskPage, ask_page
 from sfumato.pages.ask.packing import bit_maps, packed
+from sfumato.release.description import Description
 
 KINDS = {"u1": np.uint8, "u2": np.uint16, "u4": np.uint32, "i4": np.int32, "f8": np.float64}
 
@@ -96,6 +98,14 @@ def test_hostile_names_and_values_stay_within_their_texts(page: AskPage) -> None
     assert "\u202e" not in text
     about, _ = held(text)
     assert HOSTILE in {each["name"] for each in about["public"]}
+
+
+def test_page_says_what_the_publisher_says_of_the_release(page: AskPage) -> None:
+    about = Description("Our <table>", "All of them.", "CC-BY-4.0", "Ada <ada@place.example>", {"sex": "as they said"})
+    text = replace(page, manifest=replace(page.manifest, about=about)).html()
+    assert "<p>All of them.</p>" in text
+    assert "Licence: CC-BY-4.0. Whom to ask: Ada &lt;ada@place.example&gt;." in text
+    assert held(text)[0]["descriptions"] == {"sex": "as they said"}
 
 
 @pytest.mark.slow

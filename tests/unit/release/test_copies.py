@@ -151,6 +151,8 @@ def test_texts_are_read_back_as_they_were(tmp_path_factory: pytest.TempPathFacto
     folder = tmp_path_factory.mktemp("copy")
     pq.write_table(pa.table({"x": pa.array(texts, pa.string()), "n": range(len(texts))}), folder / "t.parquet")
     write_copy((folder / "t.parquet",), folder / "t.csv", Values(1), None)  # type: ignore[arg-type]
+    with (folder / "t.csv").open(newline="", encoding="utf-8") as file:
+        assert [row["x"] for row in csv.DictReader(file)] == [text or "" for text in texts]
     kinds = pa_csv.ConvertOptions(
         column_types={"x": pa.string()}, strings_can_be_null=True, quoted_strings_can_be_null=False, null_values=[""]
     )
@@ -175,3 +177,14 @@ def test_texts_are_read_back_as_they_were(tmp_path_factory: pytest.TempPathFacto
 )
 def test_every_value_has_one_spelling(values: pa.Array, texts: list[str | None]) -> None:
     assert spelled(values).to_pylist() == texts
+
+
+def test_only_texts_that_need_them_are_in_quotes_and_no_row_is_lost(tmp_path: Path) -> None:
+    table = {"a,b": ["x", 'say "x"', "", None, "two\nlines"], "n": [1, 2, 3, None, 5]}
+    pq.write_table(pa.table(table), tmp_path / "t.parquet")
+    write_copy((tmp_path / "t.parquet",), tmp_path / "t.csv", Values(1), None)  # type: ignore[arg-type]
+    expected = '"a,b",n\nx,1\n"say ""x""",2\n"",3\n,\n"two\nlines",5\n'
+    assert (tmp_path / "t.csv").read_text() == expected
+    pq.write_table(pa.table({"x": ["a", None]}), tmp_path / "t.parquet")
+    write_copy((tmp_path / "t.parquet",), tmp_path / "t.csv", Values(1), None)  # type: ignore[arg-type]
+    assert (tmp_path / "t.csv").read_text() == 'x\na\n""\n'

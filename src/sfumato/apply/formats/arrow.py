@@ -25,19 +25,25 @@ class ArrowSource:
 
     paths: tuple[File, ...]
     schema: pa.Schema
-    rows: int | None = None
-    """Not known: a stream does not say, and a file only in the head of each batch."""
+    file_rows: tuple[int, ...] = ()
+    """How many rows each file has: nothing but its batches says it."""
 
     @classmethod
     def open(cls, paths: Sequence[File]) -> ArrowSource:
         """Read what the files say of their columns, and refuse files whose columns differ."""
-        schemas = []
+        schemas, sizes = [], []
         for path in paths:
             with _reader(path) as reader:
                 schemas.append(plain_schema(reader.schema))
+                sizes.append(sum(batch.num_rows for batch in _read(reader)))
             if not schemas[-1].equals(schemas[0]):
                 raise SourceError(f"{path.name!r} has other columns or types than {paths[0].name!r}; they must agree.")
-        return cls(tuple(paths), schemas[0])
+        return cls(tuple(paths), schemas[0], tuple(sizes))
+
+    @property
+    def rows(self) -> int:
+        """The number of rows: rows of persons are chosen, and pieces are numbered, by it."""
+        return sum(self.file_rows)
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The batches of the files, cut where they are larger."""
@@ -50,8 +56,8 @@ class ArrowSource:
 
     def pieces(self, rows: int) -> Iterator[ArrowSource]:
         """A file each."""
-        for path in self.paths:
-            yield replace(self, paths=(path,))
+        for path, size in zip(self.paths, self.file_rows, strict=True):
+            yield replace(self, paths=(path,), file_rows=(size,))
 
     def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
         """The digest of the files."""

@@ -21,7 +21,8 @@ function estimator({total, group_size, is_mixed, groups, unreliable, far_amplifi
     };
     const likely = clipped(found.value, 0, tally.rows);
     const error = Math.sqrt(Math.max(found.base + found.slope * likely, 0));
-    return {...bounds, ...found, note: regime(wanted, common, likely, error), is_own_note: true};
+    const is_unreliable = error > unreliable * likely;
+    return {...bounds, ...found, note: regime(wanted, common, likely, error), is_own_note: true, is_unreliable};
   };
 
   // A law in its parts: a matrix, or a diagonal and a product of two vectors.

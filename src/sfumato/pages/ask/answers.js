@@ -133,7 +133,10 @@ class Asking {
     if (moments.value < 0 && least >= 0) note.push(BELOW_ZERO);
     const error = isExact ? 0 : standardError(moments);
     const [value, se, from, to, atLeast, atMost] = [moments.value, error, low, high, least, most].map(each => each / by);
-    return {value, error: se, low: from, high: to, least: atLeast, most: atMost, isExact, note: note.join("; ")};
+    return {
+      value, error: se, low: from, high: to, least: atLeast, most: atMost, isExact, note: note.join("; "),
+      isUnreliable: Boolean(moments.is_unreliable),
+    };
   }
 }
 

@@ -15,6 +15,9 @@ from sfumato.request.schema import Bins
 from sfumato.request.values import Scalar, parts, to_json
 from sfumato.shown.quoting import plain_level, plain_name
 
+EXACT = 1 << 53
+"""Whole numbers beyond this lose digits in a browser, so they go there as texts."""
+
 
 @dataclass(frozen=True)
 class Offered:
@@ -29,7 +32,8 @@ class Offered:
 
     def to_json(self) -> dict[str, Any]:
         """For the page."""
-        values = [to_json(value) for value in self.values]
+        written = (to_json(value) for value in self.values)
+        values = [str(each) if isinstance(each, int) and abs(each) > EXACT else each for each in written]
         return {"id": self.id, "name": self.name, "sql": self.sql, "type": self.type, "values": values}
 
     @property

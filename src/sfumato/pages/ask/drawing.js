@@ -45,18 +45,19 @@ function grid({place, ticks}) {
   }));
 }
 
-// The interval of one answer as a line, the estimate as a dot, certain bounds as ticks; in words for whoever listens.
+// The interval of one answer as a line, the estimate as a dot, certain bounds as ticks; dashed and hollow where it is
+// not to be relied on; in words for whoever listens.
 function drawnRow(scale, row, words) {
-  const {value, low, high, least, most, isExact} = row, middle = "50%", parts = grid(scale);
+  const {value, low, high, least, most, isExact, isUnreliable} = row, middle = "50%", parts = grid(scale);
   if (Number.isFinite(value)) {
     const inside = number => number !== 0 && number >= scale.low && number <= scale.high && !isExact;
     parts.push(...[least, most].filter(inside).map(bound => shape("line", {
       x1: scale.place(bound), x2: scale.place(bound), y1: "28%", y2: "72%", class: "bound",
     })));
     if (!isExact) parts.push(shape("line", {
-      x1: scale.place(low), x2: scale.place(high), y1: middle, y2: middle, class: "line",
+      x1: scale.place(low), x2: scale.place(high), y1: middle, y2: middle, class: isUnreliable ? "line frail" : "line",
     }));
-    parts.push(shape("circle", {cx: scale.place(value), cy: middle, r: 4, class: "dot"}));
+    parts.push(shape("circle", {cx: scale.place(value), cy: middle, r: 4, class: isUnreliable ? "hollow" : "dot"}));
   }
   return shape(
     "svg", {width: scale.width, height: 28, role: "img", "aria-label": words}, shape("title", {}, words), ...parts);

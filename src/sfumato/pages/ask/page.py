@@ -89,6 +89,7 @@ class AskPage:
             "numbers": numbers,
             "public": [each.to_json() for each in self.contents.columns],
             "protected": [each.to_json() for each, _ in protected],
+            "descriptions": dict(self.manifest.about.columns),
             "domain_size": len(self.manifest.domain),
             "records": self.records,
             "counted": self.manifest.counted,
@@ -117,7 +118,12 @@ class AskPage:
         ]
         words = element("div", *(each.html(is_private=False) for each in sections), class_="words")
         return [
-            element("header", element("h1", escaped(shortened(self.title))), paragraph(subtitle, "subtitle")),
+            element(
+                "header",
+                element("h1", escaped(shortened(self.title))),
+                paragraph(subtitle, "subtitle"),
+                paragraph(self.manifest.about.description) if self.manifest.about.description else "",
+            ),
             element("main", DESK, words),
             element("footer", paragraph(self._ending)),
         ]
@@ -136,6 +142,7 @@ class AskPage:
             "they were taken from.",
             f"How they are estimated: {self.method.words}. What is assumed: {self.method.assumption}.",
             "An estimate may be below zero or above what is possible, by chance: so sums of estimates stay right.",
+            "In the picture, a thin upright tick is a bound that is certain; what is dashed is not to be relied on.",
         ]
         if self.is_counted:
             found.append(TOO_MANY)
@@ -147,9 +154,12 @@ class AskPage:
     @property
     def _ending(self) -> str:
         held = "counts of the release" if self.is_counted else "all records of the release"
+        about = self.manifest.about
+        licence = f"Licence: {about.licence}. " if about.licence else ""
+        contact = f"Whom to ask: {about.contact}. " if about.contact else ""
         return (
-            f"This file holds {held}, and nothing that is not in the release; it needs no network, and its policy "
-            f"allows none. Made with sfumato {version('sfumato')}."
+            f"{licence}{contact}This file holds {held}, and nothing that is not in the release; it needs no network, "
+            f"and its policy allows none. Made with sfumato {version('sfumato')}."
         )
 
 
@@ -169,7 +179,7 @@ def ask_page(
         ((_, measured),) = manifest.shown.scanned(session, Scan(), manifest.naming).items()
         holdings = manifest.shown.listed(manifest.naming, opened.folder)
         twin = method.twin(manifest.design, measured[COUNT], holdings)
-        said = title or TITLE.format(manifest.sensitive_name)
+        said = title or manifest.about.title or TITLE.format(manifest.sensitive_name)
         records, width = opened.rows, int(measured[COUNT].counts.shape[1])
 
         def page(contents: PageContents) -> AskPage:

@@ -57,13 +57,16 @@ border-bottom:1px solid var(--grid)}
 .answers .number{text-align:right;white-space:nowrap}.answers .error{color:var(--quiet);white-space:nowrap}
 .answers .interval{white-space:nowrap;color:var(--quiet)}
 .answers .plot{padding:0;width:1%;height:1px}.answers svg{display:block}
-.answers td.plot svg{height:100%;min-height:28px}
-.answers .note{display:block;color:var(--quiet);font-size:12px;white-space:normal;max-width:22em}
+.answers td.plot div{height:100%;min-height:28px;position:relative}
+.answers td.plot svg{position:absolute;inset:0;height:100%}
+.answers .note{display:block;font-weight:400;color:var(--quiet);font-size:12px;white-space:normal;max-width:22em}
 .answers .both{display:block;white-space:nowrap;text-align:right}.answers small{display:block;color:var(--quiet);
 text-align:right;white-space:nowrap}
 .plot .grid{stroke:var(--grid)}.plot .zero{stroke:var(--quiet)}.plot .line{stroke:var(--s0);stroke-width:2}
 .plot .dot{fill:var(--s0);stroke:var(--ground)}.plot .tick{fill:var(--quiet);font-size:11px}
-.plot .bound{stroke:var(--quiet)}
+.plot .bound{stroke:var(--quiet)}.plot .frail{stroke-dasharray:3 3}
+.plot .hollow{fill:var(--ground);stroke:var(--s0);stroke-width:1.5}
+.notes{color:var(--quiet);font-size:13px}
 .words{display:grid;grid-template-columns:repeat(auto-fit,minmax(300px,1fr));gap:0 32px;margin-top:1.4em}
 .words .promise{margin-top:.3em}.words h2{margin-top:.6em}
 body:has(#desk)>header{padding-top:20px}body:has(#desk)::before{content:"";display:block;height:6px;background:var(--s0)}

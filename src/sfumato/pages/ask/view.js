@@ -56,9 +56,11 @@ class View {
     const chosen = element("span", {class: "chosen"}, anyOf(column));
     const body = RANGED.has(column.type) && column.values.length > MANY ? this.ends(column, chosen)
       : this.options(column, chosen);
-    if (isAlone) return [element("p", {class: "hint"}, chosen), body];
+    const said = this.about.descriptions[column.name];
+    const hint = said ? element("p", {class: "hint"}, plain(said)) : null;
+    if (isAlone) return [hint, element("p", {class: "hint"}, chosen), body];
     const summary = element("summary", {}, element("span", {class: "name"}, shortened(column.name)), chosen);
-    return element("details", {open: isOpen}, summary, body);
+    return element("details", {open: isOpen}, summary, hint, body);
   }
 
   options(column, chosen) {
@@ -196,7 +198,7 @@ class View {
     status.textContent = `${this.words}: ${groups.length ? someRows(rows.length) : cell(rows[0], this.question.isShare).value}`;
     if (!groups.length) parts.push(...this.headline(rows[0]));
     else if (!rows.length) parts.push(element("p", {}, `No ${this.about.counted} satisfy the conditions.`));
-    else parts.push(this.table(rows));
+    else parts.push(...this.table(rows));
     parts.push(this.tools(), this.elsewhere());
     this.place.replaceChildren(...parts);
     this.place.setAttribute("data-answered", "");
@@ -237,14 +239,18 @@ class View {
     const caption = `${told}; \u00b1 standard error, ${Math.round(this.question.level * 100)}% interval, for the original table`;
     const table = element("table", {class: "answers"}, element("caption", {}, caption),
       element("thead", {}, header), element("tbody", {}, ...lines));
-    return element("div", {class: "scroll", role: "region", "aria-label": "The answer as a table", tabindex: "0"}, table);
+    const notes = [...new Set(rows.map(({note}) => note).filter(note => shortNote(note) !== note))];
+    return [
+      element("div", {class: "scroll", role: "region", "aria-label": "The answer as a table", tabindex: "0"}, table),
+      notes.length ? element("ul", {class: "notes"}, ...notes.map(note => element("li", {}, note))) : null,
+    ].filter(Boolean);
   }
 
   line(row, scale, isNarrow) {
     const {groups, isShare} = this.question, said = cell(row, isShare);
     const labels = groups.map((id, at) => label(this.columns.get(id).values[row.codes[at]]));
     const between = said.low ? `${said.low} to ${said.high}` : row.isExact ? "exact" : "";
-    const note = row.note ? element("span", {class: "note"}, row.note) : null;
+    const note = row.note ? element("span", {class: "note"}, shortNote(row.note)) : null;
     const heads = isNarrow ? [labels.join(" \u00b7 ")] : labels;
     const cells = isNarrow
       ? [element("td", {class: "number"},
@@ -256,7 +262,7 @@ class View {
     return element("tr", {},
       ...heads.map((text, at) => element("th", {scope: "row"}, text, at === heads.length - 1 ? note : null)),
       ...cells,
-      element("td", {class: "plot"}, drawnRow(scale, row, rowWords(labels.join(", "), said))));
+      element("td", {class: "plot"}, element("div", {}, drawnRow(scale, row, rowWords(labels.join(", "), said)))));
   }
 
   tools() {
@@ -320,6 +326,11 @@ function conditionWords({values}, condition) {
 
 function anyOf({values}) {
   return `any of ${values.length.toLocaleString("en")}`;
+}
+
+// The beginning of a long note; the whole of it stands under the table.
+function shortNote(note) {
+  return note.length > 40 ? note.split(/[:(]/)[0].trim() : note;
 }
 
 function someRows(number) {

@@ -81,6 +81,7 @@ function sqlValue(value, type) {
   if (type === "date") return `CAST(${sqlText(value)} AS DATE)`;
   if (type === "datetime") return `CAST(${sqlText(value)} AS TIMESTAMP)`;
   if (type === "boolean") return value ? "TRUE" : "FALSE";
+  if (type === "integer") return String(value);  // also where it is a text, because it has so many digits
   if (typeof value === "string") return `CAST(${sqlText(value.replace("INF", "Infinity"))} AS DOUBLE)`;
   return String(value);
 }
