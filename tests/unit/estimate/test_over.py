@@ -422,3 +422,13 @@ def test_exists_with_a_table_of_ones_own_is_a_condition_on_values(release: Relea
             release, f"SELECT COUNT(*) AS x FROM release WHERE ward = 'A' AND {is_not}disease = 'HIV'", "x"
         )
         assert_same(one, other)
+
+
+def test_no_value_is_missing_where_the_domain_has_none_that_is(release: Release) -> None:
+    for sql in (
+        "SELECT COUNT(*) AS x FROM release WHERE disease IS NULL",
+        "SELECT COUNT_IF(disease IS NULL) AS x FROM release",
+    ):
+        (found,) = column(release, sql, "x")
+        assert found.is_exact
+        assert found.value == 0

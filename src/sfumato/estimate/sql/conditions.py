@@ -30,6 +30,7 @@ BLOCK = 60
 NAMED_VALUES = 20
 PLACE_NAME = "sfumato place"
 PLACE = quoted(PLACE_NAME)
+_MISSING = " IS NULL)"
 
 
 @dataclass(frozen=True)
@@ -144,8 +145,8 @@ class Domain:
                 "the join gives some values of the sensitive column several rows, which would count a record several "
                 "times; join a table in which the column is unique."
             )
-        if not found.any():
-            raise self._nothing()
+        if not found.any() and not (conditions and all(each.endswith(_MISSING) for each in conditions)):
+            raise self._nothing()  # but that a value is missing is no way to spell one
         return found > 0
 
     def _nothing(self) -> QueryError:

@@ -107,7 +107,7 @@ class Names:
         if not having:
             columns = [each for place in places for each in self._spelt(place)]
             where = "the release has" if places == [TABLE] else "there is"
-            is_text = named.this.quoted and isinstance(named.parent, exp.Predicate)
+            is_text = named.this.quoted and named.name.isidentifier()  # a column of that name would need no quotes
             hint = f" A text stands in single quotes: {text(named.name)}." if is_text else ""
             raise QueryError(no_column(named.name, columns, f"{where} no column") + hint)
         return self.tables[having[0]][name]
