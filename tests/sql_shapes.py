@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from releases import known_key
 from sfumato.errors import QueryError
+from sfumato.estimate.describing import AS_PUBLISHED
 from sfumato.estimate.estimate import EXACT_METHOD
 from sfumato.estimate.release import Release
 from sfumato.outlook import Request
@@ -86,7 +87,7 @@ def told(shape: Shape, release: Release) -> tuple[Outcome, str]:
         answer = release.sql(shape.sql, attach={"codes": pa.table(CODES)})
     except QueryError as error:
         return "refused", str(error)
-    return ("exact" if answer.method == EXACT_METHOD else "estimated"), answer.note or ""
+    return ("exact" if answer.method in (EXACT_METHOD, AS_PUBLISHED) else "estimated"), answer.note or ""
 
 
 def open_release(folder: Path) -> Release:

@@ -14,7 +14,6 @@ import json
 import math
 import secrets
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -33,9 +32,8 @@ Halves = tuple[Numbers, Numbers]
 VERSION = 3
 """Of the draws: the same key gives the same draws in all versions of the software that share this number."""
 
-WORDS_SINCE, SLOTS_SINCE, RANKED_SETS_SINCE, LISTS_SINCE = 1, 2, 3, 3
-"""Since which version the words of a key are what they are; and what is made of them: slots, sets by their number, and
-slots of values with many records."""
+WORDS_SINCE, SLOTS_SINCE, RANKED_SETS_SINCE = 1, 2, 3
+"""Since which version the words of a key are what they are; and what is made of them: slots, sets by their number."""
 
 KEY_BYTES = 32
 WORD_BYTES = 8
@@ -46,12 +44,6 @@ LARGEST_BOUND = 2**63
 
 LARGEST_TABLE = 65_536
 """Up to here a permutation is a table, in the order of keyed words; above, a Feistel network computes it."""
-
-LARGEST_LISTS = 1 << 24
-"""Up to so many records in all, their slots are written out: 64 MiB of them, and some more while they are made."""
-
-LIST_MAKERS = 2
-"""So many lists are made at once."""
 
 FEISTEL_ROUNDS = 10
 
@@ -96,31 +88,15 @@ class Draws:
         """The stream of one purpose."""
         return Stream(self._subkey(purpose))
 
-    def permutations(self, purpose: str, sizes: Sequence[int], *, is_listed: bool = False) -> list[Permutation]:
-        """A keyed pseudo-random permutation of `range(size)` for each item (a value of the domain) of these sizes.
-
-        Large ones are computed, or written out as well.
-        """
+    def permutations(self, purpose: str, sizes: Sequence[int]) -> list[Permutation]:
+        """A keyed pseudo-random permutation of `range(size)` for each item (a value of the domain) of these sizes."""
         tables = self.stream(f"{purpose}/table")
-
-        def large(item: int, size: int) -> Permutation:
-            if is_listed:
-                return TablePermutation.shuffled(self.stream(f"{purpose}/list/{item}"), size)
-            return FeistelPermutation.of(self._subkey(f"{purpose}/feistel/{item}"), size)
-
-        with ThreadPoolExecutor(LIST_MAKERS) as pool:
-            made = {item: pool.submit(large, item, size) for item, size in enumerate(sizes) if size > LARGEST_TABLE}
-            return [
-                made[item].result() if item in made else TablePermutation.shuffled(tables, size, item * LARGEST_TABLE)
-                for item, size in enumerate(sizes)
-            ]
-
-    def lists(self, purpose: str, sizes: Sequence[int]) -> list[Permutation]:
-        """The permutations of the records of a table by value: written out, if they are not too many all together.
-
-        This is decided by the sizes alone, so that it is the same on every machine.
-        """
-        return self.permutations(purpose, sizes, is_listed=sum(sizes) <= LARGEST_LISTS)
+        return [
+            TablePermutation.shuffled(tables, size, item * LARGEST_TABLE)
+            if size <= LARGEST_TABLE
+            else FeistelPermutation.of(self._subkey(f"{purpose}/feistel/{item}"), size)
+            for item, size in enumerate(sizes)
+        ]
 
     def _subkey(self, purpose: str) -> bytes:
         # JSON makes the pair unambiguous: ("a", "b/c") and ("a/b", "c") must not meet.
@@ -330,12 +306,6 @@ class FeistelPermutations:
         left, right = _rounds((left, numbers - left * sizes[1]), self.rounds, sizes, firsts)
         joined: Numbers = left * sizes[1] + right
         return joined
-
-
-def lists_since(sizes: Sequence[int]) -> int:
-    """Since which version of the draws a key gives the same lists of these sizes."""
-    is_other = max(sizes, default=0) > LARGEST_TABLE and sum(sizes) <= LARGEST_LISTS
-    return LISTS_SINCE if is_other else SLOTS_SINCE
 
 
 def _starts(sizes: Numbers) -> Numbers:

@@ -8,10 +8,11 @@ from sfumato.arrays import Places, Words
 
 LARGEST_WORD = np.uint64(2**64 - 1)
 
-CACHED_WORDS = 1 << 18
+CACHED_WORDS = 1 << 14
 """So many words are put in order at once; more are divided first, so that each part stays in the cache of a core."""
 
-DIVIDED_BITS = 8
+MOST_BITS = 8
+"""They are divided by so many bits at most, which fit into a byte."""
 
 
 def positions_in_order(words: Words) -> Places:
@@ -24,13 +25,13 @@ def positions_in_order(words: Words) -> Places:
     lowest, highest = words.min(), words.max()
     if lowest == highest:
         return np.arange(len(words))
-    bits = max(int(highest - lowest).bit_length() - DIVIDED_BITS, 0)
-    part = ((words - lowest) >> np.uint64(bits)).astype(np.uint8)
+    bits = min((2 * len(words) // CACHED_WORDS).bit_length(), MOST_BITS)
+    part = ((words - lowest) >> np.uint64(max(int(highest - lowest).bit_length() - bits, 0))).astype(np.uint8)
     positions = np.argsort(part, kind="stable")
-    ends = np.cumsum(np.bincount(part, minlength=1 << DIVIDED_BITS))
-    for start, end in zip(np.append(0, ends[:-1]), ends, strict=True):
-        mine = positions[start:end]
-        positions[start:end] = mine[positions_in_order(words[mine])]
+    divided, start = words.take(positions), 0
+    for end in np.cumsum(np.bincount(part)).tolist():
+        positions[start:end] = positions[start:end].take(positions_in_order(divided[start:end]))
+        start = end
     return positions
 
 

@@ -126,7 +126,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
                 found.columns, found.sensitive, chosen.mechanism, chosen.plan, chosen.histogram.counts, draws
             )
             if repeated is not None:
-                repeated.check_plan(chosen.digest, rewrite.drawn_since)
+                repeated.check_plan(chosen.digest, chosen.mechanism.drawn_since(chosen.plan))
             for notice in seen.notices:
                 on_notice(notice)
             check_notices(seen.notices, fail_on)

@@ -26,6 +26,14 @@ from spark_tables import (
     secrets_in,
 )
 
+pytestmark = [  # what the Spark before this one does, not we
+    pytest.mark.filterwarnings(f"ignore:{words}")
+    for words in (
+        "distutils:DeprecationWarning",
+        "unclosed <socket:ResourceWarning",
+        ":pytest.PytestUnraisableExceptionWarning",
+    )
+]
 GIVEN = INPUTS["every type"]
 IS_CONNECT = bool(os.environ.get("SFUMATO_TEST_CONNECT"))
 

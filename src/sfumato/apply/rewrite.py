@@ -14,7 +14,7 @@ from sfumato.apply.offsets import Offset, PieceCounts, offsets
 from sfumato.apply.scatter import ORDER, Rows
 from sfumato.apply.slots import Slots
 from sfumato.arrays import Codes, Counts, Numbers, Words
-from sfumato.draws import Draws, lists_since
+from sfumato.draws import Draws
 from sfumato.errors import SourceError
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.request.histogram import margins
@@ -104,21 +104,10 @@ class Rewrite:
 
     @cached_property
     def _slots(self) -> list[Slots]:
-        return [Slots(draws, self.mechanism.name, counts) for draws, counts in self._ranked]
-
-    @property
-    def _ranked(self) -> list[tuple[Draws, Sequence[int]]]:
-        """The draws and the counts of each column whose records have slots of their own."""
         if not self.sensitive.is_independent:
-            return [(self._draws, self.counts)]
+            return [Slots(self._draws, self.mechanism.name, self.counts)]
         pairs = zip(self.sensitive.parts, margins(self.counts, self.sensitive.sizes), strict=True)
-        return [(self.draws.for_column(part.name), counts.tolist()) for part, counts in pairs]
-
-    @property
-    def drawn_since(self) -> int:
-        """Since which version of the draws a key gives the same rows."""
-        slots = [lists_since(counts) for _, counts in self._ranked] if self.mechanism.uses_slots else []
-        return max([self.mechanism.drawn_since(self.plan), *slots])
+        return [Slots(self.draws.for_column(part.name), self.mechanism.name, counts.tolist()) for part, counts in pairs]
 
     @cached_property
     def shown(self) -> Shown:

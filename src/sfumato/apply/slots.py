@@ -18,7 +18,7 @@ class Slots:
 
     def __init__(self, draws: Draws, purpose: str, counts: Sequence[int]) -> None:
         self.counts = np.array(counts, dtype=np.int64)
-        permutations = draws.lists(f"{purpose}/slots", counts)
+        permutations = draws.permutations(f"{purpose}/slots", counts)
         networks = [each for each in permutations if isinstance(each, FeistelPermutation)]
         tables = [each.table if isinstance(each, TablePermutation) else EMPTY for each in permutations]
         self._is_computed = np.array([isinstance(each, FeistelPermutation) for each in permutations])
@@ -33,20 +33,13 @@ class Slots:
         if (ranks_before + held > self.counts).any():
             raise SourceError("the table changed while it was read: a value is more frequent than before.")
         by_value = np.repeat(np.arange(len(held), dtype=codes.dtype), held)
-        before = ranks_before - np.cumsum(held) + held
-        if self._is_computed.any():
-            permuted = self._mixed(by_value, np.arange(len(codes)) + before.take(by_value))
-        else:  # records of a value take the entries of its list one after the other
-            permuted = self._tables.take(np.arange(len(codes)) + (self._first + before).take(by_value))
+        ranks = np.arange(len(codes)) + (ranks_before - np.cumsum(held) + held).take(by_value)
+        # Values of few records have a table, those of many are computed.
+        is_computed = self._is_computed.take(by_value)
+        is_listed = ~is_computed
+        permuted = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
+        permuted[is_computed] = self._networks(self._network.take(by_value[is_computed]), ranks[is_computed])
+        permuted[is_listed] = self._tables.take(self._first.take(by_value[is_listed]) + ranks[is_listed])
         slots = np.empty_like(permuted)
         slots[np.argsort(codes, kind="stable")] = permuted
         return slots
-
-    def _mixed(self, by_value: Codes, ranks: Numbers) -> Numbers:
-        """The slots of ranks, where values of few records have a list and those of many are computed."""
-        is_computed = self._is_computed.take(by_value)
-        is_listed = ~is_computed
-        permuted = np.empty(len(ranks), dtype=np.min_scalar_type(self.counts.max()))
-        permuted[is_computed] = self._networks(self._network.take(by_value[is_computed]), ranks[is_computed])
-        permuted[is_listed] = self._tables.take(self._first.take(by_value[is_listed]) + ranks[is_listed])
-        return permuted

@@ -6,14 +6,11 @@ A source can be read twice, in the same order, in batches of any size. Columns a
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
-from fnmatch import fnmatchcase
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -23,8 +20,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sfumato.address import PIECE_BYTES, Address, File, readable
-from sfumato.apply.compressed import COMPRESSIONS, ending
 from sfumato.apply.csv import POINT, CsvSource
+from sfumato.apply.files import ENDINGS, Kind, files_of, kind_of
 from sfumato.apply.formats import arrow, duckdb_file, excel, inside, json_lines
 from sfumato.apply.formats.postgres import PostgresTable
 from sfumato.apply.spark_frames import is_frame, spooled
@@ -371,7 +368,7 @@ def _named(name: str, spool: Path, how: Reading) -> Source:
         with asked.rows() as rows:
             return MemorySource.spooled(rows, spool, how.told)
     path, part = inside.split(name)
-    files = _files(path)
+    files = files_of(path)
     if (kind := kind_of(files[0])) in (Kind.EXCEL, Kind.DUCKDB):
         if len(files) > 1:
             raise SourceError(f"{path!r} matches several files, of which one can be read at a time; name one.")
@@ -404,72 +401,3 @@ def _of_files(files: Sequence[File], spool: Path, how: Reading) -> Source:
             raise SourceError(
                 f"{files[0].name!r} is no table that can be read: name a file that ends in {ENDINGS}, or convert it."
             )
-
-
-class Kind(Enum):
-    """The kinds of files that are read."""
-
-    PARQUET = (".parquet", ".pq")
-    CSV = (".csv", ".tsv", ".txt")
-    ARROW = arrow.ENDINGS
-    JSON = json_lines.ENDINGS
-    EXCEL = excel.ENDINGS
-    DUCKDB = duckdb_file.ENDINGS
-
-
-IN_FOLDERS = (Kind.PARQUET, Kind.CSV, Kind.ARROW, Kind.JSON)
-"""What a table may be in several files of."""
-ENDINGS = ".parquet, .csv, .tsv (also .csv.gz), .arrow, .feather, .jsonl, .xlsx or .duckdb"
-"""For people."""
-
-
-def kind_of(file: File) -> Kind | None:
-    """What kind of table a file is, by its name; only texts are unpacked."""
-    found = next((kind for kind in Kind if ending(file) in kind.value), None)
-    is_packed = file.suffix.lower() in COMPRESSIONS
-    return None if is_packed and found not in (Kind.CSV, Kind.JSON) else found
-
-
-def _files(path: str) -> list[File]:
-    if not path:
-        raise SourceError("the name of the table is empty; name a file, a quoted glob or a directory.")
-    given = Address.of(path, SourceError) or Path(path).absolute()  # whoever reads it may work in another folder
-    try:
-        if given.is_file():
-            return [given]
-        is_folder = given.is_dir()
-        found = _below(given) if is_folder else _matching(given)
-    except OSError as error:
-        raise SourceError(f"{path!r} cannot be read: {reason(error)}.") from error
-    if is_folder and any("=" in part for file in found for part in file.relative_to(given).parts[:-1]):  # type: ignore[union-attr, arg-type]
-        raise SourceError(
-            f"{path!r} keeps a column in folder names (name=value), which is not read; write it as a column."
-        )
-    if not found:
-        raise SourceError(
-            f"{path!r} names no table: there is no such file, glob or directory of Parquet, CSV, Arrow or JSON files."
-        )
-    if len(set(map(kind_of, found))) > 1:
-        raise SourceError(f"{path!r} matches files of several types; name one type ('{path}/*.csv', for example).")
-    return found
-
-
-def _below(folder: File) -> list[File]:
-    """The tables in a folder. A text may be a note, and what begins with . or _ is some program's own."""
-    files = folder.below() if isinstance(folder, Address) else sorted(Path(str(folder)).rglob("*"))
-    found: list[File] = [
-        file
-        for file in files
-        if kind_of(file) in IN_FOLDERS
-        and ending(file) not in (".txt", ".json")
-        and not file.name.startswith((".", "_"))
-        and (isinstance(file, Address) or file.is_file())
-    ]
-    return found
-
-
-def _matching(pattern: File) -> list[File]:
-    """The files that a glob means; in a store, one of names in one folder."""
-    if isinstance(pattern, Address):
-        return [each for each in pattern.parent.below(is_deep=False) if fnmatchcase(each.name, pattern.name)]
-    return [path for path in map(Path, sorted(glob.glob(str(pattern)))) if path.is_file()]

@@ -13,7 +13,8 @@ from sfumato.audit.result import Check, Verification
 from sfumato.audit.written import Written
 from sfumato.errors import InternalError, ReleaseFormatError, SfumatoError
 from sfumato.release.copies import copy_digest
-from sfumato.release.manifest import COPIES, MANIFEST, README, WEIGHTS, copy_name, load_json
+from sfumato.release.manifest import COPIES, MANIFEST, README, WEIGHTS, copy_name
+from sfumato.release.suspicion import load_json
 from sfumato.request.accepted import Accepted
 from sfumato.request.digest import Each, file_digest
 from sfumato.request.persons import UNCHECKED

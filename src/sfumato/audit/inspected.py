@@ -22,9 +22,10 @@ from sfumato.apply.source import Source
 from sfumato.apply.threads import read_ahead
 from sfumato.arrays import Codes, Counts
 from sfumato.errors import SourceError
-from sfumato.release.manifest import LARGEST_MANIFEST, MANIFEST, Manifest
+from sfumato.release.manifest import MANIFEST, Manifest
 from sfumato.release.remote import fetch_release
 from sfumato.release.store import read_folder, release_folder, unpack
+from sfumato.release.suspicion import LARGEST_MANIFEST
 from sfumato.request.values import field_type, plain_type
 from sfumato.shown.columns import local_codes
 

@@ -27,7 +27,7 @@ from sfumato.errors import ReleaseFormatError, SfumatoError, SpecError
 from sfumato.estimate.release import Release
 from sfumato.plan.plan_file import PlanFile
 from sfumato.release.entries import read_merged, read_missing, read_published_at
-from sfumato.release.manifest import load_json
+from sfumato.release.suspicion import load_json
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.persons import Persons
 from sfumato.request.schema import Bins, NullPolicy, Role, Schema

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 
 from sfumato.audit.result import Check
 from sfumato.errors import ReleaseFormatError
-from sfumato.release.manifest import KNOWN_FILES, record_resources
+from sfumato.release.manifest import KNOWN_FILES
+from sfumato.release.suspicion import record_resources
 from sfumato.request.persons import Persons
 from sfumato.request.values import Value, values_from_json
 from sfumato.shown import Naming, Shown

@@ -186,20 +186,23 @@ def plan(
             found = sfumato.plan_table(request, engine)
         column = request.schema.sensitive
     aim = None if spec.bound is None else _aim(found.chosen.histogram, spec.bound, promise, aimed)
-    if any(notice.code in stops.codes for notice in found.notices):
-        pass  # what fails prints nothing but why
-    elif printed.as_json:
+    is_stopped = any(notice.code in stops.codes for notice in found.notices)  # what fails prints nothing but why
+    if printed.as_json and not is_stopped:
         print_json(render.plan_json(found, aim))
-    else:
-        render.show_plan(out, found.chosen, aim, aimed.at)
-        render.show_gains(out, column, found.gains)
-        render.show_exposures(out, found.exposures, found.uniqueness)
+    elif not is_stopped:
+        _show_outlook(found, column, aim, aimed.at)
     if aim is None and (aimed.error or aimed.at) and not printed.quiet:
         render.show_notice(err, "which posterior gives an error is told for --prior with --posterior only.")
     for notice in () if printed.quiet else found.notices:  # last, where who reads the end of the result finds them
         render.show_notice(err, notice)
     check_notices(found.notices, stops.codes)
     filed.save(found, (spec, column, aim), None if request is None else (request, made), printed)
+
+
+def _show_outlook(found: sfumato.Outlook, column: str, aim: ErrorTarget | None, at: int | None) -> None:
+    render.show_plan(out, found.chosen, aim, at)
+    render.show_gains(out, column, found.gains)
+    render.show_exposures(out, found.exposures, found.uniqueness)
 
 
 def _aim(histogram: Histogram, bound: BreachBound, promise: PromiseOptions, aimed: TargetOptions) -> ErrorTarget:

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn
 
 import typer
 
@@ -117,10 +117,15 @@ def audit(release: ReleasePath, known: AuditOptions, written: ReportOptions, pri
         _show(found)
         out.print(f"written to {render.plain(str(written.target))}, for you alone", soft_wrap=True, highlight=False)
     if not found.is_met:
-        failed = found.failed[0]
-        said = f"error: the release does not pass the check of {failed.name}: {failed.detail}"
-        err.print(said, markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(CHECK_FAILED)
+        _fail(found)
+
+
+def _fail(found: Dossier) -> NoReturn:
+    """The release does not keep what it promises."""
+    failed = found.failed[0]
+    said = f"error: the release does not pass the check of {failed.name}: {failed.detail}"
+    err.print(said, markup=False, highlight=False, soft_wrap=True)
+    raise typer.Exit(CHECK_FAILED)
 
 
 def _show(found: Dossier) -> None:

@@ -14,7 +14,9 @@ from sfumato.cli.output import err, out, print_json
 from sfumato.errors import TargetError
 
 if TYPE_CHECKING:
-    from sfumato.reproduce import Reproduced
+    from collections.abc import Sequence
+
+    from sfumato.reproduce import Experiment, Reproduced
 
 LIST = "list"
 
@@ -39,13 +41,7 @@ def reproduce(  # noqa: PLR0913 - the options of the command
     from sfumato import reproduce as papers  # noqa: PLC0415 - takes long to load
 
     if names == [LIST]:
-        if printed.as_json:
-            print_json({"experiments": [{"name": each.name, "title": each.title} for each in papers.EXPERIMENTS]})
-            return
-        table = Table("name", "what is printed or drawn", title="experiments", title_justify="left")
-        for each in papers.EXPERIMENTS:
-            table.add_row(each.name, each.title)
-        out.print(table)
+        _list(papers.EXPERIMENTS, printed)
         return
     experiments = papers.named(names)
     if target is None:
@@ -63,6 +59,16 @@ def reproduce(  # noqa: PLR0913 - the options of the command
         print_json({"path": str(target), "experiments": [_json(each) for each in found]})
     elif not printed.quiet:
         render.show_text(out, f"written to {target}")
+
+
+def _list(experiments: Sequence[Experiment], printed: PrintOptions) -> None:
+    if printed.as_json:
+        print_json({"experiments": [{"name": each.name, "title": each.title} for each in experiments]})
+        return
+    table = Table("name", "what is printed or drawn", title="experiments", title_justify="left")
+    for each in experiments:
+        table.add_row(each.name, each.title)
+    out.print(table)
 
 
 def _show(found: Reproduced) -> None:

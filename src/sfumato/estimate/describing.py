@@ -10,13 +10,14 @@ from sqlglot import exp
 from sfumato.errors import QueryError
 from sfumato.estimate.answer import Answer
 from sfumato.estimate.connection import Session
-from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD
+from sfumato.estimate.estimate import EXACT_ASSUMPTION
 from sfumato.estimate.sql import grammar, public
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.release.manifest import Manifest
 from sfumato.request.schema import Bins
 from sfumato.shown.quoting import TABLE, quoted
 
+AS_PUBLISHED = "as it was published"
 MOST_RANGES = 12
 """The ranges of a column are named up to this many, else the first two and the last."""
 ASKED = (
@@ -67,7 +68,7 @@ def description(tree: Tree, session: Session) -> Answer:
 
 def _answer(rows: Sequence[Mapping[str, Any]], note: str | None = None) -> Answer:
     names = tuple(rows[0]) if rows else ("column",)
-    return Answer(names, (), tuple(rows), EXACT_METHOD, EXACT_ASSUMPTION, note)
+    return Answer(names, (), tuple(rows), AS_PUBLISHED, EXACT_ASSUMPTION, note, counted=f"{names[0]}s")
 
 
 def _rows(name: str, session: Session) -> int:
@@ -84,9 +85,11 @@ def _described(name: str, session: Session) -> list[dict[str, Any]]:
 
 def _summary(name: str, column: Mapping[str, Any], session: Session) -> dict[str, Any]:
     """What is known exactly of a public column; of a protected one, how many values it may have."""
-    if name == TABLE and column["column"] in session.manifest.sensitive:
-        number = session.manifest.sensitive.index(column["column"])
-        values = len(dict.fromkeys(session.manifest.naming.part(number).to_pylist()))
+    if name == TABLE and column["column"] not in session.manifest.public:
+        sensitive, values = session.manifest.sensitive, None
+        if column["column"] in sensitive:  # and not one by which records are told apart, such as a cell
+            found = session.manifest.naming.part(sensitive.index(column["column"])).to_pylist()
+            values = len(dict.fromkeys(found))
         return {"least": None, "largest": None, "different": values, "missing": None}
     own = quoted(column["column"])
     asked = f"MIN({own})::VARCHAR, MAX({own})::VARCHAR, COUNT(DISTINCT {own}), COUNT(*) - COUNT({own})"

@@ -31,6 +31,7 @@ BELOW_ZERO = "below zero by chance"
 """Beside an estimate of a number that cannot be negative."""
 COLUMNS = ("n", "n_se", "n_low", "n_high", "n_note")
 """What a number is called that nobody named."""
+NO_END = "the number may be zero at this level, and the function has no end there"
 NO_INTERVAL = "the denominator may be zero at this level, so the ratio may be anything"
 
 
@@ -197,7 +198,12 @@ class Estimate(Tabular):
         own = note.removesuffix(BELOW_ZERO).removesuffix("; ")
         may_open = self.has_interval and self.derived is not None  # by a ratio; others need not be looked at
         is_open = may_open and not all(map(math.isfinite, self.interval(level)))
-        return tuple(filter(None, (own, BELOW_ZERO if note != own else "", NO_INTERVAL if is_open else "")))
+        why = (
+            NO_END
+            if isinstance(self.derived, Image) and not isinstance(self.derived.inner.derived, Ratio)
+            else NO_INTERVAL
+        )
+        return tuple(filter(None, (own, BELOW_ZERO if note != own else "", why if is_open else "")))
 
     def filled(self, level: float = DEFAULT_LEVEL) -> tuple[Any, ...]:
         """The number, its error, its interval and what to beware of; None where nothing is known."""

@@ -140,7 +140,7 @@ class SquareRoot(Function):
     def value(self, number: float) -> float:
         """What it makes of a number."""
         if number < 0:
-            raise NoNumber("the root of a number that is below zero by chance")
+            raise NoNumber("no root, because the number came out below zero by chance where it should not")
         return math.sqrt(number)
 
     def slope(self, number: float) -> float:

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.apply.csv import POINT
+from sfumato.apply.source import Source
 from sfumato.arrays import Codes
 from sfumato.audit.attackers.audit import Audit, audit
 from sfumato.audit.attackers.linking import public_columns
@@ -27,7 +28,8 @@ from sfumato.evidence.context import Context
 from sfumato.evidence.singling import Singling, singling
 from sfumato.evidence.utility import OwnAnswer, Utility, own_answers, random_counts
 from sfumato.plan.plan_file import PlanFile
-from sfumato.release.manifest import Manifest, load_json
+from sfumato.release.manifest import Manifest
+from sfumato.release.suspicion import load_json
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.spec import PrivacySpec
 from sfumato.request.values import labels
@@ -136,6 +138,15 @@ class Dossier:
         }
 
 
+def _check_plan(plan: PlanFile, source: Source) -> None:
+    """Refuse a plan file of another table: its key would match records with other people's."""
+    if plan.fingerprint != source.fingerprint():
+        raise ReleaseFormatError(
+            "the table is not as it was when the plan file was made: name the table that was published, or the "
+            "plan file of this one."
+        )
+
+
 def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     release: str | Path,
     original: Any,
@@ -169,11 +180,8 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     progress("verifying", opened.rows, opened.rows)
     with published_source(opened, original, plan_file, **how) as (written, source, rows):
         plan = None if plan_file is None else PlanFile.read(Path(plan_file))
-        if plan is not None and written.persons is None and plan.fingerprint != source.fingerprint():
-            raise ReleaseFormatError(
-                "the table is not as it was when the plan file was made: name the table that was published, or the "
-                "plan file of this one."
-            )
+        if plan is not None and written.persons is None:
+            _check_plan(plan, source)
         table = prepared_table(opened, written, source, hierarchies)
         raw = None
         if any(name in opened.manifest.bins for name in names):

@@ -34,7 +34,8 @@ from sfumato.pages.page import (
     paragraph,
     table,
 )
-from sfumato.release.manifest import Manifest, load_json
+from sfumato.release.manifest import Manifest
+from sfumato.release.suspicion import load_json
 from sfumato.report import ErrorCurve, error_by_count
 from sfumato.report.drawing import element
 from sfumato.report.error_curves import off_by

@@ -1,4 +1,4 @@
-"""The public description of a release: datapackage.json, written and read with suspicion.
+"""The public description of a release: datapackage.json, as it is written; `suspicion` reads it.
 
 A release is a Data Package. What sfumato adds stands under the key `sfumato`: the format, the mechanism, its design,
 the bins and the treatment of missing values. What of it may follow counts of the original table is for each mechanism
@@ -8,7 +8,6 @@ to say.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,12 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.mechanisms.method import Method
 from sfumato.release.description import NOTHING_SAID, Description
-from sfumato.release.entries import read_hierarchies, read_merged, read_missing, read_published_at
 from sfumato.request.accepted import NOTHING_ACCEPTED, Accepted
 from sfumato.request.digest import Each, file_digest, json_digest
 from sfumato.request.hierarchy import Hierarchy, level_name
@@ -43,9 +40,6 @@ KNOWN_FILES = tuple(dict.fromkeys((TABLES[0], WEIGHTS, README, *TABLES, *COPIES)
 """Every file that some release has, beside the manifest."""
 PART = re.compile(rf"({'|'.join(name.removesuffix('.parquet') for name in RECORD_FILES)})/part-[0-9]{{5}}\.parquet")
 """The name of a part of the records, where they are in several files."""
-LARGEST_MANIFEST = 64 << 20
-MOST_SHOWN = 80
-"""How many letters of an odd path are shown."""
 VALUE_WEIGHTS = ("value", "published")
 """The columns of weights.parquet that hold values of the domain."""
 WEIGHT_TYPES = {
@@ -336,135 +330,3 @@ def manifest_digest(written: Mapping[str, Any]) -> str:
     """The digest of a manifest without its own digest: it finds accidents, not malice."""
     ours = {key: value for key, value in written["sfumato"].items() if key != "digest"}
     return json_digest({**written, "sfumato": ours})
-
-
-def load_json(folder: Path) -> dict[str, Any]:
-    """Read datapackage.json as JSON and refuse what is no release, too new, or edited."""
-    path = folder / MANIFEST
-    try:
-        if path.stat().st_size > LARGEST_MANIFEST:
-            raise ReleaseFormatError(f"{MANIFEST} is larger than {LARGEST_MANIFEST >> 20} MiB, which no release needs.")
-        written = json.loads(path.read_text(encoding="utf-8"))
-        json.dumps(written, ensure_ascii=False).encode()  # fails at half a character, which an escape can smuggle in
-        ours = written["sfumato"]
-        newest, digest = int(ours["format"]), str(ours["digest"])
-    except ReleaseFormatError:
-        raise
-    except OSError as error:
-        raise ReleaseFormatError(
-            f"{str(folder)!r} is not a release that can be read: it has no readable {MANIFEST}."
-        ) from error
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise ReleaseFormatError(
-            f"{MANIFEST} is not that of a release; get the release again from its publisher."
-        ) from error
-    if newest > FORMAT:
-        raise ReleaseFormatError(
-            f"the release has format {newest}, and this version reads up to {FORMAT}: update sfumato "
-            "(pip install --upgrade sfumato)."
-        )
-    if digest != manifest_digest(written):
-        raise ReleaseFormatError(f"{MANIFEST} was changed after publishing; get the release again from its publisher.")
-    _check_paths(written)
-    return dict(written)
-
-
-def _check_paths(written: Mapping[str, Any]) -> None:
-    """Refuse a path that is no name of a file of a release: other readers of Data Packages would follow it."""
-    resources = written.get("resources")
-    for resource in resources if isinstance(resources, list) else ():
-        path = resource.get("path") if isinstance(resource, dict) else None
-        if path not in KNOWN_FILES and not (isinstance(path, str) and PART.fullmatch(path)):
-            raise ReleaseFormatError(
-                f"{MANIFEST} speaks of {str(path)[:MOST_SHOWN]!r}, which is not a file of a release; get the release "
-                "again from its publisher."
-            )
-
-
-def read_manifest(folder: Path) -> Manifest:
-    """Read the manifest of a release directory."""
-    written = load_json(folder)
-    try:
-        return _parse(written)
-    except (LookupError, TypeError, ValueError, StopIteration, AttributeError, ArithmeticError, SfumatoError) as error:
-        if isinstance(error, ReleaseFormatError):
-            raise
-        raise ReleaseFormatError(
-            f"{MANIFEST} does not describe a release as it should ({type(error).__name__})."
-        ) from error
-
-
-def _parse(written: Mapping[str, Any]) -> Manifest:
-    ours = written["sfumato"]
-    mechanism = REGISTRY.get(str(ours["mechanism"]))
-    if mechanism is None:
-        raise ReleaseFormatError(
-            f"the release was made by the mechanism {ours['mechanism']!r}, unknown to this version."
-        )
-    records = record_resources(written)
-    if any(each["schema"] != records[0]["schema"] for each in records):
-        raise ReleaseFormatError("the files of the records do not have the same columns.")
-    fields = tuple(
-        Field(str(field["name"]), str(field["type"]), not field["constraints"]["required"])
-        for field in records[0]["schema"]["fields"]
-    )
-    names = {field.name: field.type for field in fields}
-    if len({name.lower() for name in names}) != len(fields):
-        raise ReleaseFormatError("two columns of the release have the same name.")
-    # Format 1 knew one sensitive column, of the type of its field.
-    sensitive = (ours["sensitive"],) if isinstance(ours["sensitive"], str) else tuple(map(str, ours["sensitive"]))
-    types = tuple(map(str, ours["types"])) if "types" in ours else (names[sensitive[0]],)
-    if not sensitive or len(types) != len(sensitive) or len({name.lower() for name in sensitive}) != len(sensitive):
-        raise ReleaseFormatError("the sensitive columns of the release and their types do not fit together.")
-    design = mechanism.read_design(ours["design"], types)
-    read = Manifest(
-        mechanism_name=mechanism.name,
-        sensitive=sensitive,
-        types=types,
-        fields=fields,
-        design=design,
-        is_declared=bool(ours["domain_declared"]),
-        bins={str(name): tuple(map(str, edges)) for name, edges in ours["bins"].items()},
-        nulls=str(ours["nulls"]),
-        software=str(ours["software"]),
-        is_test=not ours["fit_to_publish"],
-        cell_column=str(ours["cell_column"]) if "cell_column" in ours else None,
-        merged=read_merged(ours),
-        persons=None if ours.get("persons") is None else Persons.from_json(ours["persons"]),
-        accepted=Accepted.from_json(ours["accepted"]) if "accepted" in ours else NOTHING_ACCEPTED,
-        missing=read_missing(ours),
-        hierarchies=read_hierarchies(ours, types, design.domain),
-        published_at=read_published_at(ours),
-        file_rows=tuple(_file_rows(each) for each in records),
-        about=Description.from_json(written),
-        has_copies=any(resource["path"] in COPIES for resource in written["resources"]),
-    )
-    if not {name.lower() for name in names}.isdisjoint(level.lower() for level in read.levels):
-        raise ReleaseFormatError("a column of the release has the name of a level of its hierarchy.")
-    tables = {str(resource["path"]).partition("/")[0].removesuffix(".parquet") for resource in written["resources"]}
-    if any((Path(name).stem in tables) != (name in read.shown.FILES) for name in TABLES):
-        raise ReleaseFormatError("the release does not have the files that its design speaks of.")
-    if read.shown.has_cells != (read.cell_column is not None) or not set(read.shown_names) <= set(names):
-        raise ReleaseFormatError("the release lacks a column that its design speaks of.")
-    return read
-
-
-def record_resources(written: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What a manifest says of each file of the records: of the one, or of each part once and in order."""
-    listed = [resource for resource in written["resources"] if isinstance(resource["path"], str)]
-    records = [each for each in listed if each["path"] in RECORD_FILES or PART.fullmatch(each["path"])]
-    paths = [each["path"] for each in records]
-    if paths not in [list(record_files(data, max(len(paths), 1))) for data in RECORD_FILES]:
-        raise ReleaseFormatError(
-            f"{MANIFEST} does not list the files of the records as it should, each of them once and in order; get the "
-            "release again from its publisher."
-        )
-    return records
-
-
-def _file_rows(resource: Mapping[str, Any]) -> int:
-    """How many records one of several files has; a single one says it itself."""
-    rows = resource["rows"] if PART.fullmatch(resource["path"]) else 0
-    if type(rows) is not int or rows < 0:
-        raise ReleaseFormatError(f"{MANIFEST} does not say how many records {resource['path']} has.")
-    return rows

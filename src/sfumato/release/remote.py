@@ -18,16 +18,8 @@ import pyarrow.parquet as pq
 
 from sfumato.address import Address
 from sfumato.errors import ReleaseFormatError, TargetError, reason
-from sfumato.release.manifest import (
-    KNOWN_FILES,
-    LARGEST_MANIFEST,
-    MANIFEST,
-    PART,
-    Manifest,
-    load_json,
-    manifest_digest,
-    read_manifest,
-)
+from sfumato.release.manifest import KNOWN_FILES, MANIFEST, PART, Manifest, manifest_digest
+from sfumato.release.suspicion import LARGEST_MANIFEST, load_json, read_manifest
 from sfumato.release.trust import check_aside
 
 Place = TypeVar("Place", Path, Address)

@@ -21,8 +21,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sfumato.errors import ReleaseFormatError, TargetError, reason
-from sfumato.release.manifest import KNOWN_FILES, MANIFEST, PART, load_json
+from sfumato.release.manifest import KNOWN_FILES, MANIFEST, PART
 from sfumato.release.renames import exchange, rename_new
+from sfumato.release.suspicion import load_json
 
 PREFIX = ".sfumato-"
 LOCK, READY, ASIDE = "lock", "ready", "aside"

@@ -9,8 +9,9 @@ import zipfile
 from pathlib import Path
 
 from sfumato.errors import ReleaseFormatError
-from sfumato.release.manifest import KNOWN_FILES, MANIFEST, Manifest, read_manifest
+from sfumato.release.manifest import KNOWN_FILES, MANIFEST, Manifest
 from sfumato.release.remote import files_folder
+from sfumato.release.suspicion import read_manifest
 from sfumato.release.trust import check_inside, check_sizes
 
 

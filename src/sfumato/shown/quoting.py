@@ -34,7 +34,8 @@ def plain_name(name: str) -> str:
 
 def plain_level(column: str, level: str) -> str:
     """A level of a column as people write it in SQL."""
-    return f"{plain_name(column)}.{plain_name(level)}"
+    behind = level if _PLAIN.fullmatch(level) else quoted(level)  # behind a dot no word is reserved
+    return f"{plain_name(column)}.{behind}"
 
 
 TABLE = "release"

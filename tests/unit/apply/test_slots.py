@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato import draws
 from sfumato.apply.slots import Slots
 from sfumato.draws import LARGEST_TABLE, Draws
 from sfumato.errors import SourceError
@@ -103,15 +102,8 @@ def test_a_value_that_was_not_counted_is_refused() -> None:
         slots(_codes(0, 1), _none(2))
 
 
-@pytest.fixture(params=["listed", "computed"])
-def many(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slots of values with many records are written out, unless there are very many in all."""
-    if request.param == "computed":
-        monkeypatch.setattr(draws, "LARGEST_LISTS", 0)
-
-
-@pytest.mark.usefixtures("many")
 def test_a_value_of_many_records_gets_every_slot_once() -> None:
+    """Above the size of a table, the permutation is computed."""
     count = LARGEST_TABLE + 5
     slots = Slots(DRAWS, "small-domain", [count])
     codes = np.zeros(count, dtype=np.uint8)
@@ -120,36 +112,10 @@ def test_a_value_of_many_records_gets_every_slot_once() -> None:
     assert not np.array_equal(found, np.arange(count))
 
 
-@pytest.mark.usefixtures("many")
 def test_values_of_few_and_of_many_records_get_every_slot_once() -> None:
-    """Both in one batch."""
+    """Some have a table, and some are computed: both in one batch."""
     counts = [3, LARGEST_TABLE + 5, 0, 700, LARGEST_TABLE + 1]
     codes = np.random.default_rng(1).permutation(np.repeat(np.arange(5, dtype=np.uint8), counts))
     slots = Slots(DRAWS, "small-domain", counts)(codes, _none(5))
     for value, count in enumerate(counts):
         assert np.array_equal(np.sort(slots[codes == value]), np.arange(count))
-
-
-def test_records_of_a_value_take_its_list_in_sequence() -> None:
-    """The list of a value of many records is the order of the words of a purpose of its own, from the first on."""
-    count = LARGEST_TABLE + 5
-    slots = Slots(DRAWS, "small-domain", [2, count])
-    words = DRAWS.stream("small-domain/slots/list/1").words(0, count)
-    expected = np.argsort(words, kind="stable")
-    assert np.array_equal(slots(np.ones(count, dtype=np.uint8), _none(2)), expected)
-
-
-@pytest.mark.parametrize(
-    ("counts", "since"),
-    [
-        ([], 2),
-        ([5, LARGEST_TABLE], 2),
-        ([5, LARGEST_TABLE + 1], 3),
-        ([draws.LARGEST_LISTS - 5, 5], 3),
-        ([draws.LARGEST_LISTS - 5, 6], 2),
-    ],
-)
-def test_slots_are_other_ones_since_lists_where_a_value_has_many_records_but_all_have_not_too_many(
-    counts: list[int], since: int
-) -> None:
-    assert draws.lists_since(counts) == since

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -324,7 +325,9 @@ def test_spread_that_is_below_zero_by_chance_has_no_root(release: Release) -> No
         release, "SELECT stay, SQRT(COUNT(*) - 1000) AS x FROM release WHERE disease = 'flu' GROUP BY stay", "x"
     )
     assert all(
-        math.isnan(each.value) and each.note == "the root of a number that is below zero by chance" for each in found
+        math.isnan(each.value)
+        and each.note == "no root, because the number came out below zero by chance where it should not"
+        for each in found
     )
 
 
@@ -369,3 +372,53 @@ def test_quantiles_of_very_many_values_are_told_in_points(release: Release) -> N
 
 def test_distribution_that_falls_by_chance_is_made_to_rise() -> None:
     assert isotonic(np.array([1.0, 3.0, 2.0, 2.5, 6.0])).tolist() == [1.0, 2.5, 2.5, 2.5, 6.0]
+
+
+def test_logarithm_of_what_may_be_zero_has_no_lower_end(release: Release) -> None:
+    sql = "SELECT stay, ward, sex, LN(COUNT(*)) AS x FROM release WHERE disease = 'HIV' GROUP BY ALL"
+    found = [each for each in column(release, sql, "x") if each.has_interval and not each.is_exact]
+    open_ended = [each for each in found if each.interval().low == -math.inf]
+    assert open_ended
+    assert all("the function has no end there" in each.notes()[-1] for each in open_ended)
+    assert all(each.filled()[2] is None for each in open_ended)
+
+
+def test_tables_and_columns_are_described(release: Release) -> None:
+    described = release.sql("DESCRIBE release")
+    assert [(row["column"], row["type"], row["role"]) for row in described.rows] == release.columns
+    shown = release.sql("SHOW TABLES", attach={"codes": CODES}).rows
+    assert [dict(row) for row in shown] == [{"table": "release", "rows": ROWS}, {"table": "codes", "rows": 4}]
+    (stay,) = (row for row in release.sql("SUMMARIZE release").rows if row["column"] == "stay")
+    (truth,) = (
+        duckdb.from_arrow(PEOPLE).aggregate("MIN(stay)::VARCHAR, MAX(stay)::VARCHAR, COUNT(DISTINCT stay)").fetchall()
+    )
+    assert (stay["least"], stay["largest"], stay["different"], stay["missing"]) == (*truth, 0)
+    protected = [row for row in release.sql("SUMMARIZE release").rows if row["column"] == "disease"]
+    assert all((row["least"], row["largest"], row["different"]) == (None, None, 4) for row in protected)
+    with pytest.raises(QueryError, match="the tables to ask are release"):
+        release.sql("DESCRIBE patients")
+
+
+def test_pivot_is_refused_with_the_query_that_does_it(release: Release) -> None:
+    with pytest.raises(QueryError, match=r"^PIVOT is not answered") as refused:
+        release.sql("PIVOT release ON sex USING COUNT(*) GROUP BY disease")
+    (instead,) = re.findall(r"ask (SELECT .* GROUP BY ALL),", str(refused.value))
+    assert len(release.sql(instead).rows) == 8
+
+
+def test_refusal_of_single_rows_names_a_query_that_works(release: Release) -> None:
+    with pytest.raises(QueryError, match="protected") as refused:
+        release.sql("SELECT sex, disease FROM release")
+    (instead,) = re.findall(r"(SELECT .*)\.$", str(refused.value))
+    assert len(release.sql(instead).rows) == 4
+
+
+def test_exists_with_a_table_of_ones_own_is_a_condition_on_values(release: Release) -> None:
+    for is_not in ("", "NOT "):
+        sql = f"SELECT COUNT(*) AS x FROM release r WHERE ward = 'A' AND {is_not}EXISTS (SELECT 1 FROM codes c WHERE "
+        sql += "c.disease = r.disease AND c.part = 'blood')"
+        (one,) = (row["x"] for row in release.sql(sql, attach={"codes": CODES}).rows)
+        (other,) = column(
+            release, f"SELECT COUNT(*) AS x FROM release WHERE ward = 'A' AND {is_not}disease = 'HIV'", "x"
+        )
+        assert_same(one, other)

@@ -19,7 +19,8 @@ from selection import examples
 from sfumato.audit.files import verify_folder
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import uniform
-from sfumato.release.manifest import FORMAT, MANIFEST, Manifest, load_json, manifest_digest, read_manifest
+from sfumato.release.manifest import FORMAT, MANIFEST, Manifest, manifest_digest
+from sfumato.release.suspicion import load_json, read_manifest
 from sfumato.request.digest import file_digest
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.schema import NullPolicy

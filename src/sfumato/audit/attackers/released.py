@@ -38,7 +38,8 @@ from sfumato.estimate.release import Release
 from sfumato.ordering import positions_in_order
 from sfumato.plan.plan_file import PlanFile
 from sfumato.release.entries import read_missing
-from sfumato.release.manifest import Manifest, load_json
+from sfumato.release.manifest import Manifest
+from sfumato.release.suspicion import load_json
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.spec import PrivacySpec
 from sfumato.request.values import Value, parts

@@ -7,12 +7,12 @@ the list reads a file, a setting, a clock or a random number.
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
 
 from sfumato.errors import QueryError
 from sfumato.estimate.sql import size
@@ -87,9 +87,6 @@ _PUBLIC_NAMED = (
 PUBLIC_NAMED = NAMED | frozenset(_PUBLIC_NAMED.split())
 """Besides, where nothing is protected. What makes a text of any length, such as REPEAT, is on no list."""
 
-READY = f"written by us {secrets.token_hex()}"
-"""The mark of what needs no check. The parser takes marks from comments too, so nobody must be able to guess it."""
-
 STATEMENTS = _classes("Describe Summarize Show Pivot")
 """What is no query, and is answered or refused with one that works."""
 
@@ -128,15 +125,33 @@ def check(tree: Tree, allowed: tuple[type[Any], ...], named: frozenset[str] = NA
             )
 
 
+class OwnSql(exp.Expression):
+    """SQL that we wrote ourselves, to stand in a tree as it is: no parser makes one."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class OwnColumn(exp.Column):
+    """A column that we named ourselves, which no name in a query can stand for: no parser makes one."""
+
+
+class _Generator(DuckDB.Generator):  # type: ignore[valid-type, misc]
+    """Writes trees for DuckDB, with what we put into them."""
+
+    TRANSFORMS: ClassVar[dict[Any, Any]] = {
+        **DuckDB.Generator.TRANSFORMS,
+        OwnSql: lambda self, node: node.args["this"],
+        OwnColumn: lambda self, node: self.column_sql(node),
+    }
+
+
 def ready(sql: str) -> Tree:
     """SQL that we wrote ourselves, to stand in a tree as it is."""
-    found = exp.Var(this=sql)
-    found.meta[READY] = True
-    return found
+    return OwnSql(this=sql)
 
 
 def _is_known(node: Tree, allowed: tuple[type[Any], ...], named: frozenset[str]) -> bool:
-    if node.meta.get(READY) or isinstance(node, exp.Literal | exp.Identifier):
+    if isinstance(node, OwnSql | exp.Literal | exp.Identifier):
         return True
     if isinstance(node, exp.Anonymous):
         return node.name.lower() in named
@@ -157,7 +172,7 @@ def _texts(arguments: Iterable[object]) -> Iterable[str]:
 
 def sql_of(tree: Tree) -> str:
     """Write a tree for DuckDB, without its comments."""
-    return str(tree.sql("duckdb", comments=False))
+    return str(_Generator(dialect="duckdb", comments=False).generate(tree))
 
 
 def conjuncts(expression: Tree) -> Iterable[Tree]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -18,8 +17,6 @@ from sfumato.request.schema import no_column
 from sfumato.shown.quoting import TABLE, text
 
 ColumnKey = tuple[str, str]
-ANSWER = f"of the answer {secrets.token_hex()}"
-"""The mark of a column of the answer; as for the marks of the grammar, nobody must be able to guess it."""
 
 
 def column(table: str, name: str) -> exp.Column:
@@ -29,14 +26,12 @@ def column(table: str, name: str) -> exp.Column:
 
 def of_answer(name: str) -> exp.Column:
     """A column of the answer, which no name in a query can stand for."""
-    found = exp.column(exp.to_identifier(name, quoted=True))
-    found.meta[ANSWER] = True
-    return found
+    return grammar.OwnColumn(this=exp.to_identifier(name, quoted=True))
 
 
 def is_of_answer(column: Tree) -> bool:
     """Whether a column is one of the answer."""
-    return bool(column.meta.get(ANSWER))
+    return isinstance(column, grammar.OwnColumn)
 
 
 @dataclass
@@ -112,7 +107,8 @@ class Names:
         if not having:
             columns = [each for place in places for each in self._spelt(place)]
             where = "the release has" if places == [TABLE] else "there is"
-            hint = f" A text stands in single quotes: {text(named.name)}." if named.this.quoted else ""
+            is_text = named.this.quoted and isinstance(named.parent, exp.Predicate)
+            hint = f" A text stands in single quotes: {text(named.name)}." if is_text else ""
             raise QueryError(no_column(named.name, columns, f"{where} no column") + hint)
         return self.tables[having[0]][name]
 
