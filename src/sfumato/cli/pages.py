@@ -143,7 +143,7 @@ class AskPageOptions(OptionGroup):
 
 
 def saved_page(  # noqa: PLR0913 - everything but the release and the place has a default
-    release: Path | Release,
+    release: Release,
     target: Path,
     printed: PrintOptions,
     *,
@@ -184,6 +184,9 @@ def page(  # noqa: PLR0913 - the arguments of a command are its options
     from sfumato.pages.page import check_place  # noqa: PLC0415 - takes long to load
 
     check_place(target, force=force)
-    told = saved_page(release, target, printed, title=title, largest=largest, force=force)
+    with render.fetching(err, release, quiet=printed.is_silent):
+        opened = sfumato.Release.open(release)
+        _ = opened.folder  # where the records of a store come to
+    told = saved_page(opened, target, printed, title=title, largest=largest, force=force)
     if printed.as_json:
         print_json(told)

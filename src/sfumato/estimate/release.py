@@ -32,7 +32,7 @@ from sfumato.estimate.count.queries import CountQuery
 from sfumato.estimate.count.simple import simple_count
 from sfumato.estimate.describing import columns_of
 from sfumato.estimate.estimate import Estimate, Estimates
-from sfumato.estimate.limits import DEFAULT_MEMORY, DEFAULT_SECONDS, Limits
+from sfumato.estimate.limits import DEFAULT_MEMORY, DEFAULT_SECONDS, Clock, Limits
 from sfumato.estimate.notebook import framed, release_parts
 from sfumato.estimate.record_weights import record_weights
 from sfumato.estimate.sql.grammar import parse
@@ -281,9 +281,9 @@ class Release:
         """
         return record_weights(self.manifest, self.folder, value, method)
 
-    def session(self) -> AbstractContextManager[Session]:
-        """A connection that can read this release, and nothing else."""
-        return self._opened.session()
+    def session(self, timeout: float = DEFAULT_SECONDS) -> AbstractContextManager[Session]:
+        """A connection that can read this release, and nothing else, for so many seconds."""
+        return self._opened.session(clock=Clock(Limits(timeout)))
 
     def _asker(self, **options: Any) -> Asker:
         return Asker(self._opened, **options)

@@ -22,6 +22,7 @@ from releases import published_by
 from sfumato.errors import QueryError
 from sfumato.estimate.release import Release
 from sfumato.pages import AskPage, ask_page
+from sfumato.pages.ask import page as page_module
 from sfumato.pages.ask.packing import bit_maps, packed
 from sfumato.release.description import Description
 
@@ -122,6 +123,12 @@ def test_large_releases_are_counted_beforehand(tmp_path: Path) -> None:
         assert len(table["columns"]) <= 2
         assert arrays[f"table{number}_rows"].sum() == 4000
         assert arrays[f"table{number}_counts"].sum() == 4000
+
+
+def test_counts_that_take_too_long_are_told_and_not_left_out(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page_module, "PATIENCE", 0.0)
+    with pytest.raises(QueryError, match="takes longer than 0 seconds"):
+        ask_page(release, largest=0.00001)
 
 
 def test_release_too_large_even_as_counts_is_refused(release: Release) -> None:

@@ -70,9 +70,8 @@ def records_of(release: Release) -> PageContents:
     return PageContents(columns, arrays, {"is_set": is_set})
 
 
-def tallies_of(release: Release, session: Session, largest: int, progress: Progress) -> PageContents:
-    """What the records of each pair of public columns show, counted; as many pairs as have room."""
-    manifest = release.manifest
+def tallies_of(manifest: Manifest, session: Session, width: int, largest: int, progress: Progress) -> PageContents:
+    """What the records of each pair of public columns show, of so many things; as many pairs as have room."""
     columns, left_out = [], []
     for number, name in enumerate(manifest.public):
         found = session.table(f"SELECT DISTINCT {quoted(name)} FROM {RECORDS} LIMIT {MOST_VALUES + 1}").column(0)
@@ -89,7 +88,7 @@ def tallies_of(release: Release, session: Session, largest: int, progress: Progr
         progress(done, len(wanted))
         if len(chosen) < 2 and tables and covered >= {each.id for each in chosen}:  # noqa: PLR2004 - no pair
             continue
-        counted = _counted(manifest, session, chosen)
+        counted = _counted(manifest, session, chosen, width)
         size = 0 if counted is None else len(packed(counted)[0])
         if counted is None or size > room:
             continue
@@ -108,16 +107,17 @@ def tallies_of(release: Release, session: Session, largest: int, progress: Progr
     return PageContents(kept, arrays, {"tables": [{"columns": each} for each in tables]}, left_out)
 
 
-def _counted(manifest: Manifest, session: Session, chosen: Sequence[Offered]) -> dict[str, npt.NDArray[Any]] | None:
+def _counted(
+    manifest: Manifest, session: Session, chosen: Sequence[Offered], width: int
+) -> dict[str, npt.NDArray[Any]] | None:
     """The cells of some columns: the codes of each, its records, and what they show; None where there are too many."""
+    names = ", ".join(quoted(each.name) for each in chosen) or "1"
+    ((cells,),) = session.rows(f"SELECT COUNT(*) FROM (SELECT DISTINCT {names} FROM {RECORDS}) AS t")
+    if cells * width > MOST_NUMBERS:
+        return None
     groups = tuple(f"{quoted(TABLE)}.{quoted(each.name)}" for each in chosen)
-    try:
-        found = manifest.shown.scanned(session, Scan(groups=groups), manifest.naming)
-    except QueryError:
-        return None
+    found = manifest.shown.scanned(session, Scan(groups=groups), manifest.naming)
     tallies = [measured[COUNT] for measured in found.values()]
-    if not tallies or len(tallies) * tallies[0].counts.shape[1] > MOST_NUMBERS:
-        return None
     arrays: dict[str, npt.NDArray[Any]] = {
         each.id: np.array([each.places[same(key[at])] for key in found], dtype=np.int64)  # type: ignore[arg-type]
         for at, each in enumerate(chosen)

@@ -31,6 +31,8 @@ from sfumato.shown.tally import COUNT, Scan
 LARGEST = 10
 """Megabytes of a page that is still mailed and opened without waiting; a larger release is counted beforehand."""
 MEGABYTE = 1_000_000
+PATIENCE = 86_400.0
+"""Seconds: many counts of a large release take long, and whoever waits sees how far they are."""
 LEVELS = (0.8, 0.9, 0.95, 0.99)
 SCRIPTS = ("arithmetic.js", "intervals.js", "answers.js", "words.js", "drawing.js", "view.js")
 """In this order, with that of the method between them: one function around all, so that nothing else can be reached."""
@@ -175,7 +177,7 @@ def ask_page(
     manifest, method = opened.manifest, next(iter(opened.manifest.methods.values()))
     if method.twin is None:
         raise QueryError("a release of this mechanism cannot be asked in a page; ask it with sfumato query.")
-    with opened.session() as session:
+    with opened.session(PATIENCE) as session:
         ((_, measured),) = manifest.shown.scanned(session, Scan(), manifest.naming).items()
         holdings = manifest.shown.listed(manifest.naming, opened.folder)
         twin = method.twin(manifest.design, measured[COUNT], holdings)
@@ -192,7 +194,7 @@ def ask_page(
             if found.size <= room:
                 return found
         room -= page(PageContents((), {})).size  # what is in every page
-        return page(tallies_of(opened, session, room, progress))
+        return page(tallies_of(manifest, session, width, room, progress))
 
 
 def _script(twin: Twin) -> str:
