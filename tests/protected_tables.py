@@ -90,7 +90,7 @@ def refused(folder: Path, *arguments: str | Path) -> str:
 def readme_query(folder: Path) -> str:
     """The query for DuckDB that stands in the README of a release, as it stands."""
     text = (folder / "README.md").read_text(encoding="utf-8")
-    (found,) = re.findall(r"^    SELECT .*?(?=\n\n)", text, re.DOTALL | re.MULTILINE)
+    (found,) = re.findall(r"^    (?:WITH|SELECT) .*?(?=\n\n)", text, re.DOTALL | re.MULTILINE)
     return str(found)
 
 

@@ -13,13 +13,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from command_line import TEST_KEY, content, run, succeed, write_csv_rows, write_parquet
-from protected_tables import DISEASES, FIRST, counts_file, patients, refused
+from protected_tables import DISEASES, FIRST, counts_file, patients, readme_count, refused
 from releases import edit_manifest
 from sfumato import CountQuery, Release
 from tampering import failed, failed_alone, rewrite, with_cell, with_column
@@ -56,15 +55,6 @@ few_ways = pytest.mark.parametrize("way", ["caps", "linear caps", "diversity"])
 
 def publishing(table: Path | str, *options: str | Path, out: Path | str = "release") -> list[str | Path]:
     return ["publish", table, "--out", out, "--sensitive", "disease", "--drop", "drug", *options]
-
-
-def readme_count(folder: Path) -> float | None:
-    """What the query of the README answers in DuckDB, as it stands; the working directory must be the release."""
-    text = (folder / "README.md").read_text(encoding="utf-8")
-    (query,) = re.findall(r"^    WITH .*?(?=\n\n)", text, re.DOTALL | re.MULTILINE)
-    with duckdb.connect() as connection:
-        found: float | None = connection.execute(query).fetchall()[0][0]
-    return found
 
 
 class Made:

@@ -71,7 +71,7 @@ def test_program_runs_in_a_process_of_its_own(desk: Path, table: Path) -> None:
 
 @pytest.mark.parametrize("command", ["demo", "plan", "publish", "info", "query", "verify"])
 def test_help_names_every_option_with_a_sentence(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setenv("COLUMNS", "320")
     shown = succeed(command, "--help").words
     for parameter in build().commands[command].params:
         assert parameter.help, parameter.name
@@ -97,7 +97,7 @@ def test_help_shows_panels_from_the_table_to_the_output(name: str) -> None:
     flags = {each.name: flags_of(each) for each in REGISTRY.values()}
     firsts = {flag: name for name, mine in reversed(flags.items()) for flag in mine}
     mechanisms = [name for name in flags if name in firsts.values()]  # an option stands with the first that has it
-    assert list(shown) == ["Arguments", "The table", "What to promise", *mechanisms, "Output"]
+    assert list(shown) == ["Arguments", "The table", "What to promise", *mechanisms, "Where it runs", "Output"]
     assert re.findall(r"(?m)^│ (--\S+)", shown["The table"])[0] == "--sensitive"
     assert re.findall(r"(?m)^│ (--\S+)", shown["What to promise"])[:2] == ["--prior", "--posterior"]
     assert "--help" in shown["Output"]
@@ -158,7 +158,7 @@ def test_options_of_a_new_mechanism_are_taken_and_shown(desk: Path, monkeypatch:
     toy = replace(uniform.MECHANISM, name="toy", options=Seasoning, plan=plan)
     monkeypatch.setitem(REGISTRY, "toy", toy)
     shown = panels(succeed("publish", "--help").out)
-    assert list(shown)[-2:] == ["toy", "Output"]
+    assert list(shown)[-3:] == ["toy", "Where it runs", "Output"]
     assert "<mild|hot>" in shown["toy"]
     assert f"{list(REGISTRY)[-2]}, toy." in " ".join(shown["What to promise"].replace("│", " ").split())
     (desk / "counts.csv").write_text("value,count\nflu,24\ncold,12\nHIV,12\n")

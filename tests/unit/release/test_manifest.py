@@ -350,7 +350,7 @@ def test_directory_without_a_manifest_is_refused(tmp_path: Path) -> None:
 
 def test_huge_manifest_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / MANIFEST).write_bytes(b" " * (2 << 20))
-    monkeypatch.setattr("sfumato.release.manifest.LARGEST_MANIFEST", 1 << 20)
+    monkeypatch.setattr("sfumato.release.suspicion.LARGEST_MANIFEST", 1 << 20)
     with pytest.raises(ReleaseFormatError, match=r"^datapackage\.json is larger than 1 MiB, which no release needs\.$"):
         load_json(tmp_path)
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from far_engine import FarEngine
+from protected_tables import readme_query
 from releases import BOUND, edit_manifest, known_key, people, published, published_by, read_json
 from sfumato import CountQuery, Request, Schema, publish, verify
 from sfumato.apply import scatter, writing
@@ -162,9 +163,7 @@ def test_sql_of_the_readme_counts_in_all_files(
     for release in (one, several):
         monkeypatch.chdir(release.folder)
         readme = (release.folder / README).read_text()
-        lines = readme[readme.index("With any SQL tool") :].splitlines()
-        sql = [line for line in lines if line.startswith("    ")]
-        found.append(duckdb.sql("\n".join(sql)).fetchall()[0][0])
+        found.append(duckdb.sql(readme_query(release.folder)).fetchall()[0][0])
     assert found[0] == pytest.approx(found[1])
     assert f"`{several.manifest.data.removesuffix('.parquet')}/*.parquet` has {ROWS} records" in readme
 

@@ -463,6 +463,8 @@ def test_killed_run_leaves_the_old_release_whole_and_the_next_run_cleans_up(desk
     assert content(desk / "release") == old
     assert len(list(desk.glob(f"{PREFIX}*"))) == 1
     succeed("publish", table, "--out", "another", "--sensitive", "disease", *BOUND)
+    assert len(list(desk.glob(f"{PREFIX}*"))) == 1  # not another run's to remove
+    succeed(*publishing(table), "--force")
     assert set(os.listdir(desk)) == {"people.csv", "release", "another"}
 
 
