@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.statistical, pytest.mark.slow]
 Floats = npt.NDArray[np.float64]
 Numbers = npt.NDArray[np.int64]
 
-SIZE, CONDITIONS = 30, 80
+SIZE, CONDITIONS = 30, 240
 SLOW = 30
 """Of decoys so many conditions are counted."""
 SPECS: dict[str, PrivacySpec] = {
