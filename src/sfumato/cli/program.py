@@ -9,17 +9,22 @@ from types import ModuleType
 
 from sfumato.cli.app import main
 
+NEEDING = ("pyspark", "pyreadstat")
+"""Libraries that make frames."""
+
 
 class WithoutPandas(MetaPathFinder):
     """Says that there is no pandas.
 
     pyarrow loads it at its first conversion wherever it is installed, which takes a quarter of a second. No command
-    takes a frame or makes one.
+    takes a frame or makes one; but some libraries do, and where one of those is loaded, pandas is there again.
     """
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
-        """Refuse pandas; leave everything else to others."""
-        if name == "pandas":
+        """Refuse pandas until somebody comes who needs it; leave everything else to others."""
+        if name in NEEDING and self in sys.meta_path:
+            sys.meta_path.remove(self)
+        elif name == "pandas":
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
