@@ -80,5 +80,18 @@ def test_program_publishes_and_asks_without_pandas(tmp_path: Path) -> None:
     assert (tmp_path / "release" / "data.parquet").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["weights.dta", "weights.sav"])
+def test_program_exports_by_pandas(name: str, tmp_path: Path) -> None:
+    pq.write_table(people(60), tmp_path / "people.parquet")
+    asked = ["--sensitive", "disease", "--prior", "1/10", "--posterior", "1/2", "--accept-marginal-prior"]
+    for arguments in (
+        ["publish", str(tmp_path / "people.parquet"), *asked, "--out", str(tmp_path / "release")],
+        ["export", str(tmp_path / "release"), "--values", "flu", "--to", str(tmp_path / name)],
+    ):
+        loaded_by(f"sys.argv[1:] = {arguments!r}\nfrom sfumato.cli import program\nprogram()")
+    assert (tmp_path / name).stat().st_size > 0
+
+
 def test_conversions_of_the_library_load_pandas_where_it_is_installed() -> None:
     assert "pandas" in loaded_by("import pyarrow as pa; pa.array([1])")

@@ -9,20 +9,20 @@ from types import ModuleType
 
 from sfumato.cli.app import main
 
-NEEDING = ("pyspark", "pyreadstat")
-"""Libraries that make frames."""
+MAKING_FRAMES = ("export",)
+"""Commands for which pyarrow must know pandas from the first."""
 
 
 class WithoutPandas(MetaPathFinder):
     """Says that there is no pandas.
 
     pyarrow loads it at its first conversion wherever it is installed, which takes a quarter of a second. No command
-    takes a frame or makes one; but some libraries do, and where one of those is loaded, pandas is there again.
+    but `export` makes a frame, and so does Spark: where it is loaded, pandas is there again.
     """
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
         """Refuse pandas until somebody comes who needs it; leave everything else to others."""
-        if name in NEEDING and self in sys.meta_path:
+        if name == "pyspark" and self in sys.meta_path:
             sys.meta_path.remove(self)
         elif name == "pandas":
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
@@ -30,5 +30,6 @@ class WithoutPandas(MetaPathFinder):
 
 def program() -> None:
     """Run the command that the process was started with."""
-    sys.meta_path.insert(0, WithoutPandas())
+    if not set(MAKING_FRAMES) & set(sys.argv[1:]):
+        sys.meta_path.insert(0, WithoutPandas())
     main()
