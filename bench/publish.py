@@ -101,7 +101,7 @@ def run(mechanism: str, source: Path, target: Path) -> None:
 def run_in_order(source: Path, target: Path) -> None:
     """The two passes without the shuffle: what the rows cost if they could stay in order. No product does this."""
     request, engine = request_for(source), LocalEngine(batch_rows=ROW_GROUP)
-    table = open_table(request, target.parent)
+    table = open_table(request, target.parent, engine)
     draws = Draws.secret()
     found = survey(request.schema, source=table, engine=engine, folder=target.parent, draws=draws)
     chosen = choose(found.histogram, request.spec, draws, request.mechanism)
