@@ -402,6 +402,22 @@ def test_empty_name_is_not_the_working_directory(desk: Path) -> None:
 # --------------------------------------------------------------------------------------------------------- fingerprints
 
 
+@pytest.mark.parametrize("kind", [pa.int64(), pa.float64(), pa.date32(), pa.bool_()], ids=str)
+def test_what_lies_beneath_a_missing_value_does_not_count(kind: pa.DataType) -> None:
+    """Drivers of databases leave there what was in memory before; a plan file would not know its table again."""
+    valid = pa.py_buffer(bytes([0b00000101]))
+
+    def column(beneath: int) -> pa.Array:
+        width = max(kind.bit_width // 8, 1)
+        one, other = (number.to_bytes(1, "little") * width for number in (1, beneath))
+        values = bytes([beneath & 0b010 | 0b101]) if kind == pa.bool_() else one + other + one
+        return pa.Array.from_buffers(kind, 3, [valid, pa.py_buffer(values)], null_count=1)
+
+    prints = {MemorySource(pa.table({"x": column(beneath)})).fingerprint() for beneath in (0, 2, 255)}
+    assert len(prints) == 1
+    assert MemorySource(pa.table({"x": column(0).fill_null(column(0)[0])})).fingerprint() not in prints
+
+
 def test_fingerprint_of_a_table_does_not_depend_on_its_chunks() -> None:
     whole = MemorySource(TABLE.combine_chunks()).fingerprint()
     assert MemorySource(pa.Table.from_batches(TABLE.to_batches(max_chunksize=13))).fingerprint() == whole
