@@ -44,11 +44,14 @@ quick: $(DEV) ## one case of every test that is not long, in less than a minute:
 
 test: $(DEV) $(BROWSER) $(SYSTEM) ## all that guards a promise, in some minutes: before each commit
 	$(PYTEST) $(ARGS)
-	$(if $(ARGS),,$(MAKE) sail spark)
+	$(if $(ARGS),,$(BOTH_SPARKS))
 
 full: $(DEV) $(BROWSER) $(SYSTEM) ## the whole matrices, and many more examples: before a release
 	$(PYTEST) --extent full $(ARGS)
 	$(if $(ARGS),,$(MAKE) sail spark sparks EXTENT=full)
+
+# Two processes, beside each other, on two cores; both must pass.
+BOTH_SPARKS = $(MAKE) sail & first=$$!; $(MAKE) spark; second=$$?; wait $$first && exit $$second
 
 # Tests of Spark, in environments and runs of their own. Without Java, those of Spark itself are left out, aloud.
 EXTENT := test

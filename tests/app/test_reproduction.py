@@ -11,7 +11,7 @@ def test_reproduce_writes_tables_and_says_what_agrees(tmp_path: Path) -> None:
     told = succeed("reproduce", "small-domain/ex1", "small-domain/table1", "--out", str(tmp_path / "papers"))
     assert "small-domain/table1 agrees" in told.out
     assert (tmp_path / "papers/small-domain/table1.csv").read_text().startswith("values,")
-    again = succeed("reproduce", "small-domain", "--quick", "--out", str(tmp_path / "q"), "--json").json
+    again = succeed("reproduce", "small-domain/table2", "--quick", "--out", str(tmp_path / "q"), "--json").json
     assert {each["verdict"] for each in again["experiments"]} <= {"agrees", "differs", "contradicts", "beyond"}
 
 
