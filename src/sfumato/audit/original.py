@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,36 +67,61 @@ def verify(  # noqa: PLR0913 - a release, a table, and how it is read
     is_intact = found.checks[0].passed  # the files come first, and without them there is nothing to compare
     if original is None or not is_intact:
         return found
+    with original_rows(folder, original, plan_file, encoding=encoding, decimal=decimal) as rows:
+        groups = hierarchy_groups(rows.written, hierarchies or {})
+        compared = verify_original(folder, rows, groups)
+        return Verification((*found.checks, *rows.checks, *compared.checks))
+
+
+@dataclass(frozen=True)
+class OriginalRows:
+    """The rows of a table that were published, as the table has them."""
+
+    law: Law
+    written: Written
+    """What the release says."""
+    source: Source
+    checks: tuple[Check, ...]
+    """Of the persons, where the plan file tells them."""
+    table_rows: int | None
+    """How many rows the table has, if that is known without reading it."""
+    private: Path
+    """A folder for what does not fit into memory."""
+
+
+@contextmanager
+def original_rows(
+    folder: Path, original: Any, plan_file: str | Path | None, *, encoding: str = "utf-8", decimal: str = POINT
+) -> Iterator[OriginalRows]:
+    """Open the table that a release was made from, for as long as it is looked at."""
     law, written = read(load_json(folder))
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private = Path(name)
         text, missing = text_columns(written), read_missing(written.ours)
-        source = open_source(
-            original, private / "spool", text=text, encoding=encoding, missing=missing, decimal=decimal
-        )
-        source, counted = published_rows(written, source, private, plan_file)
-        groups = hierarchy_groups(written, hierarchies or {})
-        compared = verify_original(folder, law, written, source, private, groups)
-        return Verification((*found.checks, *counted, *compared.checks))
+        table = open_source(original, private / "spool", text=text, encoding=encoding, missing=missing, decimal=decimal)
+        source, checks = _published(written, table, private, plan_file)
+        yield OriginalRows(law, written, source, tuple(checks), table.rows, private)
 
 
-def published_rows(
+def _published(
     written: Written, source: Source, private: Path, plan_file: str | Path | None
 ) -> tuple[Source, list[Check]]:
     """The rows of the original that were published, with a check of the persons where the plan file tells them."""
-    said = written.persons
+    said, plan = written.persons, None if plan_file is None else PlanFile.read(Path(plan_file))
+    if plan is not None and plan.fingerprint != source.fingerprint():
+        raise ReleaseFormatError(
+            "the plan file belongs to another table than this one, or the table has changed since; name the table that "
+            "was published, and its plan file."
+        )
     if said is None:
         return source, []
-    if plan_file is None and not said.chooses:
+    if plan is None and not said.chooses:
         return source, []  # which column tells persons apart is not published, and was checked when it was
-    if plan_file is None:
+    if plan is None:
         raise SpecError(
             "which rows of each person were published is decided by the key of the release; give its plan file "
             "(--plan-file), so that the same rows are compared."
         )
-    plan = PlanFile.read(Path(plan_file))
-    if plan.fingerprint != source.fingerprint():
-        raise ReleaseFormatError("the plan file belongs to another table than this one; name the one of the release.")
     if plan.persons is None:
         return source, [Check(PERSONS, False, "the plan file knows nothing of persons, and the release does.")]
     column, rows = plan.persons
@@ -146,13 +173,12 @@ def _as_told(hierarchy: Mapping[str, Any] | None) -> tuple[list[str], set[tuple[
     return ([], set()) if hierarchy is None else (hierarchy["levels"], set(map(tuple, hierarchy["paths"])))
 
 
-def verify_original(  # noqa: PLR0913, PLR0917 - a release, a table, and what is known of both
-    folder: Path, law: Law, written: Written, source: Source, private: Path, groups: Groups
-) -> Verification:
+def verify_original(folder: Path, rows: OriginalRows, groups: Groups) -> Verification:
     """Check a release against the table it was made from; what does not fit into memory goes into a private folder."""
+    law, written = rows.law, rows.written
     try:
-        with duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": str(private)}) as connection:
-            _load(connection, folder, written, source, groups)
+        with duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": str(rows.private)}) as connection:
+            _load(connection, folder, written, rows.source, groups)
             checks = (
                 _check_public(connection, written),
                 _check_order(connection, written),

@@ -40,6 +40,7 @@ from sfumato.printable import printable
 from sfumato.release.manifest import Manifest
 from sfumato.release.remote import fetch, fetch_manifest
 from sfumato.release.store import read_folder, release_folder, unpack
+from sfumato.release.suspicion import load_json
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.schema import Bins
 from sfumato.request.values import Value
@@ -122,6 +123,11 @@ class Release:
     def columns(self) -> list[tuple[str, str, str]]:
         """Each column: its name, its type, and what it is for: public or protected, in which ranges, at which level."""
         return columns_of(self.manifest)
+
+    @property
+    def digest(self) -> str:
+        """The digest of its description, which holds those of all its files."""
+        return str(load_json(self.folder)["sfumato"]["digest"])
 
     @property
     def promise(self) -> str:

@@ -15,12 +15,11 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.apply.csv import POINT
-from sfumato.apply.source import Source
 from sfumato.arrays import Codes
 from sfumato.audit.attackers.audit import Audit, audit
 from sfumato.audit.attackers.linking import public_columns
-from sfumato.audit.attackers.released import places_of, prepared_table, published_source
-from sfumato.audit.original import BATCH_ROWS, verify
+from sfumato.audit.attackers.released import places_of, prepared_table
+from sfumato.audit.original import BATCH_ROWS, OriginalRows, original_rows, verify
 from sfumato.audit.result import Check, Verification
 from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.estimate.release import Release
@@ -29,7 +28,6 @@ from sfumato.evidence.singling import Singling, singling
 from sfumato.evidence.utility import OwnAnswer, Utility, own_answers, random_counts
 from sfumato.plan.plan_file import PlanFile
 from sfumato.release.manifest import Manifest
-from sfumato.release.suspicion import load_json
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.spec import PrivacySpec
 from sfumato.request.values import labels
@@ -88,7 +86,7 @@ class Dossier:
     @property
     def digest(self) -> str:
         """The digest of the release's description, which holds those of all its files."""
-        return str(load_json(self.release.folder)["sfumato"]["digest"])
+        return self.release.digest
 
     @property
     def failed(self) -> list[Check]:
@@ -138,13 +136,25 @@ class Dossier:
         }
 
 
-def _check_plan(plan: PlanFile, source: Source) -> None:
-    """Refuse a plan file of another table: its key would match records with other people's."""
-    if plan.fingerprint != source.fingerprint():
-        raise ReleaseFormatError(
-            "the table is not as it was when the plan file was made: name the table that was published, or the "
-            "plan file of this one."
-        )
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """What the table tells beside the release."""
+
+    table: pa.Table
+    """Its published rows, with bins and groups as in the release, and true values."""
+    raw: Mapping[str, Codes] | None
+    """The public columns before bins, where there are any."""
+    left_out: int | None
+    dropped: tuple[str, ...]
+
+    @classmethod
+    def of(cls, release: Release, rows: OriginalRows, hierarchies: Mapping[str, Hierarchy | Path] | None) -> _Compared:
+        names, table, raw = public_columns(release), prepared_table(release, rows, hierarchies), None
+        if any(name in release.manifest.bins for name in names):
+            raw = {name: _codes(rows.source.batches([name], BATCH_ROWS), name) for name in names}
+        left_out = None if rows.table_rows is None else rows.table_rows - table.num_rows
+        kept = (*names, *release.manifest.sensitive)
+        return cls(table, raw, left_out, tuple(name for name in rows.source.schema.names if name not in kept))
 
 
 def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
@@ -178,18 +188,11 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     found = verify(release, original, plan_file=plan_file, hierarchies=hierarchies, **how)
     check_original(found)
     progress("verifying", opened.rows, opened.rows)
-    with published_source(opened, original, plan_file, **how) as (written, source, rows):
-        plan = None if plan_file is None else PlanFile.read(Path(plan_file))
-        if plan is not None and written.persons is None:
-            _check_plan(plan, source)
-        table = prepared_table(opened, written, source, hierarchies)
-        raw = None
-        if any(name in opened.manifest.bins for name in names):
-            raw = {name: _codes(source.batches([name], BATCH_ROWS), name) for name in names}
-        left_out = None if rows is None else rows - table.num_rows
-        kept = (*names, *opened.manifest.sensitive)
-        dropped = tuple(name for name in source.schema.names if name not in kept)
-    singled = singling(names, table, raw)
+    plan = None if plan_file is None else PlanFile.read(Path(plan_file))
+    with original_rows(opened.folder, original, plan_file, **how) as rows:
+        compared = _Compared.of(opened, rows, hierarchies)
+    table = compared.table
+    singled = singling(names, table, compared.raw)
     progress("comparing", opened.rows, opened.rows)
     spec = opened.manifest.mechanism.requested(opened.manifest.design)
     attacked = audit(
@@ -219,8 +222,8 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
         useful,
         _values(opened.manifest, table, spec),
         spec,
-        left_out,
-        dropped,
+        compared.left_out,
+        compared.dropped,
         plan is not None,
         {} if plan is None else dict(plan.remembered.request),
         stated,

@@ -35,7 +35,6 @@ from sfumato.pages.page import (
     table,
 )
 from sfumato.release.manifest import Manifest
-from sfumato.release.suspicion import load_json
 from sfumato.report import ErrorCurve, error_by_count
 from sfumato.report.drawing import element
 from sfumato.report.error_curves import off_by
@@ -84,7 +83,7 @@ class Certificate:
     @property
     def digest(self) -> str:
         """The digest of the release's description, which holds those of all its files."""
-        return str(load_json(self.release.folder)["sfumato"]["digest"])
+        return self.release.digest
 
     @property
     def design(self) -> list[tuple[str, str]]:

@@ -7,9 +7,7 @@ attacker. Where there is no key any more, whose record is whose is drawn by the 
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,24 +20,19 @@ import pyarrow.parquet as pq
 from sfumato.apply.csv import POINT
 from sfumato.apply.rewrite import order_words
 from sfumato.apply.sample import MOST_RECORDS
-from sfumato.apply.source import Source, open_source
 from sfumato.arrays import Codes, Floats, Mask, Places
 from sfumato.audit.attackers.exposure import LEAST_RECORDS, Target
 from sfumato.audit.attackers.likely_order import likely_order
 from sfumato.audit.attackers.linking import combination_numbers, public_columns, shared_codes
 from sfumato.audit.attackers.scene import Scene, attacked, seeded
-from sfumato.audit.laws import read
-from sfumato.audit.original import hierarchy_groups, prepared_rows, published_rows, text_columns
-from sfumato.audit.written import Written
+from sfumato.audit.original import OriginalRows, hierarchy_groups, original_rows, prepared_rows
 from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError
 from sfumato.estimate.count.blocks import batches, schema_of
 from sfumato.estimate.release import Release
 from sfumato.ordering import positions_in_order
 from sfumato.plan.plan_file import PlanFile
-from sfumato.release.entries import read_missing
 from sfumato.release.manifest import Manifest
-from sfumato.release.suspicion import load_json
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.spec import PrivacySpec
 from sfumato.request.values import Value, parts
@@ -109,25 +102,6 @@ def protected_columns(manifest: Manifest) -> list[tuple[str, tuple[Value, ...], 
     return found
 
 
-@contextmanager
-def published_source(
-    release: Release,
-    original: Any,
-    plan_file: str | Path | None = None,
-    *,
-    encoding: str = "utf-8",
-    decimal: str = POINT,
-) -> Iterator[tuple[Written, Source, int | None]]:
-    """What a release says of its rows, these rows as the table has them, and how many it has if that is known."""
-    _, written = read(load_json(release.folder))
-    with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
-        private = Path(name)
-        text, missing = text_columns(written), read_missing(written.ours)
-        spool = private / "spool"
-        source = open_source(original, spool, text=text, encoding=encoding, missing=missing, decimal=decimal)
-        yield written, published_rows(written, source, private, plan_file)[0], source.rows
-
-
 def original_of(  # noqa: PLR0913 - a release, a table, and how it is read
     release: Release,
     original: Any,
@@ -138,16 +112,17 @@ def original_of(  # noqa: PLR0913 - a release, a table, and how it is read
     decimal: str = POINT,
 ) -> pa.Table:
     """The rows of a table that were published, with bins and groups as in the release, and true values."""
-    with published_source(release, original, plan_file, encoding=encoding, decimal=decimal) as (written, source, _):
-        return prepared_table(release, written, source, hierarchies)
+    with original_rows(release.folder, original, plan_file, encoding=encoding, decimal=decimal) as rows:
+        return prepared_table(release, rows, hierarchies)
 
 
 def prepared_table(
-    release: Release, written: Written, source: Source, hierarchies: Mapping[str, Hierarchy | Path] | None = None
+    release: Release, rows: OriginalRows, hierarchies: Mapping[str, Hierarchy | Path] | None = None
 ) -> pa.Table:
     """Rows as they were published, but for what is sensitive, which is true."""
-    types, rows = prepared_rows(release.folder, written, source, hierarchy_groups(written, hierarchies or {}))
-    return pa.Table.from_batches(rows, schema=types).combine_chunks()
+    groups = hierarchy_groups(rows.written, hierarchies or {})
+    types, batches = prepared_rows(release.folder, rows.written, rows.source, groups)
+    return pa.Table.from_batches(batches, schema=types).combine_chunks()
 
 
 def matched(release: Release, table: pa.Table, plan_file: str | Path) -> Matched:

@@ -91,7 +91,7 @@ class Clauses:
             raise QueryError(
                 "DISTINCT ON cannot be answered with a protected column; use QUALIFY ROW_NUMBER() OVER (...) = 1."
             )
-        return Ending(tuple(outputs), having, qualify, ordered, limit_of(self.select), bool(distinct))
+        return Ending(tuple(outputs), having, qualify, ordered, grammar.limit_of(self.select), bool(distinct))
 
     def _ordered(
         self, ordered: Tree, outputs: list[tuple[str, Tree]], read: Callable[[Tree | None], Tree | None]
@@ -124,17 +124,3 @@ def with_this(ordered: Tree, tree: Tree) -> Tree:
     copy = ordered.copy()
     copy.set("this", tree.copy())
     return copy
-
-
-def limit_of(query: Tree) -> str:
-    """LIMIT and OFFSET of a query."""
-    parts = []
-    for name, word in (("limit", "LIMIT"), ("offset", "OFFSET")):
-        given = query.args.get(name)
-        if given is None:
-            continue
-        number = given.expression
-        if not (isinstance(number, exp.Literal) and number.is_int):
-            raise QueryError(f"{word} needs a whole number.")
-        parts.append(f"{word} {int(number.name)}")
-    return " ".join(parts)

@@ -11,7 +11,7 @@ from sqlglot import exp
 from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
 from sfumato.estimate.over.blocks import Ending, aggregates_in, constant, finished, grouped
-from sfumato.estimate.over.clauses import Clauses, limit_of, numbered, with_this
+from sfumato.estimate.over.clauses import Clauses, numbered, with_this
 from sfumato.estimate.over.records import RecordsBlock
 from sfumato.estimate.over.rows import LINE, SCALAR, Bench, EstimateRows, Result, formula_column
 from sfumato.estimate.over.scope import Scope, with_named_windows
@@ -280,7 +280,7 @@ class Reader:
         return finished(
             self.bench,
             EstimateRows(table, estimated),
-            Ending(tuple(outputs), order=tuple(ordered), limit=limit_of(union)),
+            Ending(tuple(outputs), order=tuple(ordered), limit=grammar.limit_of(union)),
         )
 
     def _aligned(self, part: Result, parts: list[Result], names: list[str]) -> EstimateRows:

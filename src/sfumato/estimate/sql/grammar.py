@@ -191,3 +191,17 @@ def unwrapped(expression: Tree) -> Tree:
     while isinstance(expression, exp.Paren):
         expression = expression.this
     return expression
+
+
+def limit_of(query: Tree) -> str:
+    """LIMIT and OFFSET of a query."""
+    parts = []
+    for name, word in (("limit", "LIMIT"), ("offset", "OFFSET")):
+        given = query.args.get(name)
+        if given is None:
+            continue
+        number = given.expression
+        if not (isinstance(number, exp.Literal) and number.is_int):
+            raise QueryError(f"{word} needs a whole number.")
+        parts.append(f"{word} {int(number.name)}")
+    return " ".join(parts)

@@ -248,7 +248,7 @@ class SelectReader:
         used: set[int] = set()
         chosen = None if having is None else self._over_answer(having.this, used)
         parts = [self._ordered(each, used) for each in (order.expressions if order is not None else ())]
-        return Selection(chosen, ", ".join(parts) or None, self.limit(), frozenset(used))
+        return Selection(chosen, ", ".join(parts) or None, grammar.limit_of(self.select) or None, frozenset(used))
 
     def _ordered(self, ordered: Tree, used: set[int]) -> str:
         """One part of ORDER BY: an output by its number or its alias, or any expression."""
@@ -275,19 +275,6 @@ class SelectReader:
             used.add(number)
             whole.replace(of_answer(f"e{number}"))
         return f"({self._over_groups(holder.this)})"
-
-    def limit(self) -> str | None:
-        """LIMIT and OFFSET."""
-        parts = []
-        for name, word in (("limit", "LIMIT"), ("offset", "OFFSET")):
-            given = self.select.args.get(name)
-            if given is None:
-                continue
-            number = given.expression
-            if not (isinstance(number, exp.Literal) and number.is_int):
-                raise QueryError(f"{word} needs a whole number.")
-            parts.append(f"{word} {int(number.name)}")
-        return " ".join(parts) or None
 
 
 def is_question(select: Tree, session: Session) -> bool:  # noqa: PLR0911 - one for each reason why it is none

@@ -22,7 +22,7 @@ from releases import edit_manifest, read_json
 from sfumato.apply.source import open_source
 from sfumato.audit.files import verify_folder
 from sfumato.audit.laws import read
-from sfumato.audit.original import verify, verify_original
+from sfumato.audit.original import OriginalRows, verify, verify_original
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import REGISTRY, fine_grain, harmonic, small_domain, subset
 from sfumato.outlook import Request
@@ -157,7 +157,7 @@ def test_odds_that_rise_too_far_are_noticed_beside_the_original(folder: Path, tm
     """No value has a share within a prior of next to nothing, and so it is the odds that are looked at."""
     edit_design(folder, lambda design: raise_chance(design, 1))
     source = open_source(original(), tmp_path / "spool")
-    checks = verify_original(folder, *read(read_json(folder)), source, tmp_path, {}).checks
+    checks = verify_original(folder, OriginalRows(*read(read_json(folder)), source, (), None, tmp_path), {}).checks
     found = {each.name: each for each in checks}
     assert not found["posteriors"].passed
     assert found["posteriors"].detail == "the odds of a value can rise more than the promised 3 times."
