@@ -255,6 +255,7 @@ class SetColumn:
     as_list: bool
 
     has_missing = False
+    listed = None
 
     @property
     def is_plain(self) -> bool:
@@ -268,17 +269,17 @@ class SetColumn:
 
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is decoded from."""
+        """The rewritten rows that the column is made from."""
         return self.sensitive.name
 
     @property
     def written_type(self) -> pa.DataType:
-        """The type of a decoded column."""
+        """The type of the values."""
         if self.as_list:
             return pa.list_(self.sensitive.parts[0].type)
         return pa.binary(-(-len(self.sensitive.numbers) // 8))
 
-    def decode(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
+    def written(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
         """Leave the bits as they are, or list the values they stand for in canonical order."""
         if not self.as_list:
             return bits
