@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import IntEnum
 from typing import Any
 
 from sfumato.address import File
-from sfumato.parquet.thrift import Struct, ThriftError, read
+from sfumato.parquet.thrift import I64, LIST, STRUCT, Struct, ThriftError, listed, read
 
 MAGIC = b"PAR1"
 TAIL = 8
@@ -90,9 +90,43 @@ def value_of(struct: Struct, field: int, default: Any = None) -> Any:
 
 def chunks_of(footer: Struct) -> Iterator[tuple[Struct, Struct]]:
     """Every chunk of a file, and what is said about it."""
-    try:
-        for group in value_of(footer, FileFields.GROUPS).values:
-            for chunk in value_of(group, GroupFields.CHUNKS).values:
-                yield chunk, dict(value_of(chunk, ChunkFields.ABOUT, {}))
-    except (AttributeError, TypeError, ValueError) as error:
-        raise ThriftError("it says what no Parquet file says") from error
+    for group in _structs(footer, FileFields.GROUPS):
+        for chunk in _structs(group, GroupFields.CHUNKS):
+            about = chunk.get(ChunkFields.ABOUT)
+            if about is None or about.kind != STRUCT:
+                raise ThriftError("it says nothing about a chunk")
+            yield chunk, about.value
+
+
+def tells_more(footer: Struct) -> bool:
+    """Whether a file says more than its rows: metadata, an order, statistics of groups or pages, or filters."""
+    return (
+        bool(_structs(footer, FileFields.METADATA))
+        or any(_structs(group, GroupFields.SORTED_BY) for group in _structs(footer, FileFields.GROUPS))
+        or any(
+            ChunkFields.COLUMN_INDEX in chunk
+            or value_of(about, AboutFields.STATISTICS)
+            or bool(_structs(about, AboutFields.METADATA))
+            or AboutFields.BLOOM_FILTER in about
+            for chunk, about in chunks_of(footer)
+        )
+    )
+
+
+def values_in(footer: Struct, column: str) -> int:
+    """How many values all chunks of a column have, those in its lists one by one."""
+    name, found = column.encode(), 0
+    for _, about in chunks_of(footer):
+        path, values = (about.get(field) for field in (AboutFields.PATH, AboutFields.VALUES))
+        if path is None or values is None or path.kind != LIST or values.kind != I64:
+            raise ThriftError("it does not say of which column a chunk is, or how many values it has")
+        found += values.value if path.value.values[:1] == (name,) else 0
+    return found
+
+
+def _structs(struct: Struct, field: int) -> Sequence[Struct]:
+    """The structs in a list, if it is there."""
+    found = struct.get(field, listed(STRUCT, ()))
+    if found.kind != LIST or (found.value.values and found.value.kind != STRUCT):
+        raise ThriftError("it says what no Parquet file says")
+    return found.value.values  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ def packed(codes: Codes, width: int) -> Bytes:
     between the bits of a word.
     """
     gap = BYTE if width <= BYTE else WIDEST  # from the beginning of a number to that of the next one
-    padded = codes.astype(f"u{gap // BYTE}", copy=False)
+    padded = np.ascontiguousarray(codes, dtype=f"u{gap // BYTE}")
     if len(codes) % GROUP:
         padded = np.append(padded, np.zeros(-len(codes) % GROUP, dtype=padded.dtype))
     if width == gap:

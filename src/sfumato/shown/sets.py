@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 
 from sfumato.arrays import Codes, Counts, Floats
 from sfumato.errors import ReleaseFormatError, SpecError
+from sfumato.parquet.footer import read_footer, values_in
+from sfumato.parquet.thrift import ThriftError
 from sfumato.request.values import Value, labels
 from sfumato.shown import Counter, Naming, Reader, Replaced, Shown
 from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
@@ -232,13 +234,9 @@ def _listed(column: pa.Array, domain: pa.Array) -> Codes:
 
 def _listed_members(path: Path, name: str) -> int:
     """How many members the lists of a column have together."""
-    import duckdb  # noqa: PLC0415 - takes long to load, and few releases need it here
-
-    sql = "SELECT COALESCE(SUM(num_values), 0) FROM parquet_metadata(?) WHERE starts_with(path_in_schema, ?)"
     try:
-        with duckdb.connect() as connection:
-            return int(connection.execute(sql, [str(path), f"{name}, "]).fetchall()[0][0])
-    except duckdb.Error as error:
+        return values_in(read_footer(path), name)
+    except ThriftError as error:
         raise ReleaseFormatError(f"{path.name} cannot be read; get the release again from its publisher.") from error
 
 
