@@ -15,7 +15,7 @@ from sfumato.parquet.by_pyarrow import about_of, chunk_of, dictionary_of, schema
 from sfumato.parquet.chunk import Chunk
 from sfumato.parquet.footer import MAGIC, ChunkFields, FileFields, GroupFields
 from sfumato.parquet.pages import listed_chunk, plain_chunk
-from sfumato.parquet.thrift import BINARY, STRUCT, Field, Struct, listed, long_number, written
+from sfumato.parquet.thrift import BINARY, STRUCT, Struct, Typed, listed, long_number, written
 
 CREATED_BY = b"sfumato version 1"
 """Of how files are laid out; the bytes of a release do not change with the software."""
@@ -51,7 +51,7 @@ class FileColumn(Protocol):
 
 
 @dataclass(frozen=True)
-class Group:
+class RowGroup:
     """Some rows of all columns."""
 
     rows: int
@@ -66,10 +66,10 @@ class Encoder:
         self.schema = schema_of(pa.schema(fields))
         self._chunks = [_chunker(column, field) for column, field in zip(columns, fields, strict=True)]
 
-    def __call__(self, columns: Sequence[Codes | pa.Array]) -> Group:
+    def __call__(self, columns: Sequence[Codes | pa.Array]) -> RowGroup:
         """Codes of listed values, the missing one after the last; or the values themselves."""
         chunks = [chunk(column) for chunk, column in zip(self._chunks, columns, strict=True)]
-        return Group(len(columns[0]), tuple(chunks))
+        return RowGroup(len(columns[0]), tuple(chunks))
 
 
 def _chunker(column: FileColumn, field: pa.Field) -> partial[Chunk]:
@@ -94,11 +94,11 @@ class FileWriter:
         self._digest = hashlib.sha256()
         self._write(MAGIC)
 
-    def add(self, group: Group) -> None:
+    def add(self, group: RowGroup) -> None:
         """Write the next group."""
         start, chunks = self.place, []
         for chunk in group.chunks:
-            about = Field(STRUCT, chunk.moved(self.place).about)
+            about = Typed(STRUCT, chunk.moved(self.place).about)
             chunks.append({ChunkFields.START: long_number(0), ChunkFields.ABOUT: about})
             self._write(chunk.data)
         said: Struct = {
@@ -118,7 +118,7 @@ class FileWriter:
                 **self.schema,
                 FileFields.ROWS: long_number(self.rows),
                 FileFields.GROUPS: listed(STRUCT, self.groups),
-                FileFields.CREATED_BY: Field(BINARY, CREATED_BY),
+                FileFields.CREATED_BY: Typed(BINARY, CREATED_BY),
             }
         )
         self._write(footer + len(footer).to_bytes(4, "little") + MAGIC)

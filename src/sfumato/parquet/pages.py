@@ -16,7 +16,7 @@ from sfumato.arrays import Codes, Mask
 from sfumato.parquet.chunk import Chunk
 from sfumato.parquet.footer import AboutFields, value_of
 from sfumato.parquet.packing import GROUP, Bytes, packed
-from sfumato.parquet.thrift import I32, STRUCT, Field, Struct, listed, long_number, number, read, varint, written
+from sfumato.parquet.thrift import I32, STRUCT, Struct, Typed, listed, long_number, number, read, varint, written
 
 PAGE_ROWS = 1 << 17
 PAGE_BYTES = 1 << 20
@@ -110,7 +110,7 @@ def _chunk(pages: Iterable[tuple[int, bytes]], encoding: Encoding, about: Struct
                 PageFields.TYPE: number(DATA_PAGE),
                 PageFields.PLAIN_SIZE: number(len(page)),
                 PageFields.SIZE: number(len(data)),
-                PageFields.DATA: Field(STRUCT, said),
+                PageFields.DATA: Typed(STRUCT, said),
             }
         )
         found += [head, data]

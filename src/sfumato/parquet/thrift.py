@@ -27,7 +27,7 @@ class ThriftError(ValueError):
     """These bytes are not what they should be."""
 
 
-class Field(NamedTuple):
+class Typed(NamedTuple):
     """A value with its kind."""
 
     kind: int
@@ -41,26 +41,26 @@ class Items(NamedTuple):
     values: Sequence[Any]
 
 
-Struct = dict[int, Field]
+Struct = dict[int, Typed]
 """Fields by their numbers."""
 
 
 # -------------------------------------------------------------------------------------------------------------- writing
 
 
-def number(value: int) -> Field:
+def number(value: int) -> Typed:
     """A number of 32 bits."""
-    return Field(I32, value)
+    return Typed(I32, value)
 
 
-def long_number(value: int) -> Field:
+def long_number(value: int) -> Typed:
     """A number of 64 bits."""
-    return Field(I64, value)
+    return Typed(I64, value)
 
 
-def listed(kind: int, values: Iterable[Any]) -> Field:
+def listed(kind: int, values: Iterable[Any]) -> Typed:
     """A list."""
-    return Field(LIST, Items(kind, tuple(values)))
+    return Typed(LIST, Items(kind, tuple(values)))
 
 
 def varint(value: int) -> bytes:
@@ -111,14 +111,14 @@ def _zigzag(value: int) -> bytes:
 
 def read(data: bytes, start: int = 0) -> tuple[Struct, int]:
     """The struct that begins somewhere, and where it ends."""
-    reader = _Reader(data, start)
+    reader = _StructReader(data, start)
     try:
         return reader.struct(0), reader.place
     except IndexError as error:
         raise ThriftError("it ends too early") from error
 
 
-class _Reader:
+class _StructReader:
     """Reads what begins at a place; beyond the end there is an IndexError."""
 
     def __init__(self, data: bytes, place: int) -> None:
@@ -134,7 +134,7 @@ class _Reader:
             kind = head & 0xF
             if last in found:
                 raise ThriftError("a field is there twice")
-            found[last] = Field(kind, kind == TRUE if kind in (TRUE, FALSE) else self.value(kind, depth))
+            found[last] = Typed(kind, kind == TRUE if kind in (TRUE, FALSE) else self.value(kind, depth))
         return found
 
     def value(self, kind: int, depth: int) -> Any:

@@ -20,10 +20,10 @@ from sfumato.parquet.thrift import (
     LIST,
     STRUCT,
     TRUE,
-    Field,
     Items,
     Struct,
     ThriftError,
+    Typed,
     listed,
     long_number,
     number,
@@ -45,20 +45,20 @@ SIMPLE = {
 }
 
 
-def fields(values: st.SearchStrategy[Field]) -> st.SearchStrategy[Struct]:
+def fields(values: st.SearchStrategy[Typed]) -> st.SearchStrategy[Struct]:
     return st.dictionaries(st.integers(1, 2**15 - 1) | st.integers(1, 30), values, max_size=6)
 
 
-def items(kind: int) -> st.SearchStrategy[Field]:
+def items(kind: int) -> st.SearchStrategy[Typed]:
     return st.lists(SIMPLE[kind], max_size=20).map(lambda values: listed(kind, values))
 
 
-LEAVES = st.one_of([values.map(lambda value, kind=kind: Field(kind, value)) for kind, values in SIMPLE.items()])
+LEAVES = st.one_of([values.map(lambda value, kind=kind: Typed(kind, value)) for kind, values in SIMPLE.items()])
 LISTS = st.one_of([items(kind) for kind in SIMPLE if kind not in (TRUE, FALSE)])
 STRUCTS = st.recursive(
     fields(LEAVES | LISTS),
     lambda inner: fields(
-        inner.map(lambda each: Field(STRUCT, each))
+        inner.map(lambda each: Typed(STRUCT, each))
         | st.lists(inner, max_size=17).map(lambda each: listed(STRUCT, each))
     ),
     max_leaves=4,
@@ -73,8 +73,8 @@ def test_what_is_written_is_read(struct: Struct) -> None:
 
 
 def test_example_of_the_protocol() -> None:
-    """Field 1 is 5; field 2 a text; field 20, too far for the short form, a list of two numbers."""
-    struct = {1: number(5), 2: Field(BINARY, b"ab"), 20: listed(I64, [1, -1])}
+    """Typed 1 is 5; field 2 a text; field 20, too far for the short form, a list of two numbers."""
+    struct = {1: number(5), 2: Typed(BINARY, b"ab"), 20: listed(I64, [1, -1])}
     assert written(struct) == bytes([0x15, 10, 0x18, 2, *b"ab", 0x09, 40, 0x26, 2, 1, 0])
     assert [varint(each) for each in (0, 127, 128, 300)] == [b"\0", b"\x7f", b"\x80\x01", b"\xac\x02"]
 
@@ -125,5 +125,5 @@ def test_what_cannot_be_is_refused_at_once(data: bytes) -> None:
 
 
 def test_lists_keep_their_kind() -> None:
-    assert read(written({3: Field(LIST, Items(I32, ()))}))[0] == {3: Field(LIST, Items(I32, ()))}
+    assert read(written({3: Typed(LIST, Items(I32, ()))}))[0] == {3: Typed(LIST, Items(I32, ()))}
     assert long_number(1) != number(1)
