@@ -7,11 +7,14 @@ from dataclasses import dataclass
 
 from sfumato.report.figure import WIDTH, Column, Figure, Head, drawn_width, finished
 from sfumato.report.plot import Area, Curve, dash
-from sfumato.report.scales import linear, logarithmic, spanning
+from sfumato.report.scales import Scale, linear, logarithmic, spanning
 from sfumato.report.wording import is_known, name, quantity
 
 Words = Callable[[float], str]
 Row = tuple[str, float, float]
+
+TALLEST, CLOSEST = 360.0, 30.0
+"""Pixels of an upright axis, and between two of its ticks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,16 @@ class Panel:
             said.append(f"hollow: {self.hollow}")
         return said
 
+    def upright(self, bottom: float, top: float) -> Scale:
+        """The scale of what was measured."""
+        return (logarithmic if self.up.is_logarithmic else linear)([y for *_, y in self.rows], bottom, top)
+
     def drawn(self, across: Axis, area: Area, width: float, first_row: int) -> list[str]:
         """Axes and curves; marks are rows of the table from some row on."""
         x_scale = (logarithmic if across.is_logarithmic else spanning)(
             [x for _, x, _ in self.rows], area.left + 8, area.right - 8
         )
-        y_scale = (logarithmic if self.up.is_logarithmic else linear)([y for *_, y in self.rows], area.bottom, area.top)
+        y_scale = self.upright(area.bottom, area.top)
         curves = []
         for number, line in enumerate(self.shown):
             marks = [
@@ -91,8 +98,10 @@ def measured_lines(  # noqa: PLR0913 - two axes, the lines, and words for both
 ) -> Figure:
     """A line for each series; the reading is the caller's, who knows what the experiment is about."""
     panel, width = Panel(up, lines), drawn_width(width)
-    head, area, parts = _beneath(heading, across, panel, width, 0.0, 0)
+    head = Head.of(heading, panel.measured, width)
+    area = _area(panel, head, width)
     columns = (Column("series", name), Column(across.label, across.words), Column(up.label, up.words))
+    parts = panel.drawn(across, area, width, 0)
     return finished(head, parts, size=(width, area.height), reading=reading, columns=columns, rows=panel.rows)
 
 
@@ -101,22 +110,23 @@ def measured_panels(
 ) -> Figure:
     """The same for several measures, one above the other, by what was varied."""
     width = drawn_width(width)
+    heads: list[Head] = []
+    parts: list[str] = []
     rows: list[tuple[str, str, float, str]] = []
-    heads, drawn, bottom = [], [], 0.0
+    bottom = 0.0
     for panel in panels:
-        head, area, parts = _beneath(heading if not heads else "", across, panel, width, bottom, len(rows))
-        heads.append(head)
-        drawn += [*([head.markup] if len(heads) > 1 else []), *parts]
+        heads.append(Head.of("" if heads else heading, panel.measured, width, bottom))
+        area = _area(panel, heads[-1], width)
+        parts += panel.drawn(across, area, width, len(rows))
         rows += [(panel.up.label, series, x, panel.up.words(y)) for series, x, y in panel.rows]
         bottom = area.height
+    parts += [head.markup for head in heads[1:]]  # that of the first one is the figure's
     columns = (Column("measured"), Column("series", name), Column(across.label, across.words), Column("number"))
-    return finished(heads[0], drawn, size=(width, bottom), reading=reading, columns=columns, rows=rows)
+    return finished(heads[0], parts, size=(width, bottom), reading=reading, columns=columns, rows=rows)
 
 
-def _beneath(  # noqa: PLR0913 - what is drawn, and where
-    heading: str, across: Axis, panel: Panel, width: float, top: float, first_row: int
-) -> tuple[Head, Area, list[str]]:
-    head = Head.of(heading, panel.measured, width, top)
-    ticks = [panel.up.words(y) for *_, y in panel.rows]
-    area = Area.below(head, width, names=[line.name for line in panel.shown], ticks=ticks)
-    return head, area, panel.drawn(across, area, width, first_row)
+def _area(panel: Panel, head: Head, width: float) -> Area:
+    """With room for the names of the lines, and for the longest of the ticks, wherever they will be."""
+    scale = panel.upright(TALLEST, 0.0)
+    ticks = [panel.up.words(each) for each in scale.ticks(CLOSEST)]
+    return Area.below(head, width, names=[line.name for line in panel.shown], ticks=ticks)
