@@ -134,11 +134,14 @@ class Area:
         """What is written where there is nothing to draw."""
         return text((self.left + self.right) / 2, (self.top + self.bottom) / 2, words, "quiet middle halo")
 
-    def curves(self, curves: Sequence[Curve], width: float, empty: str) -> str:
-        """Lines with their names at their ends, moved apart where they would touch; or why there are none."""
+    def curves(self, curves: Sequence[Curve], width: float, empty: str, first_row: int = 0) -> str:
+        """Lines with their names at their ends, moved apart where they would touch; or why there are none.
+
+        Their marks are rows of the table from some row on.
+        """
         if not curves:
             return self.nothing(empty)
-        drawn, shown, row = [], curves[:MOST_LINES], 0
+        drawn, shown, row = [], curves[:MOST_LINES], first_row
         for number, curve in enumerate(shown):
             drawn.append(curve.drawn(number, row))
             row += len(curve.marks)
