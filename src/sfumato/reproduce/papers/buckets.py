@@ -130,7 +130,7 @@ def are_within_caps(buckets: Buckets, caps: Sequence[Fraction]) -> bool:
 # -------------------------------------------------------------------------------------------- tables of counts and caps
 
 
-def _counts_and_caps(table: SmallTable, shares: Sequence[str], caps: Sequence[str]) -> Outcome:
+def counts_and_caps(table: SmallTable, shares: Sequence[str], caps: Sequence[str]) -> Outcome:
     """Shares and caps beside the printed ones, for each run of equal counts."""
     rows, agreeing, rounded = [], [], []
     for (name, place), share_said, cap_said in zip(table.runs(), shares, caps, strict=True):
@@ -151,22 +151,22 @@ def _counts_and_caps(table: SmallTable, shares: Sequence[str], caps: Sequence[st
 
 def table3_3(_: Conditions) -> Outcome:
     """The data of Example 5."""
-    return _counts_and_caps(EXAMPLE_5, ("0.056", "0.11", "0.19"), ("0.187", "0.353", "0.603"))
+    return counts_and_caps(EXAMPLE_5, ("0.056", "0.11", "0.19"), ("0.187", "0.353", "0.603"))
 
 
 def table5_1(_: Conditions) -> Outcome:
     """The data of Example 8."""
-    return _counts_and_caps(EXAMPLE_8, ("0.02", "0.12", "0.18"), ("0.09", "0.29", "0.41"))
+    return counts_and_caps(EXAMPLE_8, ("0.02", "0.12", "0.18"), ("0.09", "0.29", "0.41"))
 
 
 def table5_3(_: Conditions) -> Outcome:
     """The data of Example 10."""
-    return _counts_and_caps(EXAMPLE_10, ("0.1428", "0.286"), ("0.286", "0.57"))
+    return counts_and_caps(EXAMPLE_10, ("0.1428", "0.286"), ("0.286", "0.57"))
 
 
 def table6_1(_: Conditions) -> Outcome:
     """The data of Example 13."""
-    return _counts_and_caps(EXAMPLE_13, ("0.051", "0.102", "0.179", "0.205"), ("0.174", "0.327", "0.558", "0.635"))
+    return counts_and_caps(EXAMPLE_13, ("0.051", "0.102", "0.179", "0.205"), ("0.174", "0.327", "0.558", "0.635"))
 
 
 # ----------------------------------------------------------------------------------------------------- chapters 3 and 4
