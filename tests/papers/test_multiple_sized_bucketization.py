@@ -18,7 +18,7 @@ from sfumato.mechanisms.buckets.sizes import choose
 from sfumato.mechanisms.buckets.top_down import top_down
 from sfumato.mechanisms.buckets.two_sizes import fillable, two_sizes
 from sfumato.reproduce import EXPERIMENTS, Conditions, Outcome, Verdict
-from sfumato.reproduce.papers.buckets import (
+from sfumato.reproduce.papers.buckets_printed import (
     EXAMPLE_5,
     EXAMPLE_8,
     EXAMPLE_10,

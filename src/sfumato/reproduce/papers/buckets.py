@@ -2,151 +2,45 @@
 
 All of them are small enough to check by hand. What is printed is held against the library, which finds the best sizes
 exactly; where a printed table of buckets is there, its records are counted.
-Notation: x_i = values, o_i = counts, f_i = shares, f'_i = caps; S = size, b = buckets; T1, T2 = the records of the
-smaller and of the larger size.
+Notation: x_i = values, S = size, b = buckets; T1, T2 = the records of the smaller and of the larger size.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
-from sfumato.mechanisms.buckets.caps import Integers, least_size
+from sfumato.mechanisms.buckets.caps import least_size
 from sfumato.mechanisms.buckets.dealing import round_robin
 from sfumato.mechanisms.buckets.one_size import one_size
 from sfumato.mechanisms.buckets.optimal import optimal
-from sfumato.mechanisms.buckets.problem import Problem, pose
-from sfumato.mechanisms.buckets.setting import Assignment, Setting, assign, blocking_set, is_valid
-from sfumato.mechanisms.buckets.top_down import rounds, second_part
+from sfumato.mechanisms.buckets.setting import Assignment, Setting, assign, is_valid
+from sfumato.mechanisms.buckets.top_down import second_part
 from sfumato.mechanisms.buckets.two_sizes import pairs_of, two_sizes
-from sfumato.report.lines import Axis, MeasuredLine, measured_lines
 from sfumato.reproduce.experiment import Conditions, Experiment
-from sfumato.reproduce.outcome import Outcome, verdict_of, within
-from sfumato.request.group_spec import ShareCap
-from sfumato.request.histogram import Histogram
+from sfumato.reproduce.outcome import Outcome, verdict_of
+from sfumato.reproduce.papers.buckets_printed import (
+    EXAMPLE_5,
+    EXAMPLE_8,
+    EXAMPLE_10,
+    EXAMPLE_13,
+    TABLE_3_4,
+    TABLE_4_1,
+    TABLE_4_2,
+    TABLE_5_2,
+    Buckets,
+    are_within_caps,
+    as_printed,
+    counts_and_caps,
+    held,
+    named,
+    written,
+)
+from sfumato.reproduce.papers.buckets_splitting import example12, example13, figure6_1
 
 Pair = tuple[int, int]
-Buckets = Sequence[Sequence[int]]
-"""The numbers of the values that each bucket holds."""
-
-
-@dataclass(frozen=True)
-class SmallTable:
-    """A table of the thesis: its counts, and the caps factor * share + offset."""
-
-    counts: tuple[int, ...]
-    factor: str
-    offset: str = "0"
-
-    @property
-    def total(self) -> int:
-        """The number of records."""
-        return sum(self.counts)
-
-    @cached_property
-    def caps(self) -> tuple[Fraction, ...]:
-        """The cap of each value."""
-        histogram = Histogram.of(range(len(self.counts)), self.counts)
-        return ShareCap.linear(histogram, self.factor, self.offset).of(histogram.values)
-
-    def problem(self, smallest: int, largest: int) -> Problem:
-        """What is to be bucketed."""
-        return pose(self.counts, self.caps, smallest, largest)
-
-    def floors(self, *sizes: int) -> Integers:
-        """How many records of each value fit into a bucket of each size."""
-        return np.array([[int(cap * size) for size in sizes] for cap in self.caps])
-
-    def runs(self) -> list[tuple[str, int]]:
-        """Neighbouring values with the same count: what they are called, and the first."""
-        starts = [place for place, count in enumerate(self.counts) if not place or count != self.counts[place - 1]]
-        ends = [*starts[1:], len(self.counts)]
-        return [
-            (f"x{start + 1}" if end == start + 1 else f"x{start + 1}-x{end}", start)
-            for start, end in zip(starts, ends, strict=True)
-        ]
-
-
-EXAMPLE_5 = SmallTable((2, 2, 2, 4, 4, 4, 4, 7, 7), "3", "0.02")
-EXAMPLE_8 = SmallTable((1,) * 8 + (6, 6, 6, 6, 9, 9), "2", "0.05")
-EXAMPLE_10 = SmallTable((4, 4, 4, 8, 8), "2")
-EXAMPLE_13 = SmallTable((2, 2, 2, 2, 4, 4, 4, 4, 7, 8), "3", "0.02")
-
-TABLE_3_4 = ((1, 2, 3, 8, 8, 9), (1, 2, 3, 8, 9, 9), *((4, 5, 6),) * 4, *((8, 9),) * 4)
-TABLE_4_1 = (((9, 9), *((9,),) * 5), ((9, 9, 8), (9, 8, 8), *((9, 8),) * 4))
-TABLE_4_2 = (
-    (9, 9, 8, 6, 5, 3),
-    (9, 8, 8, 6, 5, 3),
-    *((9, 8, 7, 6, 4, 2),) * 2,
-    *((9, 8, 7, 5, 4, 1),) * 2,
-)
-TABLE_5_2 = (
-    (9, 10, 12, 13),
-    (9, 11, 12, 14),
-    *((9, 11, 13, 14),) * 3,
-    (10, 11, 13, 14),
-    *((10, 12, 13, 14),) * 3,
-    tuple(range(1, 15)),
-)
-
-
-def written(setting: Setting) -> str:
-    """Buckets in words, from the smallest on."""
-    return ", ".join(f"{count} of {size}" for size, count in setting)
-
-
-def named(places: Sequence[int]) -> str:
-    """Values by their numbers."""
-    return ", ".join(f"x{place + 1}" for place in places)
-
-
-def as_printed(ours: float | Fraction, printed: str) -> bool:
-    """Whether a number is within one of the last printed digit: some are rounded there, some cut off."""
-    return within(float(ours), float(printed), 10.0 ** -_digits(printed))
-
-
-def _digits(printed: str) -> int:
-    return len(printed.partition(".")[2])
-
-
-def held(buckets: Buckets, values: int) -> list[int]:
-    """How many records of each value all buckets together hold."""
-    found = Counter(number - 1 for bucket in buckets for number in bucket)
-    return [found[place] for place in range(values)]
-
-
-def are_within_caps(buckets: Buckets, caps: Sequence[Fraction]) -> bool:
-    """Whether no value has more than its cap of a bucket."""
-    return all(
-        count <= caps[number - 1] * len(bucket) for bucket in buckets for number, count in Counter(bucket).items()
-    )
-
-
-# -------------------------------------------------------------------------------------------- tables of counts and caps
-
-
-def counts_and_caps(table: SmallTable, shares: Sequence[str], caps: Sequence[str]) -> Outcome:
-    """Shares and caps beside the printed ones, for each run of equal counts."""
-    rows, agreeing, rounded = [], [], []
-    for (name, place), share_said, cap_said in zip(table.runs(), shares, caps, strict=True):
-        share, cap = Fraction(table.counts[place], table.total), table.caps[place]
-        rows.append((name, table.counts[place], float(share), share_said, float(cap), cap_said, least_size(cap)))
-        agreeing += [as_printed(share, share_said), as_printed(cap, cap_said)]
-        rounded += [f"{float(each):.{_digits(said)}f}" == said for each, said in ((share, share_said), (cap, cap_said))]
-    headings = ("values", "records", "share", "share as printed", "cap", "cap as printed", "least bucket")
-    off, cut = agreeing.count(False), rounded.count(False)
-    sentence = (
-        f"All {len(agreeing)} different shares and caps are as printed"
-        + (f"; {cut} of them {'is' if cut == 1 else 'are'} cut off instead of rounded." if cut else ".")
-        if not off
-        else f"{off} of the {len(agreeing)} shares and caps are not as printed."
-    )
-    return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence)
 
 
 def table3_3(_: Conditions) -> Outcome:
@@ -410,114 +304,6 @@ def example11(_: Conditions) -> Outcome:
         "Both lists are as printed; the data are those of Example 10, not of Example 9.",
         "The lists are not as printed.",
     )
-
-
-# ------------------------------------------------------------------------------------------------------------ chapter 6
-
-
-def example12(_: Conditions) -> Outcome:
-    """Three sizes that meet the conditions for two, and cannot be filled."""
-    counts, setting = (5,) * 10 + (20,), Setting.of([(4, 5), (5, 4), (6, 5)])
-    caps = [Fraction(1, 6)] * 10 + [Fraction(1)]
-    room = np.array([[int(cap * size) * buckets for size, buckets in setting] for cap in caps])
-    bounds = np.minimum(room, np.array(counts)[:, None])
-    sizes = [size * buckets for size, buckets in setting]
-    meets = bool((bounds.sum(axis=1) >= counts).all() and (bounds.sum(axis=0) >= sizes).all())
-    blocked = blocking_set(pose(counts, caps, 1, 6), setting)
-    rows = (
-        ("room for each of x1-x10", ", ".join(map(str, room[0])), "0, 0, 5"),
-        ("room for x11", ", ".join(map(str, room[-1])), "20, 20, 20"),
-        ("meets the conditions", "yes" if meets else "no", "yes"),
-        ("can be filled", "no" if blocked else "yes", "no"),
-    )
-    agreeing = [ours == said for _, ours, said in rows]
-    sentence = (
-        f"The conclusion holds: the conditions for two sizes are not enough for three, and {named(blocked[:1])} to "
-        f"{named(blocked[-1:])} block each other; but a value that may fill buckets of 4 alone has room for "
-        f"{room[-1][-1]} and not 20 records in those of 6."
-        if agreeing == [True, False, True, True]
-        else "The conclusion does not hold."
-    )
-    return Outcome(("", "ours", "as printed"), rows, verdict_of(agreeing), sentence)
-
-
-PRINTED_ROUNDS = (
-    (Setting.of([(5, 3), (6, 4)]), 132),
-    (Setting.of([(5, 3), (4, 3), (4, 3)]), 125),
-    (Setting.of([(5, 3), (4, 3), (4, 2), (2, 2)]), 118),
-)
-MENDED_ROUNDS = (
-    Setting.of([(5, 3), (6, 4)]),
-    Setting.of([(5, 3), (6, 2), (4, 3)]),
-    Setting.of([(5, 3), (6, 2), (4, 2), (2, 2)]),
-)
-"""With two buckets of 6 for the first of the two that are printed as 3 of 4."""
-
-
-def example13(_: Conditions) -> Outcome:
-    """Top-down, round by round."""
-    problem = EXAMPLE_13.problem(2, 6)
-    ours, rows, agreeing = list(rounds(problem)), [], []
-    for number in range(max(len(ours), len(PRINTED_ROUNDS))):
-        mine = (written(ours[number]), ours[number].loss) if number < len(ours) else (None, None)
-        if number < len(PRINTED_ROUNDS):
-            said, loss = PRINTED_ROUNDS[number]
-            valid = is_valid(problem, said)
-            rows.append((number + 1, *mine, written(said), loss, said.loss, "yes" if valid else "no"))
-            agreeing.append(valid and loss == said.loss)
-        else:
-            rows.append((number + 1, *mine, None, None, None, None))
-    best = optimal(problem).setting
-    invalid = [str(row[0]) for row in rows if row[-1] == "no"]
-    would = [mended.loss for mended in MENDED_ROUNDS[1:] if is_valid(problem, mended)]
-    sentence = (
-        f"The two sizes of round 1 are {'' if ours[0] == PRINTED_ROUNDS[0][0] else 'not '}as printed and lose "
-        f"{ours[0].loss}, not 132; the printed buckets of round {' and '.join(invalid)} break the caps, and with two "
-        f"of 6 in the place of three of 4 they lose {' and '.join(map(str, would))}; in the order of the values "
-        f"top-down ends at {ours[-1].loss}, and the least loss is {best.loss}."
-    )
-    headings = ("round", "ours", "loss", "as printed", "loss as printed", "its loss", "meets the caps")
-    return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence)
-
-
-def figure6_1(conditions: Conditions) -> Outcome:
-    """How top-down splits, in many orders of the values."""
-    problem, orders = EXAMPLE_13.problem(2, 6), conditions.either(300, 3000)
-    generator = conditions.generator(6, 1)
-    found: dict[tuple[int, ...], int] = Counter()
-    for _ in conditions.steps(range(orders)):
-        order = generator.permutation(len(EXAMPLE_13.counts))
-        turned = Problem(problem.counts[order], problem.sizes, problem.floors[order])
-        found[tuple(setting.loss for setting in rounds(turned))] += 1
-    ends: dict[int, int] = Counter()
-    for losses, times in found.items():
-        ends[losses[-1]] += times
-    in_order, best = [setting.loss for setting in rounds(problem)], optimal(problem).setting.loss
-    mended = tuple(setting.loss for setting in MENDED_ROUNDS)
-    lines = [
-        MeasuredLine("as printed", tuple(enumerate((132, 125, 118), start=1)), is_published=True),
-        MeasuredLine("in the order of the values", tuple(enumerate(in_order, start=1))),
-        MeasuredLine("corrected", tuple(enumerate(mended, start=1))),
-        MeasuredLine("least possible", ((1, best), (max(len(in_order), 3), best))),
-    ]
-    figure = measured_lines(
-        "The loss after each round of splitting",
-        Axis("round"),
-        Axis("loss"),
-        lines,
-        reading=f"In the order of the values top-down goes from {in_order[0]} to {in_order[-1]}; {best} is possible.",
-    )
-    rows = tuple((loss, times, times / orders, "yes" if loss == 118 else "no") for loss, times in sorted(ends.items()))  # noqa: PLR2004
-    common = max(ends, key=lambda loss: ends[loss])
-    sentence = (
-        f"The tree is one of several: which records move when a part is split is left open, and in {orders:,} random "
-        f"orders top-down ends at {', '.join(map(str, sorted(ends)))}, mostly at {common} "
-        f"({100 * ends[common] / orders:.0f}%); the printed 118 is "
-        + ("among them" if 118 in ends else "not among them")  # noqa: PLR2004
-        + f", and the least loss {best} is {'too' if best in ends else 'not'}."
-    )
-    headings = ("last loss", "orders", "share of the orders", "as printed")
-    return Outcome(headings, rows, verdict_of([set(ends) == {118}]), sentence, figure)
 
 
 EXPERIMENTS = (
