@@ -52,7 +52,7 @@ from sfumato.cli.program import WithoutPandas
 from sfumato.draws import Draws
 from sfumato.mechanisms import subset
 from sfumato.outlook import open_table
-from sfumato.parquet.file import Encoder, FileWriter, RowGroup
+from sfumato.parquet.file import EncodedRows, Encoder, FileWriter
 
 DOMAIN_SIZES = (77, 2, 14, 6, 9, 10, 83, 50)
 ROW_GROUP = 1 << 20
@@ -112,7 +112,7 @@ def run_in_order(source: Path, target: Path) -> None:
     pieces, offsets = engine.pieces(table, found.preparation.columns), rewrite.offsets(found.pieces)
     encoder = Encoder(rewrite.published)
 
-    def rewritten(item: tuple[TablePiece, Offset]) -> list[RowGroup]:
+    def rewritten(item: tuple[TablePiece, Offset]) -> list[EncodedRows]:
         batches = (found.preparation(batch) for batch, _ in item[0].batches(found.preparation.columns))
         return [encoded(encoder, rewrite.published, rows) for rows in rewrite.piece(batches, item[1])]
 

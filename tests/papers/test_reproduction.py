@@ -1,20 +1,43 @@
-"""Every experiment runs, and its sentence is the one that is documented."""
+"""Every experiment runs, and its sentence is the one that is documented.
+
+`sfumato reproduce all --quick --out DIR` writes the lines that docs/reproduction.md must have to DIR/results.md.
+"""
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
 
 import pytest
 
 from sfumato.reproduce import EXPERIMENTS, Conditions, Experiment, Verdict
+from sfumato.reproduce.summary import line
+
+DOCUMENTED = (Path(__file__).parents[2] / "docs/reproduction.md").read_text(encoding="utf-8")
+LINES = re.findall(r"^\| ([a-z-]+/\S+) \| (\w+) \| (.+) \|$", DOCUMENTED, re.MULTILINE)
+
+
+def cases() -> list[object]:
+    return [pytest.param(each, id=each.name, marks=[pytest.mark.full] if each.is_long else []) for each in EXPERIMENTS]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda each: each.name)
-def test_experiment_gives_a_table_and_a_sentence(experiment: Experiment) -> None:
+@pytest.mark.parametrize("experiment", cases())
+def test_experiment_says_what_is_documented(experiment: Experiment) -> None:
     outcome = experiment.run(Conditions(is_quick=True))
     assert outcome.rows
     assert {len(row) for row in outcome.rows} == {len(outcome.headings)}
     assert outcome.sentence.endswith(".")
     assert outcome.verdict in Verdict
+    if experiment.is_timed:
+        assert (experiment.name, outcome.verdict) in [(name, verdict) for name, verdict, _ in LINES]
+    else:
+        assert line(experiment.name, outcome.verdict, outcome.sentence) in DOCUMENTED
+
+
+def test_every_experiment_is_documented_and_no_other() -> None:
+    assert {name for name, _, _ in LINES} == {each.name for each in EXPERIMENTS}
+    assert {verdict for _, verdict, _ in LINES} <= set(Verdict)
 
 
 def test_the_published_numbers_of_groups_are_found() -> None:

@@ -24,7 +24,7 @@ from sfumato.apply.scatter import Bundle, Gathered, Layout, Rows, joined, sliced
 from sfumato.apply.survey import Survey
 from sfumato.apply.threads import ordered, read_ahead
 from sfumato.errors import SourceError
-from sfumato.parquet.file import Encoder, FileWriter, RowGroup
+from sfumato.parquet.file import EncodedRows, Encoder, FileWriter
 from sfumato.shown import SideTable, record_files
 from sfumato.shown.columns import PublishedColumn
 
@@ -151,7 +151,7 @@ def write_side(engine: Engine, side: SideTable, folder: Path) -> dict[str, str]:
         return {side.file: writer.finish()}
 
 
-def encoded(encoder: Encoder, columns: Sequence[PublishedColumn], rows: Rows) -> RowGroup:
+def encoded(encoder: Encoder, columns: Sequence[PublishedColumn], rows: Rows) -> EncodedRows:
     """Turn rewritten rows into a group of the file."""
     return encoder([column.written(rows[column.source]) for column in columns])
 

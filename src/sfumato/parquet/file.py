@@ -51,7 +51,7 @@ class FileColumn(Protocol):
 
 
 @dataclass(frozen=True)
-class RowGroup:
+class EncodedRows:
     """Some rows of all columns."""
 
     rows: int
@@ -66,10 +66,10 @@ class Encoder:
         self.schema = schema_of(pa.schema(fields))
         self._chunks = [_chunker(column, field) for column, field in zip(columns, fields, strict=True)]
 
-    def __call__(self, columns: Sequence[Codes | pa.Array]) -> RowGroup:
+    def __call__(self, columns: Sequence[Codes | pa.Array]) -> EncodedRows:
         """Codes of listed values, the missing one after the last; or the values themselves."""
         chunks = [chunk(column) for chunk, column in zip(self._chunks, columns, strict=True)]
-        return RowGroup(len(columns[0]), tuple(chunks))
+        return EncodedRows(len(columns[0]), tuple(chunks))
 
 
 def _chunker(column: FileColumn, field: pa.Field) -> partial[Chunk]:
@@ -94,7 +94,7 @@ class FileWriter:
         self._digest = hashlib.sha256()
         self._write(MAGIC)
 
-    def add(self, group: RowGroup) -> None:
+    def add(self, group: EncodedRows) -> None:
         """Write the next group."""
         start, chunks = self.place, []
         for chunk in group.chunks:

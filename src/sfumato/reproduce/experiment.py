@@ -57,3 +57,7 @@ class Experiment:
     run: Callable[[Conditions], Outcome]
     errata: tuple[str, ...] = ()
     """What is known to be misprinted or false there, in a few words each."""
+    is_timed: bool = False
+    """Whether its sentence depends on the machine, so that no two runs say the same."""
+    is_long: bool = False
+    """Whether even a quick run takes seconds, so that tests leave it to `make full`."""

@@ -2,7 +2,7 @@
 
 An experiment leaves four files: the table with all digits (CSV) and for people (Markdown), the figure (SVG), and a
 record (JSON) of what was found by which version, seed and tables. The record is written last, so that a run that was
-interrupted goes on where it was; a record of other conditions does not count.
+interrupted goes on where it was; a record of other conditions does not count. One page has the sentences of all.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 from sfumato.errors import TargetError
 from sfumato.reproduce.experiment import Conditions, Experiment
 from sfumato.reproduce.outcome import Outcome, Verdict
+from sfumato.reproduce.summary import PAGE, summary
 from sfumato.reproduce.tables import Tables
 
 
@@ -95,6 +96,7 @@ def _write(experiment: Experiment, outcome: Outcome, out: Path, conditions: dict
     unfinished = record.with_suffix(".json.part")
     unfinished.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     os.replace(unfinished, record)
+    (out / PAGE).write_text(summary(out), encoding="utf-8")
 
 
 def page(found: dict[str, Any], outcome: Outcome) -> str:

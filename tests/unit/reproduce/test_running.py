@@ -18,6 +18,10 @@ def figure_of(number: int) -> Outcome:
     return Outcome(("x", "y"), ((1, number), (2, 4)), Verdict.AGREES, "As printed.", drawn)
 
 
+def figure_of_seed(conditions: Conditions) -> Outcome:
+    return figure_of(conditions.seed)
+
+
 class Counted:
     """An experiment that knows how often it ran."""
 
@@ -74,6 +78,20 @@ def test_a_spoilt_record_is_written_anew(tmp_path: Path) -> None:
     (tmp_path / "work/item.json").write_text("{")
     list(reproduce(experiments, tmp_path))
     assert counted.runs == 2
+
+
+def test_one_page_has_all_sentences_by_what_they_were_made_with(tmp_path: Path) -> None:
+    first, second = (Experiment(f"work/{name}", name, figure_of_seed) for name in ("one", "two"))
+    list(reproduce([first], tmp_path, seed=3, quick=True))
+    list(reproduce([second], tmp_path))
+    (tmp_path / "work/notes.json").write_text("[]")  # somebody else's
+    list(reproduce([second], tmp_path, seed=2))
+    page = (tmp_path / "results.md").read_text()
+    quick, full = page.split("sfumato ")[1:]
+    assert "seed 3, a quick run. Tables: generated." in quick
+    assert "| work/one | agrees | As printed. |\n" in quick
+    assert "seed 2, a full run." in full
+    assert full.count("| work/two |") == 1
 
 
 def test_a_file_is_no_directory(tmp_path: Path) -> None:
