@@ -22,6 +22,7 @@ import pytest
 
 from engine_inputs import INPUTS, ROWS, Input, every_type, with_gaps
 from far_engine import FarEngine
+from parquet_files import pages_of
 from releases import BOUND, WAYS, known_key, people, published, published_by
 from sfumato import outlook
 from sfumato.apply import engine as engines
@@ -264,6 +265,33 @@ def test_rows_are_grouped_in_the_file_as_asked(mechanism: str, tmp_path: Path, m
     written(INPUTS["every type"], LocalEngine(7, 2, 0), tmp_path / "folder", mechanism)
     metadata = pq.read_metadata(tmp_path / "folder" / records_of(mechanism))
     assert [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)] == [25, 25, 25, 25, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.pairwise
+@MECHANISMS
+def test_every_group_lists_the_same_values_and_none_that_would_tell_something(
+    mechanism: str, given_input: Input, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what is sensitive the domain, which is published anyway, whatever was drawn; of the others what occurs."""
+    make_small(monkeypatch)
+    written(given_input, LocalEngine(7, 2, 0), tmp_path / "folder", mechanism)
+    found, rewrite = surveyed(given_input, USUAL, tmp_path, mechanism)
+    domains = {part.name: list(part.values.to_pylist()) for part in found.sensitive.parts}
+    records = tmp_path / "folder" / records_of(mechanism)
+    rows = pq.read_table(records)
+    columns = [column for column in rewrite.published if column.listed is not None]
+    for column in columns:
+        assert column.listed is not None
+        listed = column.listed.to_pylist()
+        if column.name in domains:
+            assert listed == domains[column.name]
+        elif column.name != rewrite.cell_name:
+            assert set(listed) == set(rows.column(column.name).to_pylist()) - {None}
+        first, *others = ([page for page in group if not page.is_data] for group in pages_of(records, column.name))
+        assert [page.listed for page in first] == [len(listed)]
+        assert others == [first] * len(others)
+    assert columns or given_input.most_values is not None
 
 
 @MECHANISMS
