@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,15 +25,16 @@ def files(folder: Path) -> Iterator[tuple[Path, list[Column], list[Any]]]:
     yield folder / "gaps.parquet", gaps, [[codes_for(gaps[0], 7).clip(2)], [codes_for(gaps[0], 9)]]
 
 
-def check_files(session: Any, folder: Path) -> None:
-    """Whether all values of all files are read as they were written."""
+def check_files(session: Any, folder: Path, *, left_out: Sequence[pa.DataType] = ()) -> None:
+    """Whether all values are read as they were written, but for types that a program cannot read at all."""
     for path, columns, groups in files(folder):
         write(path, columns, groups)
-        frame = session.read.parquet(str(path)).toArrow()
-        assert frame.column_names == [column.name for column in columns]
-        for place, column in enumerate(columns):
-            expected = [value for rows in groups for value in values_of(column, rows[place])]
-            assert _plain(frame.column(place), column.written_type) == expected, column.name
+        asked = {column.name: place for place, column in enumerate(columns) if column.written_type not in left_out}
+        frame = session.read.parquet(str(path)).select(*(f"`{name}`" for name in asked)).toArrow()
+        assert frame.column_names == list(asked)
+        for name, place in asked.items():
+            expected = [value for rows in groups for value in values_of(columns[place], rows[place])]
+            assert _plain(frame.column(name), columns[place].written_type) == expected, name
 
 
 def _plain(found: pa.ChunkedArray, kind: pa.DataType) -> list[Any]:
