@@ -363,15 +363,12 @@ def beyond(conditions: Conditions) -> Outcome:
             rows.append((table, tolerance, name, None if each.is_refused else each.error / plans[UNIFORM].error))
     panels = [
         Panel(
-            Axis(f"mean error of a share by that of uniform, {table}", is_logarithmic=True),
+            Axis(
+                f"mean error of a share by that of uniform, {table}; a gap where sfumato refuses", is_logarithmic=True
+            ),
             [
                 MeasuredLine(
-                    name,
-                    tuple(
-                        (float(at), ratio)
-                        for of, at, other, ratio in rows
-                        if (of, other) == (table, name) and ratio is not None
-                    ),
+                    name, tuple((float(at), ratio) for of, at, other, ratio in rows if (of, other) == (table, name))
                 )
                 for name in MECHANISMS
             ],
@@ -387,11 +384,11 @@ def beyond(conditions: Conditions) -> Outcome:
     refused = sum(ratio is None for *_, ratio in rows)
     sentence = (
         f"By that of uniform perturbation at the same bounds, the error of a share is on {few} {between(FINE, few)} "
-        f"for fine-grain as published (refused at {refused} of {2 * len(tolerances)} settings), {between(FOR_COUNTS, few)} "
-        f"with counts as its objective, {between(HARMONIC, few)} for the harmonic operator and {between(SUBSET, few)} "
-        f"for subset selection; on {large} {between(HARMONIC, large)} for harmonic and {between(SUBSET, large)} for "
-        "subset. Subset and uniform promise more (every statement, both directions, by the strictest bound); the "
-        "others promise single values, upward."
+        f"for fine-grain as published (refused at {refused} of {2 * len(tolerances)} settings), "
+        f"{between(FOR_COUNTS, few)} with counts as its objective, {between(HARMONIC, few)} for the harmonic operator "
+        f"and {between(SUBSET, few)} for subset selection; on {large} {between(HARMONIC, large)} for harmonic and "
+        f"{between(SUBSET, large)} for subset. Subset and uniform promise more (every statement, both directions, by "
+        "the strictest bound); the others promise single values, upward."
     )
     reading = (
         f"By the error of uniform, subset has {between(SUBSET, few)} on {few} and {between(SUBSET, large)} on {large}, "
