@@ -86,9 +86,8 @@ class Panel:
 
     def drawn(self, across: Axis, area: Area, width: float, first_row: int) -> list[str]:
         """Axes and curves; marks are rows of the table from some row on."""
-        x_scale = (logarithmic if across.is_logarithmic else spanning)(
-            [x for _, x, _ in self.rows], area.left + 8, area.right - 8
-        )
+        varied = sorted({x for _, x, _ in self.rows})
+        x_scale = (logarithmic if across.is_logarithmic else spanning)(varied, area.left + 8, area.right - 8)
         y_scale = self.upright(area.bottom, area.top)
         curves = []
         for number, line in enumerate(self.shown):
@@ -99,7 +98,7 @@ class Panel:
             hollow = [line.is_published or x in line.singled_out for x, _ in line.known]
             dashes = dash(1 + number % 5) if line.is_published else ""
             curves.append(Curve(line.name, marks, dashes, hollow, line.breaks))
-        parts = [area.across(x_scale, across.words, across.label), area.up(y_scale, self.up.words)]
+        parts = [area.across(x_scale, across.words, across.label, varied), area.up(y_scale, self.up.words)]
         return [*parts, area.curves(curves, width, "nothing was measured", first_row)]
 
 

@@ -303,3 +303,16 @@ def test_a_line_has_a_gap_where_nothing_was_measured() -> None:
     (drawn,) = [each.attrib["d"] for each in root.iter(f"{SVG}path") if each.get("class", "").startswith("line")]
     assert [len(re.findall("[ML]", run)) for run in re.findall("M[^M]*", drawn)] == [2, 3]
     assert len([each for each in root.iter() if "data-row" in each.attrib]) == 5
+
+
+@pytest.mark.parametrize(
+    ("places", "ticks"),
+    [((3, 4, 6), ["3", "4", "6"]), ((1, 2, 2.01, 5), ["1", "1.5", "2", "2.5", "3", "3.5", "4", "4.5", "5"])],
+    ids=["with room", "too near"],
+)
+def test_what_was_varied_has_the_ticks_where_it_has_room(places: tuple[float, ...], ticks: list[str]) -> None:
+    line = MeasuredLine("a", tuple((place, 0.0) for place in places))
+    drawn = measured_lines("heading", Axis("across"), Axis("up"), [line], reading="It is flat.")
+    root = ET.fromstring(drawn.svg)
+    middle = [each for each in root.iter(f"{SVG}text") if "middle" in each.get("class", "").split()]
+    assert [each.text for each in middle] == [*ticks, "across"]
