@@ -334,8 +334,8 @@ def figure5b(conditions: Conditions) -> Outcome:
         + (f"(except at tolerances of {' and '.join(map(str, better))})" if better else "at every tolerance")
         + f", as found in print. That utilities rise with the tolerance is {'so' if found.is_rising else 'not so'}"
         + (f": at {refused} the best operator is nearly singular, and sfumato refuses it" if refused else "")
-        + f". By the inverse, the aggregate utility goes down to {utility:.1f}, so that a high record utility is "
-        f"{'' if utility > 1 - ALMOST else 'not '}sufficient for a high aggregate one, as section V.C has it."
+        + f". By the inverse, the aggregate utility goes down to {utility:.1f}: that a high record utility is "
+        f"sufficient for a high aggregate one (section V.C) {'holds' if utility > 1 - ALMOST else 'does not hold'}."
     )
     holds = low > 0 and found.is_rising and utility > 1 - ALMOST
     reading = (
@@ -354,7 +354,7 @@ def beyond(conditions: Conditions) -> Outcome:
     """The exact error of a share by that of uniform perturbation, at the same bounds, on few values and on many."""
     drawn = conditions.tables.counts("all-reactions", ALL_RECORDS, conditions.seed)
     many = tuple(count for count in drawn if count)
-    tables = {f"{VALUES} values by Zipf's law": zipf(), f"all {quantity(len(many))} reactions": many}
+    tables = {f"{VALUES} values by Zipf's law": zipf(), f"{quantity(len(many))} reactions": many}
     tolerances = (2, 3, 4, 6, 8, 10, 12, 16, 20)
     rows: list[tuple[str, int, str, float | None]] = []
     for (table, counts), tolerance in conditions.steps(product(tables.items(), tolerances)):
