@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from sfumato.errors import SpecError
 from sfumato.reproduce.experiment import Experiment
-from sfumato.reproduce.papers import buckets, fine_grain, fine_grain_figures, small_domain, small_domain_figures
+from sfumato.reproduce.papers import (
+    buckets,
+    fine_grain,
+    fine_grain_figures,
+    small_domain,
+    small_domain_figures,
+    small_sums,
+)
 
 EVERYTHING = "all"
 
@@ -16,6 +23,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *small_domain_figures.FIGURES,
     *fine_grain.EXPERIMENTS,
     *fine_grain_figures.FIGURES,
+    *small_sums.EXPERIMENTS,
     *buckets.EXPERIMENTS,
 )
 """In the order in which a reader of the works meets them."""
