@@ -35,7 +35,7 @@ from sfumato.reproduce.papers.fine_grain_figures import (
     OPERATORS,
     SUBSET,
     UNIFORM,
-    Utility,
+    MeasuredUtility,
     iterated,
     planned,
     zipf,
@@ -208,7 +208,7 @@ def test_iterative_bayes_finds_what_is_shown_without_noise() -> None:
 def errors() -> tuple[float, Floats]:
     """The exact mean error of a share, and the measured ones of 60 times ten tables."""
     made = planned(Conditions(), zipf(20_000, 10), 4)[UNIFORM]
-    measured = (Utility.measured(Conditions(seed=seed), made).inverse for seed in range(60))
+    measured = (MeasuredUtility.measured(Conditions(seed=seed), made).inverse for seed in range(60))
     return made.error, np.array([float((1 - each).mean()) for each in measured if each is not None])
 
 

@@ -44,7 +44,7 @@ ALL_RECORDS = 42_264
 STEPS = 200
 """Of iterative Bayes; the paper does not say how many."""
 ALMOST = 0.005
-"""Utilities that differ by less cannot be told apart in a figure."""
+"""UtilitiesByTolerance that differ by less cannot be told apart in a figure."""
 PRINTED_GAIN = (0.15, 0.055)
 """Between 10% and 20%, in whole per cents."""
 TOLERANCE = Axis("tolerance, posterior over prior")
@@ -92,7 +92,7 @@ def figure4(conditions: Conditions) -> Outcome:
 
 
 @dataclass(frozen=True)
-class Planned:
+class Entrant:
     """A mechanism with its plan for one table and tolerance."""
 
     name: str
@@ -140,7 +140,7 @@ class Planned:
         return float(np.sqrt(2 / np.pi * np.maximum(variances, 0)).mean() / self.records)
 
 
-def planned(conditions: Conditions, counts: Sequence[int], tolerance: int) -> dict[str, Planned]:
+def planned(conditions: Conditions, counts: Sequence[int], tolerance: int) -> dict[str, Entrant]:
     """Every mechanism at the bounds of a tolerance: from the share of a value to so many times that share."""
     histogram = Histogram.of([f"{place:05}" for place in range(len(counts))], counts)
     bounds = {
@@ -153,22 +153,22 @@ def planned(conditions: Conditions, counts: Sequence[int], tolerance: int) -> di
         mechanism = mechanism_of(kind)
         spec = mechanism.lent(BreachBoundPerValue(bounds))
         plan = mechanism.plan(histogram, spec, mechanism.options(**given), draws)
-        found[name] = Planned(name, tolerance, mechanism, plan, tuple(counts))
+        found[name] = Entrant(name, tolerance, mechanism, plan, tuple(counts))
     return found
 
 
 @dataclass(frozen=True)
-class Utility:
+class MeasuredUtility:
     """The paper's two utilities of an operator; the aggregate one over some perturbed tables, by two estimators."""
 
-    of: Planned
+    of: Entrant
     bayes: Floats
     """One for each table."""
     inverse: Floats | None
     """None where two values are never kept, so that there is no inverse."""
 
     @classmethod
-    def measured(cls, conditions: Conditions, of: Planned) -> Utility:
+    def measured(cls, conditions: Conditions, of: Entrant) -> MeasuredUtility:
         """Perturb the table ten times, or four times in a quick run."""
         generator = conditions.generator(5, of.tolerance)
         tables = conditions.either(4, 10)
@@ -206,7 +206,7 @@ def iterated(operator: Floats, shown: Floats) -> Floats:
     return found
 
 
-def _utilities(of: Planned, estimates: Floats) -> Floats:
+def _utilities(of: Entrant, estimates: Floats) -> Floats:
     return np.asarray(1 - np.abs(estimates - of.shares).mean(axis=1))
 
 
@@ -215,23 +215,23 @@ def _mean(numbers: Floats) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Utilities:
+class UtilitiesByTolerance:
     """Of the four operators, by tolerance."""
 
-    by_name: Mapping[str, list[Utility]]
+    by_name: Mapping[str, list[MeasuredUtility]]
 
     @classmethod
-    def measured(cls, conditions: Conditions, counts: Sequence[int], tolerances: Sequence[int]) -> Utilities:
+    def measured(cls, conditions: Conditions, counts: Sequence[int], tolerances: Sequence[int]) -> UtilitiesByTolerance:
         """At each tolerance one after the other."""
-        found: dict[str, list[Utility]] = {name: [] for name in OPERATORS}
+        found: dict[str, list[MeasuredUtility]] = {name: [] for name in OPERATORS}
         for tolerance in conditions.steps(tolerances):
             plans = planned(conditions, counts, tolerance)
             for name, utilities in found.items():
-                utilities.append(Utility.measured(conditions, plans[name]))
+                utilities.append(MeasuredUtility.measured(conditions, plans[name]))
         return cls(found)
 
     @property
-    def pairs(self) -> list[tuple[Utility, Utility]]:
+    def pairs(self) -> list[tuple[MeasuredUtility, MeasuredUtility]]:
         """Fine-grain beside uniform perturbation."""
         return list(zip(self.by_name[FINE], self.by_name[UNIFORM], strict=True))
 
@@ -299,7 +299,9 @@ class Utilities:
 def figure5a(conditions: Conditions) -> Outcome:
     """Record and aggregate utility by tolerance, on the reactions."""
     tolerances = range(2, 9)
-    found = Utilities.measured(conditions, conditions.tables.counts("reactions", RECORDS, conditions.seed), tolerances)
+    found = UtilitiesByTolerance.measured(
+        conditions, conditions.tables.counts("reactions", RECORDS, conditions.seed), tolerances
+    )
     low, high = min(found.gains), max(found.gains)
     apart = max(abs(float(fine.bayes.mean() - uniform.bayes.mean())) for fine, uniform in found.pairs)
     ratios = [fine.of.error / uniform.of.error for fine, uniform in found.pairs]
@@ -323,7 +325,7 @@ def figure5a(conditions: Conditions) -> Outcome:
 
 def figure5b(conditions: Conditions) -> Outcome:
     """Record and aggregate utility by tolerance, on values by Zipf's law."""
-    found = Utilities.measured(conditions, zipf(), range(2, 21))
+    found = UtilitiesByTolerance.measured(conditions, zipf(), range(2, 21))
     better = [fine.of.tolerance for fine, uniform in found.pairs if fine.bayes.mean() >= uniform.bayes.mean()]
     lowest = min((each for each in found.by_name[FINE] if each.inverse is not None), key=lambda each: -each.of.error)
     utility = 1 - lowest.of.error
