@@ -50,7 +50,7 @@ from sfumato.cli.options import (
     TargetOptions,
     assignments,
 )
-from sfumato.cli.output import CHECK_FAILED, err, out, print_json
+from sfumato.cli.output import CHECK_FAILED, StoppedError, err, out, print_json
 from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
 from sfumato.cli.questions import QueryOptions
 from sfumato.cli.reproduction import reproduce
@@ -424,6 +424,7 @@ def build() -> TyperGroup:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
     fail = partial(_fail, "--json" in (sys.argv[1:] if arguments is None else arguments))
+    stopped = "stopped; nothing was left behind."
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that everything is cleaned up on the way out
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # a mistake in SQL gets one sentence, and it is ours
     try:
@@ -444,6 +445,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
         code = STOPPED
+    except StoppedError as error:
+        code, stopped = STOPPED, str(error)
     if code == STOPPED:  # typer answers an interrupt by this code, without a word
-        fail("stopped", "stopped; nothing was left behind.")
+        fail("stopped", stopped)
     sys.exit(code if isinstance(code, int) else 0)

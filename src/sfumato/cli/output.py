@@ -16,6 +16,11 @@ FORMAT = 1
 CHECK_FAILED = 1
 """The exit code of a command that found what it looks for."""
 
+
+class StoppedError(Exception):
+    """Somebody stopped a command that leaves something behind; the sentence says what."""
+
+
 out = GuardedConsole(emoji=False)
 err = GuardedConsole(stderr=True, emoji=False)
 
