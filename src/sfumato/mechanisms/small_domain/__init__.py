@@ -34,12 +34,13 @@ from sfumato.mechanisms.coins.inverse import flat_variance, revealed, shares_fro
 from sfumato.mechanisms.coins.methods import SEVERAL_CELLS
 from sfumato.mechanisms.coins.operators import Cell, Coins, Operator, amplified_words, retention_of
 from sfumato.mechanisms.coins.weights import CoinWeights
-from sfumato.mechanisms.coins.words import cell_json, cells_summary
-from sfumato.mechanisms.mechanism import Mechanism, Risk
+from sfumato.mechanisms.coins.words import RISK, cell_json, cells_summary
+from sfumato.mechanisms.mechanism import Mechanism, PlanTable, Risk
 from sfumato.mechanisms.small_domain import merging
 from sfumato.mechanisms.small_domain.balancing import Group, balance, protected_places
 from sfumato.mechanisms.small_domain.merging import cell, error_bound, merged_by_bound, merged_by_variance
 from sfumato.mechanisms.small_domain.rearranging import rearranged
+from sfumato.mechanisms.small_domain.steps import groups_json, groups_table
 from sfumato.mechanisms.stretches import Runs
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
@@ -91,6 +92,10 @@ class Plan:
     options: Options
     balance: int
     protected: tuple[int, ...]
+    groups: tuple[Group, ...]
+    """As balancing made them."""
+    parts: tuple[merging.Part, ...]
+    """The groups of each cell, in their order."""
     cells: tuple[merging.CountedCell, ...]
 
     @cached_property
@@ -222,7 +227,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     else:
         parts = merged_by_variance(groups, protected, spec.posterior, options.minimum)
     cells = tuple(cell([groups[number] for number in part], protected) for part in parts)
-    made = Plan(histogram, spec, options, balanced.balance, protected, cells)
+    made = Plan(histogram, spec, options, balanced.balance, protected, groups, parts, cells)
     if not all(keep for keep, _ in made.words):
         raise InfeasibleError(
             f"the posterior {spec.posterior} is so close to the share of a value in its cell that nothing could ever "
@@ -319,15 +324,24 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats
 
 
 def explain(plan: Plan, /) -> dict[str, Any]:
-    """The cells with their counts, and the error bound of the paper."""
-    published = plan.published.cells
-    cells = [
-        cell_json(
-            plan.histogram, each.places, [each.counts[place] for place in each.places], shown.prior, shown.retention
-        )
-        for each, shown in zip(plan.cells, published, strict=True)
-    ]
-    return {"balance": plan.balance, "error_bound": error_bound(plan.cells, plan.bound.posterior), "cells": cells}
+    """The cells with their counts, the groups that they were merged from, and the error bound of the paper."""
+    cells = []
+    for each, shown, part in zip(plan.cells, plan.published.cells, plan.parts, strict=True):
+        counts = [each.counts[place] for place in each.places]
+        told = cell_json(plan.histogram, each.places, counts, shown.prior, shown.retention)
+        cells.append({**told, "groups": [number + 1 for number in part]})
+    return {
+        "balance": plan.balance,
+        "error_bound": error_bound(plan.cells, plan.bound.posterior),
+        "error_bound_risk": RISK,
+        "groups": groups_json(plan.histogram, plan.groups, plan.parts),
+        "cells": cells,
+    }
+
+
+def tables(plan: Plan, /) -> list[PlanTable]:
+    """The groups, in their order, and the cells that they went to."""
+    return [groups_table(plan.groups, plan.parts, error_bound(plan.cells, plan.bound.posterior))]
 
 
 def summary(plan: Plan, /) -> str:
@@ -429,6 +443,7 @@ MECHANISM = Mechanism(
     variances=variances,
     set_variances=set_variances,
     explain=explain,
+    tables=tables,
     summary=summary,
     remarks=remarks,
     remark_codes=("values-unprotected", "nothing-balances", "groups-merged", "one-cell", "small-cells"),
