@@ -8,23 +8,25 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from bucket_cases import CASES, Case, linear_caps
-from sfumato.mechanisms.buckets.dealing import round_robin
-from sfumato.mechanisms.buckets.one_size import one_size
 from sfumato.mechanisms.buckets.optimal import optimal
 from sfumato.mechanisms.buckets.problem import Blocked, Problem, pose
-from sfumato.mechanisms.buckets.setting import Assignment, Setting, blocking_set, is_valid
+from sfumato.mechanisms.buckets.setting import Setting, is_valid
 from sfumato.mechanisms.buckets.sizes import choose
 from sfumato.mechanisms.buckets.top_down import top_down
-from sfumato.mechanisms.buckets.two_sizes import fillable, pairs_of, two_sizes
+from sfumato.mechanisms.buckets.two_sizes import fillable, two_sizes
+from sfumato.reproduce import EXPERIMENTS, Conditions, Outcome, Verdict
+from sfumato.reproduce.papers.buckets_printed import (
+    EXAMPLE_5,
+    EXAMPLE_8,
+    EXAMPLE_10,
+    EXAMPLE_13,
+    are_within_caps,
+    counts_and_caps,
+)
 
-EXAMPLE_5 = (2, 2, 2, 4, 4, 4, 4, 7, 7)
-EXAMPLE_8 = (1,) * 8 + (6, 6, 6, 6, 9, 9)
-EXAMPLE_10 = (4, 4, 4, 8, 8)
-EXAMPLE_13 = (2, 2, 2, 2, 4, 4, 4, 4, 7, 8)
 SOLVABLE = [case for case in CASES if case.optimum is not None]
 BLOCKED = [case for case in CASES if case.optimum is None]
 
@@ -71,71 +73,89 @@ def test_an_impossible_case_names_the_culprit_or_the_size_that_would_do(case: Ca
         assert f"allow buckets of {case.least_largest}" in str(caught.value)
 
 
+# The examples and tables are experiments (`sfumato reproduce buckets`); here stand the numbers that they must find.
+
+
+def found(name: str) -> Outcome:
+    (experiment,) = (each for each in EXPERIMENTS if each.name == f"buckets/{name}")
+    return experiment.run(Conditions(is_quick=True))
+
+
 def test_example_5_optimum() -> None:
     """Example 5 and Table 3.4. Misprint: the table leaves out x7, so its loss of 70 is for 32 of 36 records."""
-    for largest in (6, 12, 36):
-        problem = _posed(EXAMPLE_5, "3", "0.02", (2, largest))
-        assert optimal(problem).setting.pairs == ((2, 6), (3, 4), (6, 2))
-        assert optimal(problem).setting.loss == 72
-    assert two_sizes(problem).loss == 82
-    assert one_size(problem) == Setting.of([(6, 6)])
-    assert one_size(problem).loss == 150
+    assert [row[1:4] for row in found("ex5").rows] == [
+        ("6 of 2, 4 of 3, 2 of 6", 72, 36),
+        ("8 of 3, 2 of 6", 82, 36),
+        ("6 of 6", 150, 36),
+    ]
+    assert [row[1] - row[2] for row in found("table3-4").rows] == [0, 0, 0, 0, 0, 0, 4, 0, 0]
+    for largest in (6, 12):
+        assert optimal(_posed(EXAMPLE_5.counts, "3", "0.02", (2, largest))).setting.loss == 72
+
+
+@pytest.mark.parametrize("name", ["table3-3", "table4-1", "table4-2", "table5-1", "table5-2", "table5-3", "table6-1"])
+def test_table_is_as_printed(name: str) -> None:
+    assert found(name).verdict is Verdict.AGREES
+
+
+def test_a_table_that_is_not_as_printed_is_told() -> None:
+    wrong = counts_and_caps(EXAMPLE_5, ("0.056", "0.11", "0.19"), ("0.187", "0.353", "0.613"))
+    assert (wrong.verdict, wrong.sentence) == (Verdict.DIFFERS, "1 of the 6 shares and caps are not as printed.")
+    assert not are_within_caps([(1, 1, 2, 3, 4, 5)], EXAMPLE_5.caps)
 
 
 def test_example_6_round_robin() -> None:
     """Example 6, Tables 4.1 and 4.2: values x9 to x1 dealt to six buckets. Misprint: f_1 is 0.0556, not 0.005556."""
-    dealing = round_robin(Assignment(Setting.of([(6, 6)]), np.array(EXAMPLE_5[::-1])[:, None]))
-    held = next(dealing.holdings())[:, ::-1]
-    assert held.tolist() == [
-        [1, 0, 0, 1, 1, 0, 1, 1, 1],
-        [0, 0, 1, 0, 1, 1, 0, 1, 2],
-        [0, 0, 1, 0, 1, 1, 0, 2, 1],
-        [0, 1, 0, 1, 0, 1, 1, 1, 1],
-        [0, 1, 0, 1, 0, 1, 1, 1, 1],
-        [1, 0, 0, 1, 1, 0, 1, 1, 1],
+    assert [row[1] for row in found("ex6").rows] == [pytest.approx(1 / 18), pytest.approx(1 / 6 + 0.02), 6, 6]
+    assert [row[1] for row in found("table4-2").rows] == [
+        "x9 x9 x8 x6 x5 x3",
+        "x9 x8 x8 x6 x5 x3",
+        *["x9 x8 x7 x6 x4 x2"] * 2,
+        *["x9 x8 x7 x5 x4 x1"] * 2,
     ]
 
 
-@pytest.mark.parametrize(("size", "limits", "valid"), [(6, [6, 12, 18], True), (4, [0, 9, 18], False)])
-def test_example_7_validity_of_one_size(size: int, limits: list[int], valid: bool) -> None:
+def test_example_7_validity_of_one_size() -> None:
     """Example 7: o_i <= c_i(S) * b; printed with "<"."""
-    problem = _posed(EXAMPLE_5, "3", "0.02", (2, 6))
-    column = problem.sizes.tolist().index(size)
-    assert (problem.floors[[0, 3, 7], column] * (36 // size)).tolist() == limits
-    assert is_valid(problem, Setting.of([(size, 36 // size)])) == valid
+    outcome = found("ex7")
+    assert outcome.verdict is Verdict.AGREES
+    assert [row[3] for row in outcome.rows] == [6, 12, 18, 0, 9, 18]
 
 
 def test_example_8_two_sizes() -> None:
     """Example 8: 9 buckets of 4 and one of 14, loss 250, is the best of two sizes; of all sizes, 216."""
-    problem = _posed(EXAMPLE_8, "2", "0.05", (3, 14))
-    assert two_sizes(problem).pairs == ((4, 9), (14, 1))
-    assert two_sizes(problem).loss == 250
-    assert optimal(problem).setting.pairs == ((4, 7), (5, 2), (12, 1))
+    outcome = found("ex8")
+    assert outcome.verdict is Verdict.AGREES
+    assert "with a loss of 250 it is the best of two sizes up to 14, and 7 of 4, 2 of 5, 1 of 12 lose 216" in (
+        outcome.sentence
+    )
+    assert [row[3] for row in found("table5-2").rows][8:] == ["2 + 4", "4 + 2", "6 + 0", "6 + 0", "9 + 0", "9 + 0"]
 
 
 def test_example_9_pairs() -> None:
     """Example 9: 28 records. Misprint: for sizes 3 and 5 it starts at (1, 5); the row is (6, 2), (1, 5)."""
-    row = pairs_of(28, 3, 5)
-    assert row is not None
-    assert [(row.first - t * row.given, row.second + t * row.taken) for t in range(row.steps + 1)] == [(6, 2), (1, 5)]
+    first, second = found("ex9").rows
+    assert first[1] == first[2]
+    assert second[1:] == ("(6, 2) (1, 5)", "(1, 5)")
 
 
 def test_examples_10_and_11_conditions() -> None:
     """Examples 10 and 11, sizes 2 and 4: FC1 holds from (8, 3), FC2 everywhere; all conditions from (6, 4), loss 42."""
-    problem = _posed(EXAMPLE_10, "2", "0", (2, 4))
-    assert problem.sizes.tolist() == [2, 4]
+    assert [row[1].split(")")[0] + ")" for row in found("ex10").rows] == ["(8, 3)", "(14, 0)"]
+    assert "is 6 of 2, 4 of 4, with a loss of 42." in found("ex10").sentence
+    assert [row[1] for row in found("ex11").rows] == ["none", "(6, 4) (4, 5) (2, 6) (0, 7)"]
+    problem = _posed(EXAMPLE_10.counts, "2", "0", (2, 4))
     assert (fillable(problem, 0), fillable(problem, 1)) == (8, 7)
     pairs = [(14 - 2 * t, t) for t in range(8)]
     valid = [pair for pair in pairs if is_valid(problem, Setting.of([(2, pair[0]), (4, pair[1])]))]
     assert valid == [(6, 4), (4, 5), (2, 6), (0, 7)]
-    assert two_sizes(problem).loss == 42
 
 
 def test_example_12_three_sizes_need_the_general_condition() -> None:
     """Example 12: 5 of 4, 4 of 5, 5 of 6 with caps of 1/6. Misprint: u_{11,3} is 30, not 20; the conclusion stands."""
-    counts = (5,) * 10 + (20,)
-    problem = pose(counts, [Fraction(1, 6)] * 10 + [Fraction(1)], 1, 6)
-    assert blocking_set(problem, Setting.of([(4, 5), (5, 4), (6, 5)])) == tuple(range(10))
+    outcome = found("ex12")
+    assert [row[1] for row in outcome.rows] == ["0, 0, 5", "20, 20, 30", "yes", "no"]
+    assert "x1 to x10 block each other" in outcome.sentence
 
 
 def test_example_13_top_down() -> None:
@@ -143,26 +163,32 @@ def test_example_13_top_down() -> None:
 
     Top-down ends at 98 with records moved in the order of the values (118 with another); the optimum is 91.
     """
-    problem = _posed(EXAMPLE_13, "3", "0.02", (2, 6))
-    assert two_sizes(problem).pairs == ((5, 3), (6, 4))
-    assert two_sizes(problem).loss == 148
-    assert top_down(problem).pairs == ((2, 5), (4, 3), (5, 1), (6, 2))
-    assert top_down(problem).loss == 98
+    rows = found("ex13").rows
+    assert [row[1:3] for row in rows[:2]] == [("3 of 5, 4 of 6", 148), ("5 of 2, 3 of 4, 1 of 5, 2 of 6", 98)]
+    assert [row[5:] for row in rows] == [(148, "yes"), (102, "no"), (95, "no")]
+    problem = _posed(EXAMPLE_13.counts, "3", "0.02", (2, 6))
     assert optimal(problem).setting.pairs == ((2, 7), (4, 2), (5, 1), (6, 2))
-    assert not is_valid(problem, Setting.of([(5, 3), (4, 5), (2, 2)]))  # as printed
+
+
+@pytest.mark.slow
+def test_figure_6_1_top_down_depends_on_the_order_of_the_values() -> None:
+    """In 3,000 random orders 125 was the end of 86%; here of 300."""
+    shares = {row[0]: row[2] for row in found("fig6-1").rows}
+    assert set(shares) == {98, 111, 118, 125}
+    assert 0.7 < shares[125] < 0.95
 
 
 @pytest.mark.parametrize(
     ("counts", "factor", "sizes", "conditions"),
     [
-        (EXAMPLE_8, ("2", "0.05"), ((4, 9), (14, 1)), (True, True, True)),
-        (EXAMPLE_10, ("2", "0"), ((2, 14), (4, 0)), (False, False, True)),
-        (EXAMPLE_10, ("2", "0"), ((2, 8), (4, 3)), (False, True, True)),
-        (EXAMPLE_10, ("2", "0"), ((2, 6), (4, 4)), (True, True, True)),
-        (EXAMPLE_10, ("2", "0"), ((2, 0), (4, 7)), (True, True, True)),
-        (EXAMPLE_13, ("3", "0.02"), ((5, 3), (6, 4)), (True, True, True)),
-        (EXAMPLE_5, ("3", "0.02"), ((3, 8), (6, 2)), (True, True, True)),
-        (EXAMPLE_5, ("3", "0.02"), ((5, 0), (6, 6)), (True, True, True)),
+        (EXAMPLE_8.counts, ("2", "0.05"), ((4, 9), (14, 1)), (True, True, True)),
+        (EXAMPLE_10.counts, ("2", "0"), ((2, 14), (4, 0)), (False, False, True)),
+        (EXAMPLE_10.counts, ("2", "0"), ((2, 8), (4, 3)), (False, True, True)),
+        (EXAMPLE_10.counts, ("2", "0"), ((2, 6), (4, 4)), (True, True, True)),
+        (EXAMPLE_10.counts, ("2", "0"), ((2, 0), (4, 7)), (True, True, True)),
+        (EXAMPLE_13.counts, ("3", "0.02"), ((5, 3), (6, 4)), (True, True, True)),
+        (EXAMPLE_5.counts, ("3", "0.02"), ((3, 8), (6, 2)), (True, True, True)),
+        (EXAMPLE_5.counts, ("3", "0.02"), ((5, 0), (6, 6)), (True, True, True)),
     ],
 )
 def test_theorem_1_conditions(

@@ -80,10 +80,12 @@ class Head:
     bottom: float
 
     @classmethod
-    def of(cls, heading: str, measured: Sequence[str], width: float) -> Head:
-        """The lines, broken as the width demands."""
-        room, at, parts = width - 2 * EDGE, EDGE + 2, []
+    def of(cls, heading: str, measured: Sequence[str], width: float, top: float = 0.0) -> Head:
+        """The lines, broken as the width demands; a panel below another one has no heading of its own."""
+        room, at, parts = width - 2 * EDGE, top + EDGE + 2, []
         for number, sentence in enumerate((heading, *measured)):
+            if not sentence:
+                continue
             size, kind = (LARGE, "heading") if not number else (SMALL, "quiet")
             for line in wrapped(plain(sentence), room, size * (1.05 if not number else 1)):
                 at += LINE

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 from sfumato.report.figure import WIDTH, Column, Figure, Head, drawn_width, finished
 from sfumato.report.plot import Area, Curve, dash
-from sfumato.report.scales import linear, logarithmic, spanning
+from sfumato.report.scales import Scale, linear, logarithmic, spanning
 from sfumato.report.wording import is_known, name, quantity
 
 Words = Callable[[float], str]
+Row = tuple[str, float, float]
+
+TALLEST, CLOSEST = 360.0, 30.0
+"""Pixels of an upright axis, and between two of its ticks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class MeasuredLine:
     name: str
     points: tuple[tuple[float, float], ...]
     is_published: bool = False
+    singled_out: tuple[float, ...] = ()
+    """Where its marks are hollow, for a reason that the panel gives."""
 
     @property
     def known(self) -> list[tuple[float, float]]:
@@ -36,31 +42,90 @@ class MeasuredLine:
         return sorted((x, y) for x, y in self.points if is_known(x) and is_known(y))
 
 
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """Lines over one axis of what was varied; figures that measure several things have one above the other."""
+
+    up: Axis
+    lines: Sequence[MeasuredLine]
+    hollow: str = ""
+    """What hollow marks are, where a line singles points out."""
+
+    @property
+    def shown(self) -> list[MeasuredLine]:
+        """The lines that have points."""
+        return [line for line in self.lines if line.known]
+
+    @property
+    def rows(self) -> list[Row]:
+        """The points of all lines."""
+        return [(line.name, x, y) for line in self.shown for x, y in line.known]
+
+    @property
+    def measured(self) -> list[str]:
+        """What is drawn, and how."""
+        said = [self.up.label]
+        if any(line.is_published for line in self.shown):
+            said.append("dashed, hollow: as published")
+        if any(line.singled_out for line in self.shown):
+            said.append(f"hollow: {self.hollow}")
+        return said
+
+    def upright(self, bottom: float, top: float) -> Scale:
+        """The scale of what was measured."""
+        return (logarithmic if self.up.is_logarithmic else linear)([y for *_, y in self.rows], bottom, top)
+
+    def drawn(self, across: Axis, area: Area, width: float, first_row: int) -> list[str]:
+        """Axes and curves; marks are rows of the table from some row on."""
+        varied = sorted({x for _, x, _ in self.rows})
+        x_scale = (logarithmic if across.is_logarithmic else spanning)(varied, area.left + 8, area.right - 8)
+        y_scale = self.upright(area.bottom, area.top)
+        curves = []
+        for number, line in enumerate(self.shown):
+            marks = [
+                (x_scale(x), y_scale(y), f"{name(line.name)}: {across.words(x)}, {self.up.words(y)}")
+                for x, y in line.known
+            ]
+            hollow = [line.is_published or x in line.singled_out for x, _ in line.known]
+            curves.append(Curve(line.name, marks, dash(1 + number % 5) if line.is_published else "", hollow))
+        parts = [area.across(x_scale, across.words, across.label, varied), area.up(y_scale, self.up.words)]
+        return [*parts, area.curves(curves, width, "nothing was measured", first_row)]
+
+
 def measured_lines(  # noqa: PLR0913 - two axes, the lines, and words for both
     heading: str, across: Axis, up: Axis, lines: Sequence[MeasuredLine], *, reading: str, width: float = WIDTH
 ) -> Figure:
     """A line for each series; the reading is the caller's, who knows what the experiment is about."""
-    width = drawn_width(width)
-    shown = [line for line in lines if line.known]
-    measured = [up.label]
-    if any(line.is_published for line in shown):
-        measured.append("dashed, hollow: as published")
-    rows = [(line.name, x, y) for line in shown for x, y in line.known]
-    head = Head.of(heading, measured, width)
-    ticks = [up.words(y) for *_, y in rows]
-    area = Area.below(head, width, names=[line.name for line in shown], ticks=ticks)
-    x_scale = (logarithmic if across.is_logarithmic else spanning)(
-        [x for _, x, _ in rows], area.left + 8, area.right - 8
-    )
-    y_scale = (logarithmic if up.is_logarithmic else linear)([y for *_, y in rows], area.bottom, area.top)
-    curves = []
-    for number, line in enumerate(shown):
-        marks = [
-            (x_scale(x), y_scale(y), f"{name(line.name)}: {across.words(x)}, {up.words(y)}") for x, y in line.known
-        ]
-        hollow = [line.is_published] * len(marks)
-        curves.append(Curve(line.name, marks, dash(1 + number % 5) if line.is_published else "", hollow))
-    parts = [area.across(x_scale, across.words, across.label), area.up(y_scale, up.words)]
-    parts.append(area.curves(curves, width, "nothing was measured"))
+    panel, width = Panel(up, lines), drawn_width(width)
+    head = Head.of(heading, panel.measured, width)
+    area = _area(panel, head, width)
     columns = (Column("series", name), Column(across.label, across.words), Column(up.label, up.words))
-    return finished(head, parts, size=(width, area.height), reading=reading, columns=columns, rows=rows)
+    parts = panel.drawn(across, area, width, 0)
+    return finished(head, parts, size=(width, area.height), reading=reading, columns=columns, rows=panel.rows)
+
+
+def measured_panels(
+    heading: str, across: Axis, panels: Sequence[Panel], *, reading: str, width: float = WIDTH
+) -> Figure:
+    """The same for several measures, one above the other, by what was varied."""
+    width = drawn_width(width)
+    heads: list[Head] = []
+    parts: list[str] = []
+    rows: list[tuple[str, str, float, str]] = []
+    bottom = 0.0
+    for panel in panels:
+        heads.append(Head.of("" if heads else heading, panel.measured, width, bottom))
+        area = _area(panel, heads[-1], width)
+        parts += panel.drawn(across, area, width, len(rows))
+        rows += [(panel.up.label, series, x, panel.up.words(y)) for series, x, y in panel.rows]
+        bottom = area.height
+    parts += [head.markup for head in heads[1:]]  # that of the first one is the figure's
+    columns = (Column("measured"), Column("series", name), Column(across.label, across.words), Column("number"))
+    return finished(heads[0], parts, size=(width, bottom), reading=reading, columns=columns, rows=rows)
+
+
+def _area(panel: Panel, head: Head, width: float) -> Area:
+    """With room for the names of the lines, and for the longest of the ticks, wherever they will be."""
+    scale = panel.upright(TALLEST, 0.0)
+    ticks = [panel.up.words(each) for each in scale.ticks(CLOSEST)]
+    return Area.below(head, width, names=[line.name for line in panel.shown], ticks=ticks)

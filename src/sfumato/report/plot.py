@@ -98,10 +98,16 @@ class Area:
         """The height of the whole figure, with the axis below."""
         return self.bottom + 40
 
-    def across(self, scale: Scale, words: Words, label: str) -> str:
-        """The axis below: ticks that do not touch, light lines, and what it measures."""
-        widest = max(width_of(words(each)) for each in (scale.low, scale.high))
-        ticks = scale.ticks(max(widest + 14, 36))
+    def across(self, scale: Scale, words: Words, label: str, wanted: Sequence[float] = ()) -> str:
+        """The axis below: ticks that do not touch, light lines, and what it measures.
+
+        Where some numbers are wanted as ticks, and have room, they are the ticks.
+        """
+        widest = max(width_of(words(each)) for each in (*wanted, scale.low, scale.high))
+        room = max(widest + 14, 36)
+        places = [scale(each) for each in wanted]
+        has_room = all(after - before >= room for before, after in itertools.pairwise(places))
+        ticks = wanted if wanted and has_room else scale.ticks(room)
         lines = "".join(f"M{scale(each):.1f} {self.top:.1f}V{self.bottom:.1f}" for each in ticks)
         drawn = [element("path", d=lines, class_="grid")] if lines else []
         drawn += [text(scale(each), self.bottom + 16, words(each), "quiet middle") for each in ticks]
@@ -134,11 +140,14 @@ class Area:
         """What is written where there is nothing to draw."""
         return text((self.left + self.right) / 2, (self.top + self.bottom) / 2, words, "quiet middle halo")
 
-    def curves(self, curves: Sequence[Curve], width: float, empty: str) -> str:
-        """Lines with their names at their ends, moved apart where they would touch; or why there are none."""
+    def curves(self, curves: Sequence[Curve], width: float, empty: str, first_row: int = 0) -> str:
+        """Lines with their names at their ends, moved apart where they would touch; or why there are none.
+
+        Their marks are rows of the table from some row on.
+        """
         if not curves:
             return self.nothing(empty)
-        drawn, shown, row = [], curves[:MOST_LINES], 0
+        drawn, shown, row = [], curves[:MOST_LINES], first_row
         for number, curve in enumerate(shown):
             drawn.append(curve.drawn(number, row))
             row += len(curve.marks)

@@ -39,6 +39,7 @@ from sfumato.report import (
     risk_utility,
     uniqueness,
 )
+from sfumato.report.lines import Axis, MeasuredLine, Panel, measured_lines, measured_panels
 from sfumato.report.style import NOTEBOOK_STYLE
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -51,7 +52,23 @@ def bound(*shares: tuple[str, float], factor: Fraction | None = Fraction(6)) -> 
     return PromisedBelief(Fraction(1, 13), Fraction(1, 3), factor, shares)
 
 
+def lines(names: list[str], **kinds: bool) -> Figure:
+    """A line for each name."""
+    measured = [MeasuredLine(each, ((1, 2.0), (3, 1.0)), **kinds) for each in names]
+    return measured_lines("heading", Axis("across"), Axis("up"), measured, reading="It falls.")
+
+
+def panels(names: list[str]) -> Figure:
+    """The same over each other, the second on powers of ten and with a hollow mark."""
+    measured = [MeasuredLine(each, ((1, 2.0), (3, 1.0)), singled_out=(3,)) for each in names]
+    times = Axis("far up", lambda number: f"{number:g} times", is_logarithmic=True)  # ticks unlike those above
+    over = [Panel(Axis("up"), measured, "odd"), Panel(times, measured, "odd")]
+    return measured_panels("heading", Axis("across"), over, reading="It falls.")
+
+
 NOTHING: dict[str, Figure] = {
+    "lines": lines([]),
+    "panels": panels([]),
     "error": error_by_count([]),
     "ladder": attackers_ladder([]),
     "plane": risk_utility([]),
@@ -65,6 +82,8 @@ NOTHING: dict[str, Figure] = {
     "corruption": corruption([]),
 }
 MANY: dict[str, Figure] = {
+    "lines": lines([f"m{each}" for each in range(14)], is_published=True),
+    "panels": panels([f"m{each}" for each in range(14)]),
     "error": error_by_count([ErrorCurve(f"m{each}", ((100, 0.3), (1000, 0.1))) for each in range(14)]),
     "ladder": attackers_ladder([GuessedRight(f"c{each % 30}", f"m{each // 30}", 0.1, 0.2) for each in range(300)]),
     "belief": posterior_by_prior(bound(*((f"v{each}", each / 300) for each in range(300)))),
@@ -99,6 +118,8 @@ ODD: dict[str, Figure] = {
     "corruption, apart": corruption([Corruption("a", ((0.1, 0.5),)), Corruption("b", ((0.2, 0.5),))]),
 }
 NAMED: dict[str, Callable[[str], Figure]] = {
+    "lines": lambda name: lines([name, name]),
+    "panels": lambda name: panels([name]),
     "error": lambda name: error_by_count([ErrorCurve(name, ((100, 0.3), (1000, 0.1)), name)]),
     "ladder": lambda name: attackers_ladder([GuessedRight(name, name, 0.1, 0.2), GuessedRight("a", "b", 0.1, 0.2)]),
     "plane": lambda name: risk_utility([TradeOffs(name, (TradeOff(name, 0.1, 0.2),))]),
@@ -264,3 +285,26 @@ def test_classes_of_all_figures_have_a_style() -> None:
     used = {name for root in PARSED.values() for each in root.iter() for name in each.get("class", "").split()}
     assert len(used) > 20
     assert not {name for name in used if not re.search(rf"\.{name}\b", STYLE)}
+
+
+def test_panels_lie_beneath_each_other_with_one_heading_and_hollow_marks_explained() -> None:
+    root = ET.fromstring(panels(["a"]).svg)
+    said = texts(root)
+    assert (said.count("heading"), said.count("across"), said.count("hollow: odd")) == (1, 2, 2)
+    hollow = [each for each in root.iter() if "hollow" in each.get("class", "")]
+    assert [each.get("data-row") for each in hollow] == ["1", "3"]
+    places = {each.text: float(each.attrib["y"]) for each in root.iter(f"{SVG}text")}
+    assert places["up"] < places["far up"]
+
+
+@pytest.mark.parametrize(
+    ("places", "ticks"),
+    [((3, 4, 6), ["3", "4", "6"]), ((1, 2, 2.01, 5), ["1", "1.5", "2", "2.5", "3", "3.5", "4", "4.5", "5"])],
+    ids=["with room", "too near"],
+)
+def test_what_was_varied_has_the_ticks_where_it_has_room(places: tuple[float, ...], ticks: list[str]) -> None:
+    line = MeasuredLine("a", tuple((place, 0.0) for place in places))
+    drawn = measured_lines("heading", Axis("across"), Axis("up"), [line], reading="It is flat.")
+    root = ET.fromstring(drawn.svg)
+    middle = [each for each in root.iter(f"{SVG}text") if "middle" in each.get("class", "").split()]
+    assert [each.text for each in middle] == [*ticks, "across"]

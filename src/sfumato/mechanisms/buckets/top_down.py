@@ -8,6 +8,8 @@ Notation: T1, T2 = the records of the two sizes; a_i2 = min(c_i(S2) b2, o_i).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from sfumato.mechanisms.buckets.caps import Integers
@@ -16,35 +18,51 @@ from sfumato.mechanisms.buckets.problem import Blocked, Problem
 from sfumato.mechanisms.buckets.setting import Setting
 from sfumato.mechanisms.buckets.two_sizes import two_sizes
 
+Part = tuple[Problem, Setting]
+"""Some of the records, in buckets of one size."""
+
 
 def top_down(problem: Problem) -> Setting:
     """Split the best two sizes further while a part gains by it."""
-    return Setting.of(_refined(problem, two_sizes(problem)))
+    *_, last = rounds(problem)
+    return last
 
 
-def _refined(problem: Problem, setting: Setting) -> list[tuple[int, int]]:
-    """Divide the records among the sizes, and split each part that gains by it."""
-    parts = [problem]
-    if len(setting.pairs) > 1:
-        second = _second_part(problem, setting)
-        parts = [problem.part(problem.counts - second), problem.part(second)]
-    leaves: list[tuple[int, int]] = []
-    for pair, part in zip(setting, parts, strict=True):
-        leaf = Setting.of([pair])
-        try:
-            finer = two_sizes(part)
-        except Blocked:
-            finer = leaf
-        leaves += _refined(part, finer) if finer.loss < leaf.loss else leaf.pairs
-    return leaves
+def rounds(problem: Problem) -> Iterator[Setting]:
+    """The best two sizes, and what they become, until no part gains by a split any more."""
+    leaves: list[Setting] = []
+    growing = _divided(problem, two_sizes(problem))
+    while growing:
+        yield Setting.of(pair for setting in [*leaves, *(each for _, each in growing)] for pair in setting)
+        split = [(setting, _split(part, setting)) for part, setting in growing]
+        leaves += [setting for setting, parts in split if not parts]
+        growing = [each for _, parts in split for each in parts]
 
 
-def _second_part(problem: Problem, setting: Setting) -> Integers:
+def _split(problem: Problem, setting: Setting) -> list[Part]:
+    """The parts of some records that lose less when they are split; none if they do not."""
+    try:
+        finer = two_sizes(problem)
+    except Blocked:
+        return []
+    return _divided(problem, finer) if finer.loss < setting.loss else []
+
+
+def _divided(problem: Problem, setting: Setting) -> list[Part]:
+    """The records of each size."""
+    if len(setting.pairs) == 1:
+        return [(problem, setting)]
+    second = second_part(problem, setting)
+    parts = [problem.counts - second, second]
+    return [(problem.part(part), Setting.of([pair])) for part, pair in zip(parts, setting, strict=True)]
+
+
+def second_part(problem: Problem, setting: Setting) -> Integers:
     """Program 5.1: what has no room in the first size goes to the second, then values in order until it is full."""
     (small, first), (large, second) = setting.pairs
     columns = np.searchsorted(problem.sizes, [small, large])
     room = problem.floors[:, columns] * np.array([first, second])
     moved = np.maximum(problem.counts - room[:, 0], 0)
     further = np.minimum(room[:, 1], problem.counts) - moved
-    second_part: Integers = moved + share_out(large * second - int(moved.sum()), further)
-    return second_part
+    records: Integers = moved + share_out(large * second - int(moved.sum()), further)
+    return records
