@@ -49,6 +49,7 @@ def planned(desk: Path, counts: Sequence[int], *options: str | Path) -> dict[str
     return found
 
 
+@pytest.mark.slow
 def test_per_cents_ask_for_the_same_as_fractions(desk: Path) -> None:
     (desk / "caps.csv").write_text("value,cap\nx1,40%\nx2,33.5 %\n")
     (desk / "same.csv").write_text("value,cap\nx1,2/5\nx2,67/200\n")

@@ -144,6 +144,7 @@ def tables_of(mechanism: str) -> list[str]:
     return [RECORDS, BUCKETS] if has_side(mechanism) else [DATA]
 
 
+@pytest.mark.slow
 def test_requests_are_for_what_mechanisms_differ_in(tmp_path: Path) -> None:
     designs = {
         name: REGISTRY[name].design(surveyed(INPUTS["every type"], USUAL, tmp_path, name)[1].plan) for name in REGISTRY
@@ -178,6 +179,7 @@ def test_same_key_gives_the_same_bytes_for_every_table(
     assert written(given_input, engine, tmp_path / "other", mechanism) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.pairwise
 @MECHANISMS
 @pytest.mark.parametrize("piece_rows", [13, 1000])
@@ -297,6 +299,7 @@ def test_rows_are_replaced_one_by_one_and_sorted_by_their_words(
         assert published_table.column(name).to_pylist() == [values[row] for row in order]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [name for name in REGISTRY if has_side(name)])
 def test_lines_of_the_buckets_are_what_their_records_hold_in_order(
     mechanism: str, given_input: Input, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -392,6 +395,7 @@ def test_same_rows_give_the_same_bytes_from_every_source(
     assert (found / DATA).read_bytes() == (expected / DATA).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offer", [_csv, _parquet, _chunks], ids=["CSV", "Parquet", "memory"])
 @pytest.mark.parametrize("rows", [{"one_row": "last:weight"}, {"rows_per_person": 2, "surplus": "drop"}], ids=str)
 def test_same_rows_of_persons_are_chosen_by_every_engine(

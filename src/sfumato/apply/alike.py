@@ -6,7 +6,8 @@ each with all its records; so whoever is alone in the sketch is alone in the tab
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.arrays import Codes, Counts, Words
+from sfumato.arrays import Codes, Counts, Places, Words
 
 MOST_COMBINATIONS, FEWER_COMBINATIONS = 1 << 18, 1 << 16
 MANY_RECORDS = 1_000_000
 """Beyond this fewer combinations stand for all: the share of those alone is then known to about 0.2%."""
 FEW = (1, 4, 10)
 """Alone, among fewer than 5, among fewer than 11: the sizes by which small groups are usually judged."""
+
+MORE_THAN_ENOUGH = 1.1
+"""So many times as many hashes are sorted as combinations are kept, if no two of them are equal."""
+
+SLOTS_EACH = 4
+"""Words are told apart by their first bits first, of which there are about so many times as many as words."""
 
 CACHED = 1 << 14
 """So many rows at a time are hashed: they stay in the cache of a core from column to column."""
@@ -87,14 +94,54 @@ class Combinations:
         return alike(self.counts, records * (self.below / (1 << 64)), rows_each, is_exact=self.below == 1 << 64)
 
     def _sort(self, words: Words = NOTHING, counts: Counts = NOTHING) -> None:  # type: ignore[assignment]
-        fresh, times = np.unique(np.concatenate([*self.waiting, NOTHING]), return_counts=True)
-        words, places = np.unique(np.concatenate([self.words, fresh, words]), return_inverse=True)
-        weights = np.concatenate([self.counts, times, counts])
-        counts = np.bincount(places, weights=weights, minlength=len(words)).astype(np.int64)
+        fresh, times = self._smallest(np.concatenate([*self.waiting, NOTHING]))
+        words, counts = _merged([(self.words, self.counts), (fresh, times), (words, counts)])
         kept = len(words) if self.below == 1 << 64 else int(np.searchsorted(words, np.uint64(self.below)))
         if kept > self.most:
             self.below, kept = int(words[self.most]), self.most
         self.words, self.counts, self.waiting = words[:kept], counts[:kept], []
+
+    def _smallest(self, hashes: Words) -> tuple[Words, Counts]:
+        """The different ones among some hashes, and how often each occurs; of very many, enough of the smallest.
+
+        Hashes are spread evenly, so it is known below which of them there will be enough; if there are not, because
+        many are equal, more are looked at.
+        """
+        share = MORE_THAN_ENOUGH * self.most / max(len(hashes), 1)
+        while share < 1:
+            below = min(int(share * self.below), self.below - 1)
+            found = distinct(hashes[hashes < np.uint64(below)])
+            if len(found[0]) > self.most:
+                self.below = min(self.below, below)
+                return found
+            share *= 4
+        return distinct(hashes)
+
+
+def _merged(parts: Sequence[tuple[Words, Counts]]) -> tuple[Words, Counts]:
+    """The words of several lists, each of them in rising order, with how often they occur in all."""
+    filled = [each for each in parts if len(each[0])]
+    if len(filled) < 2:  # noqa: PLR2004 - nothing to merge
+        return filled[0] if filled else parts[0]
+    words, counts = (np.concatenate(each) for each in zip(*filled, strict=True))
+    order = np.argsort(words, kind="stable")  # quick where lists are in order themselves
+    words = words.take(order)
+    starts = _starts(words)
+    return words[starts], np.add.reduceat(counts.take(order), starts)
+
+
+def distinct(words: Words) -> tuple[Words, Counts]:
+    """The different words in rising order, and how often each occurs."""
+    words = np.sort(words)
+    starts = _starts(words)
+    return words[starts], np.diff(starts, append=len(words))
+
+
+def _starts(words: Words) -> Places:
+    """Where in an ordered list each different word begins."""
+    is_first = np.ones(len(words), dtype=np.bool_)
+    np.not_equal(words[1:], words[:-1], out=is_first[1:])
+    return np.flatnonzero(is_first)
 
 
 def hashed(numbers: npt.NDArray[Any], salt: np.uint64) -> Words:
@@ -194,9 +241,23 @@ def alone_without(columns: Mapping[str, Codes], rows: int, most: int, rows_each:
         name: hashed(np.arange(int(codes.max(initial=0)) + 1), salt).take(codes)
         for (name, codes), salt in zip(columns.items(), salts, strict=True)
     }
-    whole = np.sum([np.zeros(rows, dtype=np.uint64), *words.values()], axis=0, dtype=np.uint64)
-    found = {
-        name: alike(np.unique(whole - each, return_counts=True)[1], rows, rows_each).alone
-        for name, each in words.items()
-    }
+    whole: Words = np.zeros(rows, dtype=np.uint64)
+    for each in words.values():
+        whole += each
+    with ThreadPoolExecutor() as pool:  # numpy takes the time, and needs no lock
+        alone = pool.map(lambda each: alone_among(whole - each, rows_each), words.values())
+        found = {name: min(count / max(rows, 1.0), 1.0) for name, count in zip(words, alone, strict=True)}
     return dict(sorted(found.items(), key=lambda each: each[1])[:most])
+
+
+def alone_among(words: Words, rows_each: int = 1) -> int:
+    """How many of some words occur so many times at most.
+
+    Where no more words than that begin alike, none of them has to be compared with others; only the rest is sorted.
+    """
+    bits = max(1, len(words) * SLOTS_EACH).bit_length()
+    slots = (words >> np.uint64(64 - bits)).astype(np.int64)
+    is_shared = np.bincount(slots) > rows_each
+    rest = words[is_shared.take(slots)]
+    _, counts = distinct(rest)
+    return len(words) - len(rest) + int(counts[counts <= rows_each].sum())

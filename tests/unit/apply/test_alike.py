@@ -15,7 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.apply import alike, profile
-from sfumato.apply.alike import Alike, Combinations, alone_without, combined_hashes, hashed, value_words
+from sfumato.apply.alike import (
+    Alike,
+    Combinations,
+    alone_among,
+    alone_without,
+    combined_hashes,
+    distinct,
+    hashed,
+    value_words,
+)
 from sfumato.apply.profile import Counting, Profiler
 from sfumato.arrays import Words
 from sfumato.draws import Draws
@@ -82,6 +91,20 @@ def test_combinations_of_a_full_sketch_have_all_their_records(data: st.DataObjec
         sketch.result(len(held))
     expected = sorted(Counter(hashes.tolist()).items())[:16]
     assert list(zip(sketch.words.tolist(), sketch.counts.tolist(), strict=True)) == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 99), st.integers(1, 30)), min_size=1, max_size=60), st.integers(0, 2**64 - 1))
+def test_sketch_of_one_large_batch_is_that_of_all_its_records(many: list[tuple[int, int]], salt: int) -> None:
+    """Whether the smallest hashes are few because many are equal, or enough of them are met at once."""
+    held = np.repeat(*np.array(many).T)
+    hashes = hashed(held, np.uint64(salt))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alike, "MOST_COMBINATIONS", 4)
+        sketch = collected(hashes, [range(len(held))])
+        sketch.result(len(held))
+    ranked = sorted(Counter(hashes.tolist()).items())
+    assert list(zip(sketch.words.tolist(), sketch.counts.tolist(), strict=True)) == ranked[:4]
+    assert sketch.below == (ranked[4][0] if len(ranked) > 4 else 1 << 64)
 
 
 def test_of_a_table_that_is_known_to_be_large_fewer_combinations_are_kept() -> None:
@@ -214,3 +237,15 @@ def test_without_the_only_column_nobody_is_alone() -> None:
     columns: dict[str, Any] = {"a": np.arange(5, dtype=np.uint8)}
     assert alone_without(columns, 5, 3) == {"a": 0.0}
     assert alone_without({}, 5, 3) == {}
+
+
+@given(st.lists(st.sampled_from([0, 1, 2, 2**44, 2**63, 2**63 + 1, 2**64 - 1]), max_size=40), st.integers(1, 3))
+def test_words_that_occur_few_times_are_counted_though_others_begin_alike(words: list[int], rows_each: int) -> None:
+    expected = sum(count for count in Counter(words).values() if count <= rows_each)
+    assert alone_among(np.array(words, dtype=np.uint64), rows_each) == expected
+
+
+@given(st.lists(st.integers(0, 9), max_size=40))
+def test_different_words_come_in_rising_order_with_their_counts(words: list[int]) -> None:
+    found, counts = distinct(np.array(words, dtype=np.uint64))
+    assert list(zip(found.tolist(), counts.tolist(), strict=True)) == sorted(Counter(words).items())

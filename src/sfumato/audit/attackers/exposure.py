@@ -6,6 +6,7 @@ What records would show is drawn with a key that is thrown away, so that the loo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -62,10 +63,13 @@ class Target:
     @cached_property
     def evidence(self) -> dict[str, Evidence]:
         """What each public column says of it."""
-        return {
-            name: Evidence.of(codes, self.held, self.shares, self.heights.get(name, 0))
-            for name, codes in self.columns.items()
-        }
+        shares = self.shares
+
+        def found(name: str) -> Evidence:
+            return Evidence.of(self.columns[name], self.held, shares, self.heights.get(name, 0))
+
+        with ThreadPoolExecutor() as pool:
+            return dict(zip(self.columns, pool.map(found, self.columns), strict=True))
 
     @cached_property
     def halves(self) -> tuple[Target, Target]:
@@ -123,11 +127,15 @@ def attacks(chosen: Chosen, sample: Sample, sensitive: Sensitive, found: Sequenc
     replaced = shown(chosen, sensitive, sample.sensitive[:records], Draws.secret())
     told: list[tuple[str, tuple[str, ...]]] = [(ONE_COLUMN, (name,)) for name in sample.columns]
     told += [(ALL_COLUMNS, tuple(sample.columns))] if len(sample.columns) > 1 else []
-    return tuple(
-        attack(who, names, target, partial(likely_values, chosen, replaced, number))
-        for number, target in enumerate(found)
-        for who, names in told
-    )
+
+    def tried(number: int, target: Target, who: str, names: tuple[str, ...]) -> Attack:
+        return attack(who, names, target, partial(likely_values, chosen, replaced, number))
+
+    with ThreadPoolExecutor() as pool:  # numpy takes the time, and needs no lock
+        for target in found:
+            _ = target.evidence  # which all of them need
+        asked = [(number, target, who, names) for number, target in enumerate(found) for who, names in told]
+        return tuple(pool.map(tried, *zip(*asked, strict=True)))
 
 
 def attack(who: str, told: tuple[str, ...], target: Target, likely: Callable[[Places], Floats | None]) -> Attack:

@@ -44,20 +44,29 @@ class Evidence:
         """Count how a column goes with the protected values; it may have more values than are met here."""
         codes = codes.astype(np.int64)
         counts, met = met_counts(codes, held, len(shares), height)
-        sizes = np.bincount(codes).astype(np.float64).take(codes)
-        weight = _weight(met, sizes, shares.take(held))
-        prior = weight * shares.take(held)
-        # Without the record, its value is rarer in the table too: else its own value would seem a little less likely.
-        others = np.maximum(prior - weight / len(held), prior / len(held))
-        own = np.log1p(met / prior) - np.log1p((met - 1) / others)
+        weight = _weight(codes, met, held, shares)
         if isinstance(counts, np.ndarray):
+            if counts.size > len(held):
+                own = _own(met, weight * shares.take(held), weight, len(held))
+            else:  # the same for all records of a cell
+                own = _own(np.maximum(counts, 1), weight * shares, weight, len(held)).take(codes * len(shares) + held)
             return cls(codes, np.log1p(counts / (weight * shares)), own)
+        own = _own(met, weight * shares.take(held), weight, len(held))
         counts.data = np.log1p(counts.data / (weight * shares.take(counts.indices)))
         return cls(codes, counts, own)
 
     def said(self, rows: Places) -> Floats:
         """What the column says of some records, for each protected value."""
         return rows_of(self.says, self.codes[rows])
+
+
+def _own(met: Floats, prior: Floats, weight: float, records: int) -> Floats:
+    """What a record adds to what is said of its own value, which so many records of its column hold.
+
+    Without it, its value is rarer in the table too: else its own value would seem a little less likely.
+    """
+    others = np.maximum(prior - weight / records, prior / records)
+    return np.log1p(met / prior) - np.log1p((met - 1) / others)
 
 
 def rows_of(table: Table, rows: Places) -> Floats:
@@ -84,10 +93,11 @@ def met_counts(codes: Codes, held: Codes, size: int, height: int = 0) -> tuple[T
     return counts, times.astype(np.float64).take(places)
 
 
-def _weight(met: Floats, sizes: Floats, shares: Floats) -> float:
+def _weight(codes: Codes, met: Floats, held: Codes, shares: Floats) -> float:
     """The weight of the table's shares under which records are likeliest by what the others say."""
     step = max(1, len(met) // 10_000)  # one number is chosen, and as many records are enough for it
-    met, sizes, shares = met[::step], sizes[::step], shares[::step]
+    sizes = np.bincount(codes).astype(np.float64).take(codes[::step])
+    met, shares = met[::step], shares.take(held[::step])
     fits = [np.log((met - 1 + weight * shares) / (sizes - 1 + weight)).sum() for weight in WEIGHTS]
     return float(WEIGHTS[int(np.argmax(fits))])
 
@@ -115,12 +125,15 @@ class Knowledge:
     def tempered(self) -> Knowledge:
         """The same, with as much of the evidence as predicts best."""
         rows = np.arange(min(len(self.held), max(1, TUNING_CELLS // len(self.shares))))
-        said, own, fits = self._said(rows), self.held[rows], []
+        said, own, fits, shares = self._said(rows), self.held[rows], [], np.log(self.shares)
+        weighed = np.empty_like(said)
         for temper in TEMPERS:
-            weighed = temper * said + np.log(self.shares)
-            top = weighed.max(axis=1, keepdims=True)
-            total = np.log(np.exp(weighed - top).sum(axis=1)) + top[:, 0]
-            fits.append(float((weighed[np.arange(len(rows)), own] - total).sum()))
+            np.multiply(said, temper, out=weighed)
+            weighed += shares
+            believed, top = weighed[np.arange(len(rows)), own], weighed.max(axis=1, keepdims=True)
+            weighed -= top
+            total = np.log(np.exp(weighed, out=weighed).sum(axis=1)) + top[:, 0]
+            fits.append(float((believed - total).sum()))
         return Knowledge(self.shares, self.held, self.evidence, float(TEMPERS[int(np.argmax(fits))]))
 
     def beliefs(self, rows: Places) -> Floats:
@@ -135,14 +148,17 @@ class Knowledge:
         return self._weighed(said)
 
     def _weighed(self, said: Floats) -> Floats:
-        weighed = self.temper * said + np.log(self.shares)
-        weighed -= weighed.max(axis=1, keepdims=True)
-        np.exp(weighed, out=weighed)
-        return np.asarray(weighed / weighed.sum(axis=1, keepdims=True))
+        """Beliefs, in the place of what was said."""
+        said *= self.temper
+        said += np.log(self.shares)
+        said -= said.max(axis=1, keepdims=True)
+        np.exp(said, out=said)
+        said /= said.sum(axis=1, keepdims=True)
+        return said
 
     def _said(self, rows: Places) -> Floats:
         said = np.zeros((len(rows), len(self.shares)))
-        for each in self.evidence:
-            said += each.said(rows)
+        for number, each in enumerate(self.evidence):
+            said = each.said(rows) if not number else np.add(said, each.said(rows), out=said)
             said[np.arange(len(rows)), self.held[rows]] -= each.own[rows]
         return said

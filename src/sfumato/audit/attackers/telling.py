@@ -34,6 +34,8 @@ MOST_WORK, LEAST_RECORDS = 1 << 27, 20_000
 """Ways to take columns together times records that are looked at for each; and the fewest records."""
 MOST_CELLS = 1 << 21
 """Up to so many pairs of groups and values have a table of their counts; beyond, they are sorted."""
+DENSE = 4
+"""A table of all groups and values is quicker than a list where it has up to so many times as many cells as records."""
 SMALLEST_GROUP = 20
 """In smaller groups a value is above any share by chance too often to be worth a notice."""
 
@@ -81,7 +83,53 @@ def best_guess(groups: Keys, held: Codes, size: int) -> float:
     Of several equally frequent ones one is guessed; who is alone is guessed blindly. By counts: with n1 records of the
     most frequent value of a group and n2 of the next, those n1 are guessed right if n1 - 1 > n2, and nobody else.
     """
-    keys, counts = counted(groups * size + held)
+    keys = groups * size + held
+    cells = (int(groups.max(initial=0)) + 1) * size
+    tops = _table_tops(keys, cells, size) if cells <= min(MOST_CELLS, DENSE * len(keys)) else _listed_tops(keys, size)
+    largest = tops.largest
+    right = largest * (
+        (largest - 1 > tops.following) + ((largest - 1 == tops.following) & ~tops.is_alone) / tops.equals
+    )
+    lonely = 0
+    if tops.is_alone.any():
+        lonely = int((tops.value[tops.is_alone] == np.bincount(held).argmax()).sum())
+    return (float(right.sum()) + lonely) / len(held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tops:
+    """Of each group that has records: its most frequent value, and the next one."""
+
+    value: Keys
+    """The first of the most frequent ones."""
+    largest: Keys
+    """How many records that has."""
+    following: Keys
+    """How many records the next one has; 0 where there is none."""
+    equals: Keys
+    """How many values have as many records as the next one, and one more."""
+
+    @property
+    def is_alone(self) -> npt.NDArray[np.bool_]:
+        """Whether it has one record only."""
+        return np.asarray((self.largest == 1) & (self.following == 0))
+
+
+def _table_tops(keys: Keys, cells: int, size: int) -> _Tops:
+    """By a table of all groups and values."""
+    table = np.bincount(keys, minlength=cells).reshape(-1, size)
+    if not (is_met := table.any(axis=1)).all():
+        table = table[is_met]
+    lines, value = np.arange(len(table)), table.argmax(axis=1)
+    largest = table[lines, value]
+    table[lines, value] = 0
+    following = table.max(axis=1)
+    return _Tops(value, largest, following, 1 + (table == following[:, None]).sum(axis=1))
+
+
+def _listed_tops(keys: Keys, size: int) -> _Tops:
+    """By a list of the pairs of groups and values that occur."""
+    keys, counts = counted(keys)
     group, value = np.divmod(keys, size)
     firsts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
     largest = np.maximum.reduceat(counts, firsts)
@@ -93,10 +141,7 @@ def best_guess(groups: Keys, held: Codes, size: int) -> float:
     rest[taken] = 0
     following = np.maximum.reduceat(rest, firsts)
     equals = 1 + np.add.reduceat(rest == np.repeat(following, lines), firsts)
-    is_alone = (largest == 1) & (lines == 1)
-    right = largest * ((largest - 1 > following) + ((largest - 1 == following) & ~is_alone) / equals)
-    lonely = int((value[firsts[is_alone]] == np.bincount(held).argmax()).sum())
-    return (float(right.sum()) + lonely) / len(held)
+    return _Tops(value[taken], largest, following, equals)
 
 
 def counted(keys: Keys) -> tuple[Keys, Keys]:
@@ -148,7 +193,7 @@ def told_groups(codes: Codes, held: Codes, size: int, prior: float, posterior: f
     """The records whose value is within the prior in the table, and above the posterior in their group."""
     keys, counts = counted(codes.astype(np.int64) * size + held)
     group, value = np.divmod(keys, size)
-    sizes = np.bincount(codes).take(group)
+    sizes = np.bincount(group, weights=counts).astype(np.int64).take(group)
     is_rare = np.bincount(held, minlength=size).take(value) <= len(held) * prior
     return int(counts[is_rare & (counts > sizes * posterior) & (sizes >= SMALLEST_GROUP)].sum())
 

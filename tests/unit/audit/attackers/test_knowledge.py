@@ -176,6 +176,15 @@ def test_pairs_are_counted_however_they_are_kept(most: int, monkeypatch: pytest.
     assert met.tolist() == expected[codes, held].tolist()
 
 
+def test_evidence_of_a_record_is_that_of_its_cell() -> None:
+    """Where there are more records than cells it is computed once for each cell, and is the same to the last bit."""
+    chance = np.random.default_rng(3)
+    codes, held = chance.integers(0, 7, 500).astype(np.uint8), chance.integers(0, 5, 500).astype(np.uint8)
+    shares = knowledge.smoothed_shares(held, 5)
+    by_cell, by_record = (Evidence.of(codes, held, shares, height) for height in (0, 500))
+    assert by_cell.own.tolist() == by_record.own.tolist()
+
+
 def test_temper_is_chosen_on_few_of_many_beliefs(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first records stand for all: a sample is in no order."""
     monkeypatch.setattr(knowledge, "TUNING_CELLS", 4 * SIZE)

@@ -75,6 +75,17 @@ def test_numbers_are_counted_by_a_table_and_by_sorting_alike(keys: list[int]) ->
         assert list(zip(found.tolist(), times.tolist(), strict=True)) == expected
 
 
+@given(ROWS)
+def test_guess_is_the_same_by_a_table_and_by_a_list(rows: list[tuple[int, int]]) -> None:
+    groups, held = (np.array(each, dtype=np.int64) for each in zip(*rows, strict=True))
+    found = []
+    for dense in (0, 1000):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(module, "DENSE", dense)
+            found.append(best_guess(groups, held, 4))
+    assert found[0] == found[1]
+
+
 def test_column_in_which_everybody_is_alone_is_guessed_by_blindly() -> None:
     held = np.array([0, 1, 1, 2, 1, 0])
     assert best_guess(np.arange(6), held, 3) == blind_guess(held) == 1 / 2
