@@ -38,10 +38,10 @@ from sfumato.mechanisms.coins.words import RISK, cell_json, cells_summary
 from sfumato.mechanisms.mechanism import Mechanism, PlanTable, Risk
 from sfumato.mechanisms.small_domain import merging
 from sfumato.mechanisms.small_domain.balancing import Group, balance, protected_places
+from sfumato.mechanisms.small_domain.layout import CellLayout
 from sfumato.mechanisms.small_domain.merging import cell, error_bound, merged_by_bound, merged_by_variance
 from sfumato.mechanisms.small_domain.rearranging import rearranged
 from sfumato.mechanisms.small_domain.steps import groups_json, groups_table
-from sfumato.mechanisms.stretches import Runs
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
@@ -135,24 +135,6 @@ class Plan:
             retention = retention_of(words, made.domain_size)
             cells.append(PublishedCell(made.places, retention, made.prior or Fraction(0), counts))
         return Design(self.histogram.values, self.bound, tuple(cells))
-
-
-class CellLayout:
-    """The cell of each slot: the slots of a value are cut into runs, one for each cell that holds some of its records.
-
-    A position is a slot counted on from the slots of all values before.
-    """
-
-    def __init__(self, groups: Sequence[Group]) -> None:
-        by_value = np.array(groups, dtype=np.int64).T
-        self.runs = Runs(by_value.ravel())
-        self.run_cells: Places = self.runs.given % len(groups)
-        self.first_positions = (np.cumsum(by_value.sum(axis=1)) - by_value.sum(axis=1)).astype(self.runs.type)
-
-    def cells_of(self, codes: Codes, slots: Numbers) -> Places:
-        """The cell of each record."""
-        positions = self.first_positions.take(codes) + slots.astype(self.runs.type, copy=False)
-        return self.run_cells.take(self.runs.find(positions))
 
 
 @dataclass(frozen=True)
