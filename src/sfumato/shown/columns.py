@@ -19,9 +19,13 @@ import pyarrow.compute as pc
 
 from sfumato.arrays import Codes, Mask
 from sfumato.errors import SourceError
+from sfumato.parquet.file import FileColumn
 from sfumato.request.values import Scalar, Value, field_type, plain_type, to_json
 
 ANY_TYPE = "any"
+
+MOST_LISTED, MOST_LISTED_BYTES = 1 << 16, 1 << 20
+"""So many values, of so many bytes, may be listed in each group of rows: they take less room than the rows."""
 
 LOOKED_AT = 1 << 16
 """So many rows at a time are looked at for values that do not occur."""
@@ -52,36 +56,16 @@ def published_type(kind: pa.DataType) -> str:
     return field_type(plain_type(kind)) or ANY_TYPE
 
 
-class PublishedColumn(Protocol):
+class PublishedColumn(FileColumn, Protocol):
     """A column of a release."""
 
     @property
-    def name(self) -> str:
-        """What it is called."""
-        ...
-
-    @property
     def source(self) -> str:
-        """The rewritten rows that it is decoded from."""
+        """The rewritten rows that it is made from."""
         ...
 
-    @property
-    def has_missing(self) -> bool:
-        """Whether a value may be missing."""
-        ...
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is written without a dictionary, because its values hardly repeat."""
-        ...
-
-    @property
-    def written_type(self) -> pa.DataType:
-        """The type of a decoded column."""
-        ...
-
-    def decode(self, rows: Any, /) -> pa.Array:
-        """Turn rewritten rows into values."""
+    def written(self, rows: Any, /) -> Codes | pa.Array:
+        """Turn rewritten rows into codes of the listed values, or into values where none are listed."""
         ...
 
 
@@ -154,11 +138,9 @@ class CodedColumn:
     values: pa.Array
     has_missing: bool
 
-    is_plain = False
-
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is decoded from: its own."""
+        """The rewritten rows that the column is made from: its own."""
         return self.name
 
     @property
@@ -183,6 +165,24 @@ class CodedColumn:
             )
         return encoded
 
+    def written(self, codes: Codes) -> Codes | pa.Array:
+        """The codes themselves, where values are listed."""
+        return self.decode(codes) if self.listed is None else codes
+
+    @property
+    def listed(self) -> pa.Array | None:
+        """All values, where they are few and short enough for that. Truth values are never listed."""
+        if self.is_plain or not 0 < len(self.values) <= MOST_LISTED:
+            return None
+        is_text = pa.types.is_string(self.type)
+        size = pc.sum(pc.binary_length(self.values)).as_py() if is_text else 0  # of the others, all are short
+        return self.values if size <= MOST_LISTED_BYTES else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Truth values are written as they are."""
+        return bool(pa.types.is_boolean(self.type))
+
     def decode(self, codes: Codes) -> pa.Array:
         """Turn codes into values. A dictionary of strings holds only values that occur, in canonical order."""
         mask = codes == len(self.values) if self.has_missing else None
@@ -202,12 +202,8 @@ class CodedColumn:
 
     @property
     def written_type(self) -> pa.DataType:
-        """The type of a decoded column: Parquet takes strings as dictionaries."""
-        return (
-            pa.dictionary(pa.from_numpy_dtype(self.code_type), self.type)
-            if pa.types.is_string(self.type)
-            else self.type
-        )
+        """The type of the values."""
+        return self.type
 
 
 @dataclass(frozen=True)
@@ -219,22 +215,23 @@ class RawColumn:
     has_missing: bool
 
     is_plain = False
+    listed = None
 
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is decoded from: its own."""
+        """The rewritten rows that the column is made from: its own."""
         return self.name
 
     @property
     def written_type(self) -> pa.DataType:
-        """The type of a decoded column."""
+        """The type of the values."""
         return self.type
 
     def encode(self, column: pa.Array) -> pa.Array:
         """The column itself, in its plain type."""
         return dense(column)
 
-    def decode(self, values: pa.Array) -> pa.Array:
+    def written(self, values: pa.Array) -> pa.Array:
         """The values themselves."""
         return values
 
@@ -360,8 +357,6 @@ class PartColumn:
     sensitive: Sensitive
     number: int
 
-    is_plain = False
-
     @property
     def _part(self) -> CodedColumn:
         return self.sensitive.parts[self.number]
@@ -373,7 +368,7 @@ class PartColumn:
 
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is decoded from: those of the compound."""
+        """The rewritten rows that the column is made from: those of the compound."""
         return self.sensitive.name
 
     @property
@@ -383,9 +378,19 @@ class PartColumn:
 
     @property
     def written_type(self) -> pa.DataType:
-        """The type of a decoded column."""
+        """The type of the values."""
         return self._part.written_type
 
-    def decode(self, codes: Codes) -> pa.Array:
-        """Turn places of the compound's domain into values of the part."""
-        return self._part.decode(self.sensitive.part_codes(self.number).astype(self._part.code_type).take(codes))
+    @property
+    def listed(self) -> pa.Array | None:
+        """All values of the part, if they are few."""
+        return self._part.listed
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the part is."""
+        return self._part.is_plain
+
+    def written(self, codes: Codes) -> Codes | pa.Array:
+        """Turn places of the compound's domain into what is written of the part."""
+        return self._part.written(self.sensitive.part_codes(self.number).astype(self._part.code_type).take(codes))
