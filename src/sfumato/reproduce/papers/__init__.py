@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from sfumato.errors import SpecError
 from sfumato.reproduce.experiment import Experiment
 from sfumato.reproduce.papers import (
+    beyond,
     buckets,
     fine_grain,
     fine_grain_figures,
@@ -25,6 +26,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *fine_grain_figures.FIGURES,
     *small_sums.EXPERIMENTS,
     *buckets.EXPERIMENTS,
+    *beyond.EXPERIMENTS,
 )
 """In the order in which a reader of the works meets them."""
 
