@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sfumato.errors import SpecError
 from sfumato.reproduce.experiment import Experiment
-from sfumato.reproduce.papers import buckets, small_domain, small_domain_figures, small_sums
+from sfumato.reproduce.papers import buckets, buckets_losses, small_domain, small_domain_figures, small_sums
 
 EVERYTHING = "all"
 
@@ -16,6 +16,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *small_domain_figures.FIGURES,
     *small_sums.EXPERIMENTS,
     *buckets.EXPERIMENTS,
+    *buckets_losses.LOSSES,
 )
 """In the order in which a reader of the works meets them."""
 
