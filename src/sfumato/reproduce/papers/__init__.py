@@ -7,7 +7,14 @@ from collections.abc import Sequence
 
 from sfumato.errors import SpecError
 from sfumato.reproduce.experiment import Experiment
-from sfumato.reproduce.papers import buckets, buckets_losses, small_domain, small_domain_figures, small_sums
+from sfumato.reproduce.papers import (
+    buckets,
+    buckets_losses,
+    buckets_times,
+    small_domain,
+    small_domain_figures,
+    small_sums,
+)
 
 EVERYTHING = "all"
 
@@ -17,6 +24,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *small_sums.EXPERIMENTS,
     *buckets.EXPERIMENTS,
     *buckets_losses.LOSSES,
+    *buckets_times.TIMES,
 )
 """In the order in which a reader of the works meets them."""
 
