@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,8 +29,8 @@ from sfumato.apply import rewrite as rewriting
 from sfumato.apply import scatter, writing
 from sfumato.apply.engine import Engine
 from sfumato.apply.local import LocalEngine
-from sfumato.apply.rewrite import Rewrite, decode
-from sfumato.apply.scatter import Bundle
+from sfumato.apply.rewrite import Rewrite
+from sfumato.apply.scatter import Bundle, Rows
 from sfumato.apply.source import MemorySource, open_source
 from sfumato.apply.survey import Survey
 from sfumato.apply.writing import write_records, write_side
@@ -45,6 +45,7 @@ from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.schema import Schema
 from sfumato.shown import DATA, Naming
 from sfumato.shown.buckets import Buckets
+from sfumato.shown.columns import PublishedColumn
 
 RECORDS, BUCKETS = Buckets.FILES
 DRAWS = Draws.unsafe_test_key(known_key(1))
@@ -289,14 +290,26 @@ def test_rows_are_replaced_one_by_one_and_sorted_by_their_words(
     found, rewrite = surveyed(given_input, USUAL, tmp_path, mechanism)
     (batch,) = given_input.table.combine_chunks().to_batches()
     before = np.zeros(found.histogram.domain_size, dtype=np.int64) if rewrite.mechanism.uses_slots else None
-    rows = decode(rewrite.published, rewrite(found.preparation(batch), 0, before))
+    rows = values_of(rewrite.published, rewrite(found.preparation(batch), 0, before))
     words = DRAWS.stream("order").words(0, found.histogram.total).tolist()
     order = sorted(range(len(words)), key=words.__getitem__)
     published_table = pq.read_table(tmp_path / "folder" / records_of(mechanism))
-    assert published_table.column_names == rows.column_names
-    for name in rows.column_names:
-        values = rows.column(name).to_pylist()
+    assert published_table.column_names == list(rows)
+    for name, values in rows.items():
         assert published_table.column(name).to_pylist() == [values[row] for row in order]
+
+
+def values_of(columns: Sequence[PublishedColumn], rows: Rows) -> dict[str, list[Any]]:
+    """Rewritten rows as values, one by one."""
+    found = {}
+    for column in columns:
+        written = column.written(rows[column.source])
+        if column.listed is None:
+            found[column.name] = written.to_pylist()
+        else:
+            values = [*column.listed.to_pylist(), None]
+            found[column.name] = [values[code] for code in written.tolist()]
+    return found
 
 
 @pytest.mark.slow
