@@ -23,7 +23,7 @@ NAMES = ("public", "sensitive")
 PUBLIC = {
     pa.string(): st.text("abé", max_size=2),
     pa.int16(): st.integers(-2, 2),
-    pa.float64(): st.sampled_from([0.5, -1.0, 0.0, -0.0, math.nan]),
+    pa.float64(): st.sampled_from([0.5, -1.0, math.nan]),
     pa.bool_(): st.booleans(),
 }
 
