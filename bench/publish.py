@@ -41,7 +41,7 @@ from sfumato import (
     outlook,
     publish,
 )
-from sfumato.apply import alike, profile, sample
+from sfumato.apply import alike, sample, together
 from sfumato.apply import survey as surveying
 from sfumato.apply.engine import TablePiece
 from sfumato.apply.offsets import Offset
@@ -181,8 +181,8 @@ def _watched() -> list[float]:
 
         setattr(owner, name, watched)
 
-    for name in ("combined_hashes", "value_words"):
-        watch(profile, name)
+    watch(together._Group, "hash")
+    watch(alike, "value_words")
     for name in ("_sort", "result"):  # adding is little but sorting
         watch(alike.Combinations, name)
     for name in ("add", "merge", "result"):

@@ -77,20 +77,34 @@ def local_codes(column: pa.Array) -> tuple[Codes, pa.Array]:
     missing = len(values)
     indices = encoded.indices.fill_null(missing) if encoded.indices.null_count else encoded.indices
     codes: Codes = indices.to_numpy(zero_copy_only=False)
-    is_missing = pc.is_null(values, nan_is_null=True)
+    may_miss = values.null_count or pa.types.is_floating(values.type)
     has_repeats = is_given and len(values.unique()) < len(values)
-    if not has_repeats and not pc.any(is_missing).as_py():
+    if not has_repeats and not (may_miss and pc.any(pc.is_null(values, nan_is_null=True)).as_py()):
         return codes, values
     # A dictionary from elsewhere may hold a missing value, or (1.5 and 1.50 read as numbers) the same value twice.
-    distinct = values.filter(pc.invert(is_missing)).unique()
+    distinct = values.filter(pc.invert(pc.is_null(values, nan_is_null=True))).unique()
     places = pc.index_in(values, distinct).fill_null(len(distinct)).to_numpy(zero_copy_only=False)
     return np.append(places, len(distinct)).take(codes), distinct
 
 
 def _plain(values: pa.Array) -> pa.Array:
     """Values in the plain type of their column; zero has one sign."""
-    plain = values.cast(plain_type(values.type))
+    kind = plain_type(values.type)
+    plain = values if values.type == kind else values.cast(kind)
     return pc.add(plain, pa.scalar(0, plain.type)) if pa.types.is_floating(plain.type) else plain
+
+
+def in_arrow(numbers: npt.NDArray[Any]) -> pa.Array:
+    """The same numbers or truth values in Arrow, without a copy of numbers.
+
+    Arrow's own way loads numpy's masked arrays first, which takes longer than to publish a small table.
+    """
+    if numbers.dtype == np.bool_:
+        return pa.Array.from_buffers(
+            pa.bool_(), len(numbers), [None, pa.py_buffer(np.packbits(numbers, bitorder="little"))]
+        )
+    numbers = np.ascontiguousarray(numbers)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def dense(column: pa.Array) -> pa.Array:
@@ -157,13 +171,19 @@ class CodedColumn:
         """Turn a batch into codes; a value that the first pass did not see means that the table changed."""
         codes, values = local_codes(column)
         last = len(self.values) if self.has_missing else len(self.values) - 1
-        places = pc.index_in(values, self.values).fill_null(last + 1).to_numpy(zero_copy_only=False)
+        places = self._places(values, last + 1)
         encoded = np.append(places, len(self.values)).astype(self.code_type).take(codes)
         if encoded.max(initial=0) > last:
             raise SourceError(
                 f"the table changed while it was read: {self.name!r} holds values it did not hold before."
             )
         return encoded
+
+    def _places(self, values: pa.Array, unknown: int) -> Codes:
+        """The code of each of some values."""
+        if len(values) == len(self.values) and values.equals(self.values):
+            return np.arange(len(values))
+        return np.asarray(pc.index_in(values, self.values).fill_null(unknown).to_numpy(zero_copy_only=False))
 
     def written(self, codes: Codes) -> Codes | pa.Array:
         """The codes themselves, where values are listed."""
