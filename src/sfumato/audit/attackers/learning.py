@@ -122,8 +122,8 @@ def _weighed(candidates: Places, weights: Floats, columns: Sequence[Places], siz
     for column in columns:
         width = int(column.max()) + 1
         pairs = np.maximum(candidates, 0) * width + column[:, np.newaxis]
-        table = np.bincount(pairs.ravel(), weights=weights.ravel(), minlength=size * width).reshape(size, width)
-        logarithms += np.log(_going(table, column)).ravel().take(pairs)
+        table = np.bincount(pairs.ravel(), weights=weights.ravel(), minlength=size * width).astype(np.float64)
+        logarithms += np.log(_going(table.reshape(size, width), column)).ravel().take(pairs)
     logarithms[candidates < 0] = -np.inf
     return np.asarray(np.exp(logarithms - logarithms.max(axis=1, keepdims=True)))
 
