@@ -5,8 +5,8 @@ distributed in the record's cell, and no more, comes to believe it with more tha
 and published value. That is one prior only: knowledge of other columns or of other people is not covered, nor is what
 the other records of the cell show (in small cells that adds a little), nor are statements about several values, nor
 beliefs that should not fall.
-Source: Chaytor and Wang, "Small Domain Randomization", and the thesis that follows it; what they claim beyond this is
-not true (an attacker who knows the sex of a person breaches a quarter of a census table).
+Source: Chaytor and Wang, "Small Domain Randomization", and the thesis that follows it. What their title says beyond
+this prior does not hold (docs/errata.md): who knows the sex of a person breaches a quarter of a census table.
 Published: the domain, the bound, and for each cell its values, its retention and the prior that the retention was
 chosen for, which is the largest share of a protected value in the cell: the claim assumes that these shares are known.
 The counts of the cells only if the holder asks for it.
