@@ -17,6 +17,8 @@ DEEPEST = 16
 """Nothing in Parquet is so deep."""
 LONG_FORM = 15
 """Lists of so many items or more, and fields so far from the last one, are written in another way."""
+MOST_VALUES = 1 << 22
+"""A footer of ten thousand columns in twenty groups has no more; each takes a byte there and a hundred here."""
 MORE = 0x80
 """This bit of a byte says that more of a number follows; seven bits are its own."""
 MOST_BITS = 63
@@ -122,7 +124,7 @@ class _StructReader:
     """Reads what begins at a place; beyond the end there is an IndexError."""
 
     def __init__(self, data: bytes, place: int) -> None:
-        self.data, self.place = data, place
+        self.data, self.place, self.left = data, place, MOST_VALUES
 
     def struct(self, depth: int) -> Struct:
         if depth > DEEPEST:
@@ -138,6 +140,9 @@ class _StructReader:
         return found
 
     def value(self, kind: int, depth: int) -> Any:
+        self.left -= 1
+        if self.left < 0:
+            raise ThriftError("it says too much")
         if kind in (I16, I32, I64):
             return self.zigzag()
         if kind == BINARY:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.parquet import thrift
 from sfumato.parquet.footer import TAIL, footer_of
 from sfumato.parquet.thrift import (
     BINARY,
@@ -122,6 +123,14 @@ LONG = [
 def test_what_cannot_be_is_refused_at_once(data: bytes) -> None:
     with pytest.raises(ThriftError):
         read(data)
+
+
+def test_footer_that_says_too_much_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thrift, "MOST_VALUES", 100)
+    kept = read(written({1: listed(I64, range(99))}))[0]
+    assert kept[1].value.values == tuple(range(99))
+    with pytest.raises(ThriftError, match="it says too much"):
+        read(written({1: listed(I64, range(100))}))
 
 
 def test_lists_keep_their_kind() -> None:
