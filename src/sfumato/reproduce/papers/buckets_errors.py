@@ -136,8 +136,8 @@ def figure7_4(conditions: Conditions) -> Outcome:
         '(EDU), in print by up to "slightly over 10%" and up to 10%'
         + (", as claimed" if holds else ": how public columns go with the value decides it, and is not published")
         + f"; the optimum improves on two sizes by {gained[0]} and {gained[1]} points on average, in print hardly "
-        f"and by about 4; the inverse is off by {_range(inverse)}%, because buckets that are dealt in turn are too alike "
-        f"for it ({rows:,} records, {queries} queries)."
+        f"and by about 4; the inverse is off by {_range(inverse)}%, because buckets that are dealt in turn are too "
+        f"alike for it ({rows:,} records, {queries} queries)."
     )
     names = {(kind, method): f"{KINDS[kind]}, {method}" for method in (UNIFORM, INVERSE) for kind in kinds}
     panels = [_lines(found, census, names) for census in BOTH]
@@ -192,8 +192,8 @@ def gain(conditions: Conditions) -> Outcome:
     sentence = (
         f"At the same caps, beside the better of the thesis' buckets by its estimator, what auto chooses has "
         f"{_range(parts[INVERSE])} times the error by the inverse and {_range(parts[SHRUNK])} times by shrunk, which "
-        f"has no interval: {words} with {rows:,} records, for the noise of both falls with the records while the thesis' "
-        "bias stays; the promise is the same and does not cover it, for what analysts learn so everybody learns."
+        f"has no interval: {words} with {rows:,} records, for the noise of both falls with the records while the "
+        "thesis' bias stays; the promise is the same and does not cover it: what analysts learn so, everybody learns."
     )
     panels = [_lines(found, census, THESIS | OURS) for census in BOTH]
     reading = f"Shrunk has {_range(parts[SHRUNK])} times the error of the thesis' better buckets."
