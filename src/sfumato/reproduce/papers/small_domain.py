@@ -228,7 +228,9 @@ def table3(conditions: Conditions) -> Outcome:
         "The number of initial groups (t) and the mean amplification are those of print or next to them; the number "
         "of sub-tables (k) depends on how ties of the order are broken, which the paper leaves open."
         if all(agreeing)
-        else "Other shares than CENSUS give other groups; k depends on the order besides, which the paper leaves open."
+        else f"From other shares than those of CENSUS come {rows[0][1]} to {rows[-1][1]} groups (print: 17 to 20) and "
+        f"a mean amplification of {_range([row[7] for row in rows])} (print: 2.6 to 2.8); the number of sub-tables "
+        "depends on the order besides, which the paper leaves open."
     )
     return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence)
 
