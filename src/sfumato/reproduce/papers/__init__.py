@@ -10,6 +10,8 @@ from sfumato.reproduce.experiment import Experiment
 from sfumato.reproduce.papers import (
     beyond,
     buckets,
+    buckets_losses,
+    buckets_times,
     fine_grain,
     fine_grain_figures,
     small_domain,
@@ -26,6 +28,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *fine_grain_figures.FIGURES,
     *small_sums.EXPERIMENTS,
     *buckets.EXPERIMENTS,
+    *buckets_losses.LOSSES,
+    *buckets_times.TIMES,
     *beyond.EXPERIMENTS,
 )
 """In the order in which a reader of the works meets them."""
