@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,15 +73,18 @@ class Measured:
 
     def errors(self, band: Band, at_least: float = 1) -> Errors:
         """Of the queries of a band: one mean for each release, of which the mean and its standard error."""
-        chosen = band.holds(self.pool.truths)
-        truths = self.pool.truths[chosen]
-        if not len(truths):
-            return Errors(np.nan, np.nan, 0)
-        each: Floats = np.array(
-            [relative_errors(answer.value[chosen], truths, at_least).mean() for answer in self.answers]
-        )
-        spread = float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else np.nan
-        return Errors(float(each.mean()), spread, len(truths))
+        return mean_errors(self.pool, [answer.value for answer in self.answers], band, at_least)
+
+
+def mean_errors(pool: Pool, answers: Sequence[Floats], band: Band, at_least: float = 1) -> Errors:
+    """The same for answers of any origin: an array for each repeat, a number for each query of the pool."""
+    chosen = band.holds(pool.truths)
+    truths = pool.truths[chosen]
+    if not len(truths):
+        return Errors(np.nan, np.nan, 0)
+    each: Floats = np.array([relative_errors(answer[chosen], truths, at_least).mean() for answer in answers])
+    spread = float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else np.nan
+    return Errors(float(each.mean()), spread, len(truths))
 
 
 def measure(conditions: Conditions, sample: TableSample, contestant: Contestant, pool: Pool) -> Measured:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sfumato.errors import SpecError
 from sfumato.reproduce.experiment import Experiment
-from sfumato.reproduce.papers import buckets, small_domain, small_domain_figures, small_sums
+from sfumato.reproduce.papers import buckets, small_domain, small_domain_figures, small_sums, small_sums_figures
 
 EVERYTHING = "all"
 
@@ -15,6 +15,7 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *small_domain.EXPERIMENTS,
     *small_domain_figures.FIGURES,
     *small_sums.EXPERIMENTS,
+    *small_sums_figures.FIGURES,
     *buckets.EXPERIMENTS,
 )
 """In the order in which a reader of the works meets them."""
