@@ -98,18 +98,19 @@ def measure(conditions: Conditions, sample: TableSample, contestant: Contestant,
 
 
 def released(
-    conditions: Conditions, sample: TableSample, contestant: Contestant, number: int = 0
+    conditions: Conditions, sample: TableSample, contestant: Contestant, number: int = 0, schema: Schema | None = None
 ) -> Iterator[tuple[Release, float]]:
     """One release, for as long as it is looked at; whatever a holder would be warned of is accepted."""
+    schema = schema or Schema.of(sample.sensitive)
     request = Request(
         sample.table,
-        Schema.of(sample.sensitive),
+        schema,
         contestant.spec,
         mechanism=contestant.mechanism,
         options=contestant.options,
         accept_marginal_prior=True,
         accept_exposure=True,
-        accept_telling=tuple(name for name in sample.table.column_names if name != sample.sensitive),
+        accept_telling=tuple(name for name in sample.table.column_names if name not in schema.sensitive_columns),
     )
     with tempfile.TemporaryDirectory() as folder:
         began = time.monotonic()

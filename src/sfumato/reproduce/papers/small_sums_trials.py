@@ -30,6 +30,7 @@ from sfumato.reproduce.experiment import Conditions
 from sfumato.reproduce.tables import TableSample
 from sfumato.request.group_spec import DecoyGroups, Diversity
 from sfumato.request.histogram import Histogram, margins
+from sfumato.request.schema import Schema
 from sfumato.request.values import Scalar
 from sfumato.shown.tally import Holdings, Tally
 
@@ -57,13 +58,15 @@ class Trial:
     pool: Pool
     sizes: tuple[int, ...]
     """How many values each sensitive column has; codes are those of combinations."""
+    names: tuple[str, ...]
+    """What the sensitive columns are called."""
 
     @classmethod
     def of(cls, conditions: Conditions, sample: TableSample, band: Band, queries: int) -> Trial:
         """The paper's pool for one sensitive column."""
         table = CodedTable.of(sample.table, sample.sensitive)
         pool = within(table, conditions.seed, band, size=queries)
-        return cls(table, pool, (table.sensitive.size,))
+        return cls(table, pool, (table.sensitive.size,), (sample.sensitive,))
 
     @classmethod
     def of_two(cls, conditions: Conditions, sample: TableSample, other: str, band: Band, queries: int) -> Trial:
@@ -75,7 +78,7 @@ class Trial:
         public = {name: column for name, column in both.public.items() if name != other}
         table = CodedTable(public, ColumnCodes(codes, domain))
         pool = within(table, conditions.seed, band, size=queries)
-        return cls(table, pool, (first.size, second.size))
+        return cls(table, pool, (first.size, second.size), (other, sample.sensitive))
 
     @cached_property
     def histogram(self) -> Histogram:
@@ -161,27 +164,43 @@ def _states(counts: Counts) -> Counts:
     return found
 
 
-def _draws(conditions: Conditions, number: int) -> Draws:
-    return Draws.unsafe_test_key(conditions.key(number))
+@dataclass(frozen=True)
+class Key:
+    """Draws as a release has them with the same key: what is measured is what would be published."""
 
+    whole: Draws
+    """For groups and buckets."""
+    column: Draws
+    """For what each record publishes."""
+    columns: tuple[Draws, ...]
+    """For the ranks of records in each sensitive column."""
 
-def _slots(trial: Trial, draws: Draws, purpose: str, column: int = 0) -> Numbers:
-    """The slot of each record among those of its value in one of the sensitive columns."""
-    counts = margins(trial.histogram.counts, trial.sizes)[column]
-    own = decoys.column_codes(trial.table.sensitive.codes, trial.sizes)[column]
-    return Slots(draws, purpose, counts.tolist())(own, np.zeros(len(counts), dtype=np.int64))
+    @classmethod
+    def of(cls, conditions: Conditions, trial: Trial, number: int) -> Key:
+        """The key of a repeat."""
+        whole = Draws.unsafe_test_key(conditions.key(number))
+        name = Schema.of(trial.names).sensitive
+        return cls(whole, whole.for_column(name), tuple(map(whole.for_column, trial.names)))
+
+    def slots(self, trial: Trial, purpose: str) -> Numbers:
+        """The slot of each record among those of its value, for each sensitive column if there are several."""
+        codes = decoys.column_codes(trial.table.sensitive.codes, trial.sizes)
+        held = margins(trial.histogram.counts, trial.sizes)
+        found = [
+            Slots(draws, purpose, counts.tolist())(own, np.zeros(len(counts), dtype=np.int64))
+            for draws, own, counts in zip(self.columns, codes, held, strict=True)
+        ]
+        return np.stack(found) if len(found) > 1 else found[0]
 
 
 def published(
     conditions: Conditions, trial: Trial, group_size: int, number: int, creation: decoys.Creation
 ) -> tuple[decoys.Design, Codes]:
     """Decoys: their design, and what each record publishes."""
-    draws = _draws(conditions, number)
-    plan = decoys.plan(trial.histogram, DecoyGroups(group_size), decoys.Options(creation), draws)
-    slots = [_slots(trial, draws, f"{decoys.NAME}/{column}", column) for column in range(len(trial.sizes))]
-    dealt = np.stack(slots) if len(slots) > 1 else slots[0]
-    made = decoys.replace(plan, trial.table.sensitive.codes, dealt, draws, 0).values
-    return decoys.design(plan), np.asarray(made)
+    key, codes = Key.of(conditions, trial, number), trial.table.sensitive.codes
+    plan = decoys.plan(trial.histogram, DecoyGroups(group_size), decoys.Options(creation), key.whole)
+    made = decoys.replace(plan, codes, key.slots(trial, decoys.NAME), key.column, 0)
+    return decoys.design(plan), np.asarray(made.values)
 
 
 def iterate(
@@ -220,9 +239,9 @@ def ours(conditions: Conditions, trial: Trial, group_size: int, number: int, nam
 
 def buckets(conditions: Conditions, trial: Trial, size: int, number: int, methods: Mapping[str, str]) -> Found:
     """Anatomy with as many different values in a bucket, by some of its estimators."""
-    made, draws, codes = anatomy.MECHANISM, _draws(conditions, number), trial.table.sensitive.codes
-    plan = anatomy.plan(trial.histogram, Diversity(size), anatomy.Options(), draws)
-    cells = made.replace(plan, codes, _slots(trial, draws, anatomy.NAME), draws, 0).cells
+    made, key, codes = anatomy.MECHANISM, Key.of(conditions, trial, number), trial.table.sensitive.codes
+    plan = anatomy.plan(trial.histogram, Diversity(size), anatomy.Options(), key.whole)
+    cells = made.replace(plan, codes, key.slots(trial, anatomy.NAME), key.column, 0).cells
     batches = contents(plan).batches(MOST_BUCKETS)
     held = [np.concatenate(each).astype(np.int64) for each in zip(*batches, strict=True)]
     holdings = Holdings(held[0], held[1], held[2], domain_size=trial.histogram.domain_size)
@@ -241,8 +260,8 @@ def buckets(conditions: Conditions, trial: Trial, size: int, number: int, method
 def afresh(conditions: Conditions, trial: Trial, number: int) -> Floats:
     """Values drawn afresh, each column for itself."""
     rows, codes = trial.table.rows, np.zeros(1, dtype=np.int64)
-    for column, counts in enumerate(margins(trial.histogram.counts, trial.sizes)):
-        draws = _draws(conditions, number).for_column(f"{column}")
+    held = margins(trial.histogram.counts, trial.sizes)
+    for draws, counts in zip(Key.of(conditions, trial, number).columns, held, strict=True):
         codes = codes * len(counts) + redrawn.redraw(counts.tolist(), rows, draws)
     return trial.counted(codes, [True] * len(trial.sizes)).astype(np.float64)
 
