@@ -41,17 +41,18 @@ from sfumato import (
     outlook,
     publish,
 )
-from sfumato.apply import alike, profile, sample
+from sfumato.apply import alike, sample, together
 from sfumato.apply import survey as surveying
 from sfumato.apply.engine import TablePiece
 from sfumato.apply.offsets import Offset
-from sfumato.apply.rewrite import Rewrite, decode, published_schema
+from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.survey import survey
-from sfumato.apply.writing import open_parquet
+from sfumato.apply.writing import encoded
 from sfumato.cli.program import WithoutPandas
 from sfumato.draws import Draws
 from sfumato.mechanisms import subset
 from sfumato.outlook import open_table
+from sfumato.parquet.file import EncodedRows, Encoder, FileWriter
 
 DOMAIN_SIZES = (77, 2, 14, 6, 9, 10, 83, 50)
 ROW_GROUP = 1 << 20
@@ -109,15 +110,18 @@ def run_in_order(source: Path, target: Path) -> None:
     rewrite = Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
 
     pieces, offsets = engine.pieces(table, found.preparation.columns), rewrite.offsets(found.pieces)
-    columns, plain = rewrite.published, [column.name for column in rewrite.published if column.is_plain]
+    encoder = Encoder(rewrite.published)
 
-    def rewritten(item: tuple[TablePiece, Offset]) -> pa.Table:
+    def rewritten(item: tuple[TablePiece, Offset]) -> list[EncodedRows]:
         batches = (found.preparation(batch) for batch, _ in item[0].batches(found.preparation.columns))
-        return pa.concat_tables([decode(columns, rows) for rows in rewrite.piece(batches, item[1])])
+        return [encoded(encoder, rewrite.published, rows) for rows in rewrite.piece(batches, item[1])]
 
-    with open_parquet(target, published_schema(columns), plain) as writer:
-        for group in engine.each(rewritten, zip(pieces, offsets, strict=True)):
-            writer.write_table(group, row_group_size=ROW_GROUP)
+    with target.open("wb") as sink:
+        writer = FileWriter(sink, encoder.schema)
+        for groups in engine.each(rewritten, zip(pieces, offsets, strict=True)):
+            for group in groups:
+                writer.add(group)
+        writer.finish()
 
 
 @dataclass(frozen=True)
@@ -177,8 +181,8 @@ def _watched() -> list[float]:
 
         setattr(owner, name, watched)
 
-    for name in ("combined_hashes", "value_words"):
-        watch(profile, name)
+    watch(together._Group, "hash")
+    watch(alike, "value_words")
     for name in ("_sort", "result"):  # adding is little but sorting
         watch(alike.Combinations, name)
     for name in ("add", "merge", "result"):

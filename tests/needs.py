@@ -6,6 +6,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 
@@ -20,6 +21,11 @@ def needs(*names: str) -> str:
     for name in names:
         if (path := shutil.which(name)) is not None:
             return path
+    leave_out(*names)
+
+
+def leave_out(*names: str) -> NoReturn:
+    """Skip a test because the machine has none of what it needs; in CI, fail."""
     missing = f"no {' or '.join(names)}"
     if os.environ.get("CI") and not {*names} & {*os.environ.get("CI_LACKS", "").split()}:
         pytest.fail(f"{missing}: in CI every test runs, so the machine must have it.")

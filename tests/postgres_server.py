@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from needs import needs
+from needs import leave_out, needs
 
 USER, PASSWORD = "steward", "Pa55-w0rd~of!theirs"
 PROGRAMS = Path("/usr/lib/postgresql")
@@ -61,7 +59,7 @@ def serving() -> Iterator[Server]:
     try:
         as_user = ["runuser", "-u", "postgres", "--"] if os.getuid() == 0 and pwd.getpwnam("postgres") else []
     except KeyError:
-        pytest.skip("no user postgres")
+        leave_out("user postgres")
     folder = Path(tempfile.mkdtemp(prefix="sfumato-postgres-"))
     try:
         (folder / "password").write_text(PASSWORD)

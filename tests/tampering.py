@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from releases import edit_manifest
-from sfumato.apply.writing import open_parquet
 from sfumato.audit.files import verify_folder
 from sfumato.audit.original import verify
+from sfumato.parquet.table import write_table
 
 Design = dict[str, Any]
 
@@ -20,8 +20,7 @@ Design = dict[str, Any]
 def rewrite(folder: Path, name: str, change: Callable[[pa.Table], pa.Table]) -> None:
     """Change a table of the release."""
     table = change(pq.read_table(folder / name))
-    with open_parquet(folder / name, table.schema) as writer:
-        writer.write_table(table)
+    write_table(folder / name, table)
     edit_manifest(folder)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from sfumato.mechanisms import REGISTRY
 from sfumato.shown.kinds import KINDS
 
 ROOT = Path(sfumato.__file__).parent
-MODULES = {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+NAMES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.rglob("*.py"))]
 
 KNOWING_MECHANISMS = ("mechanisms/", "audit/laws/", "evaluate/", "cli/demo.py", "reproduce/")
 """Only these know a mechanism; everybody else asks the `Mechanism` for what it needs."""
@@ -29,6 +30,12 @@ ROOMS = {each.plan.__module__.removeprefix("sfumato.mechanisms.").split(".")[0] 
     "coins"
 }
 MOST_ONE_CALLER = 0.18
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """What is written in every module; read when the first test asks."""
+    return {name: ast.parse((ROOT / name).read_text()) for name in NAMES}
 
 
 def imports(tree: ast.Module) -> Iterator[str]:
@@ -50,7 +57,7 @@ def constants(tree: ast.Module) -> Iterator[str]:
 
 def strangers(knowing: tuple[str, ...]) -> dict[str, ast.Module]:
     """The modules that are not among those that may know."""
-    return {name: tree for name, tree in MODULES.items() if not name.startswith(knowing)}
+    return {name: tree for name, tree in modules().items() if not name.startswith(knowing)}
 
 
 def test_only_mechanisms_and_their_laws_know_a_mechanism() -> None:
@@ -71,7 +78,7 @@ def test_only_shown_knows_what_kind_of_thing_a_record_shows() -> None:
 
 def test_nobody_asks_a_mechanism_or_a_record_what_it_is() -> None:
     kinds = {kind.__name__ for kind in KINDS}
-    for name, tree in MODULES.items():
+    for name, tree in modules().items():
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
                 asked = {each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)}
@@ -91,7 +98,7 @@ def test_every_mechanism_has_a_law_and_every_law_a_mechanism() -> None:
 
 
 def test_laws_use_no_code_of_the_mechanisms() -> None:
-    for name, tree in MODULES.items():
+    for name, tree in modules().items():
         if name.startswith("audit/laws/") and name != "audit/laws/__init__.py":  # which knows the registry
             assert not [each for each in imports(tree) if each.startswith("sfumato.mechanisms")], name
 
@@ -118,8 +125,8 @@ def test_functions_earn_their_names_by_an_idea_or_a_second_caller() -> None:
 
     The share is printed by name where it is too large: inline what has no idea of its own.
     """
-    found = {name: one_caller(tree) for name, tree in MODULES.items()}
-    number = sum(len(list(functions(tree))) for tree in MODULES.values())
+    found = {name: one_caller(tree) for name, tree in modules().items()}
+    number = sum(len(list(functions(tree))) for tree in modules().values())
     share = sum(map(len, found.values())) / number
     most = sorted(found.items(), key=lambda item: -len(item[1]))[:8]
     assert share <= MOST_ONE_CALLER, f"{share:.1%} of {number}: {most}"
@@ -133,10 +140,10 @@ def test_one_caller_is_counted() -> None:
 LENGTHS = {"src": 450, "function": 60}
 
 
-@pytest.mark.parametrize("name", list(MODULES))
+@pytest.mark.parametrize("name", NAMES)
 def test_modules_and_functions_are_short_enough_to_be_read(name: str) -> None:
     assert len((ROOT / name).read_text().splitlines()) <= LENGTHS["src"]
-    for node in functions(MODULES[name]):
+    for node in functions(modules()[name]):
         body = node.body[1:] if ast.get_docstring(node) else node.body
         length = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
         assert length <= LENGTHS["function"], f"{name}: {node.name}"
@@ -145,5 +152,5 @@ def test_modules_and_functions_are_short_enough_to_be_read(name: str) -> None:
 def test_class_names_have_one_meaning() -> None:
     """Every room has its Plan, Design and Options; no other class name stands twice."""
     shared = {"Plan", "Design", "Options"}
-    names = Counter(node.name for tree in MODULES.values() for node in tree.body if isinstance(node, ast.ClassDef))
+    names = Counter(node.name for tree in modules().values() for node in tree.body if isinstance(node, ast.ClassDef))
     assert not [name for name, number in names.items() if number > 1 and name not in shared]

@@ -47,12 +47,14 @@ def test_help_and_version_load_nothing_that_takes_long(arguments: list[str]) -> 
     assert loaded.isdisjoint([*SLOW, *EXTRAS, *TOOLS])
 
 
+@pytest.mark.slow
 def test_library_loads_what_it_needs_when_it_is_used() -> None:
     loaded = loaded_by(EVERY_NAME)
     assert loaded >= {"sfumato", "numpy", "pyarrow", "cryptography", "duckdb", "sqlglot"}
     assert loaded.isdisjoint([*EXTRAS, *TOOLS, "scipy", "typer", "rich"])
 
 
+@pytest.mark.slow
 def test_sums_of_large_tables_load_scipy() -> None:
     assert "scipy" in loaded_by(
         "import numpy as np\n"
@@ -61,6 +63,7 @@ def test_sums_of_large_tables_load_scipy() -> None:
     )
 
 
+@pytest.mark.slow
 def test_loaded_packages_are_seen() -> None:
     assert "pandas" in loaded_by("import pandas")
 
@@ -93,5 +96,6 @@ def test_program_exports_by_pandas(name: str, tmp_path: Path) -> None:
     assert (tmp_path / name).stat().st_size > 0
 
 
+@pytest.mark.slow
 def test_conversions_of_the_library_load_pandas_where_it_is_installed() -> None:
     assert "pandas" in loaded_by("import pyarrow as pa; pa.array([1])")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,7 +19,7 @@ from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.scatter import Layout
 from sfumato.apply.spark import usual_engine
 from sfumato.apply.survey import Survey
-from sfumato.apply.writing import no_work, open_parquet, write_records, write_side
+from sfumato.apply.writing import write_records
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.files import FIT, verify_folder
 from sfumato.draws import Draws
@@ -35,6 +35,7 @@ from sfumato.errors import (
 from sfumato.estimate.notebook import framed, paragraphs, picture, release_parts
 from sfumato.estimate.release import Release
 from sfumato.outlook import Request, check_publishable, notice_codes, open_table, outlook, surveyed
+from sfumato.parquet.table import write_table
 from sfumato.plan.plan_file import PlanFile, claimed
 from sfumato.release.copies import write_copy
 from sfumato.release.description import Description
@@ -138,13 +139,12 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             manifest = _manifest(request, found, rewrite, about)
             contents = chosen.mechanism.contents(chosen.plan)
             side = None if contents is None else rewrite.shown.side(found.sensitive, manifest.naming, contents)
-            beside = no_work if side is None else partial(write_side, engine, side, built)
             with _unchanged(digest, fingerprint):
-                rows = write_records(engine, found, rewrite, built, beside)
-            manifest = replace(manifest, file_rows=tuple(rows), has_copies=as_csv)
+                written = write_records(engine, found, rewrite, built, side)
+            manifest = replace(manifest, file_rows=written.rows, has_copies=as_csv)
             if manifest.domain != found.histogram.values:
                 raise InternalError("the design is not the one that was asked for. Please report this.")
-            _describe(built, manifest, found, engine)
+            _describe(built, manifest, found, engine, written.digests)
             ready = built
             if target.is_packed:
                 ready = built.with_suffix(".zip")
@@ -199,14 +199,17 @@ def _check_packable(target: Destination, found: Survey) -> None:
         )
 
 
-def _describe(built: Path, manifest: Manifest, found: Survey, engine: Engine) -> None:
-    """Write everything beside the data, and verify the whole release before anybody sees it."""
+def _describe(built: Path, manifest: Manifest, found: Survey, engine: Engine, digests: Mapping[str, str]) -> None:
+    """Write everything beside the data, and verify the whole release before anybody sees it.
+
+    The digests are those of what was to be written; what is on the disk is read when it is verified.
+    """
     if manifest.weights is not None:
         write_weights(manifest, found.sensitive, built / WEIGHTS)
     for name, tables in manifest.copies.items():
         write_copy(tuple(built / table for table in tables), built / name, manifest.shown, manifest.naming)
     (built / README).write_text(release_readme(manifest, found.histogram.total), encoding="utf-8")
-    written = json.dumps(manifest.to_json(built, engine.each), indent=2, ensure_ascii=False, allow_nan=False)
+    written = json.dumps(manifest.to_json(built, engine.each, digests), indent=2, ensure_ascii=False, allow_nan=False)
     (built / MANIFEST).write_text(written + "\n", encoding="utf-8")
     for check in verify_folder(built, engine.each).checks:
         if not check.passed and check.name != FIT:
@@ -254,6 +257,4 @@ def write_weights(manifest: Manifest, sensitive: Sensitive, path: Path) -> None:
         pa.field(each.name, array.type, nullable=each.has_missing)
         for each, array in zip(manifest.weight_fields, arrays, strict=True)
     ]
-    schema = pa.schema(fields)
-    with open_parquet(path, schema) as writer:
-        writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
+    write_table(path, pa.Table.from_arrays(arrays, schema=pa.schema(fields)))

@@ -358,6 +358,7 @@ def test_empty_file_has_no_answers(folder: Path, tmp_path: Path) -> None:
         assert answered(folder, tmp_path / name) == []
 
 
+@pytest.mark.slow
 def test_marks_of_windows_and_line_ends_within_a_question_are_read(folder: Path, tmp_path: Path) -> None:
     sql = "SELECT COUNT(*)\r\nFROM release -- all\r\nWHERE disease = 'flu'"
     expected = single(folder, SIMPLE[1])
@@ -429,6 +430,7 @@ def test_half_a_character_in_a_question_is_an_error_of_that_question(folder: Pat
     assert outcome.code in (0, 2)
 
 
+@pytest.mark.slow
 def test_numbers_of_a_batch_are_finite(releases: dict[str, Release]) -> None:
     for name, release in releases.items():
         for answer in release.ask_many(SIMPLE):

@@ -156,6 +156,7 @@ def test_sizes_are_within_what_was_asked_for(releases: Callable[[str], Made]) ->
     assert all(line["count"] == 1 for line in releases("diversity").lines)
 
 
+@pytest.mark.slow
 def test_the_optimum_costs_no_more_than_the_heuristics(releases: Callable[[str], Made]) -> None:
     loss = {way: sum((size - 1) ** 2 for size in releases(way).sizes.values()) for way in WAYS}
     assert loss["least loss"] <= loss["several sizes"] <= loss["one size"]
@@ -376,6 +377,7 @@ def test_values_in_the_clear_are_told_loudly(desk: Path, smallest: str) -> None:
     succeed("verify", "release", "--original", table)
 
 
+@pytest.mark.slow
 @few_ways
 def test_nothing_is_in_the_clear_where_every_value_has_a_cap(made: Made, way: str) -> None:
     told = succeed("plan", made.table, "--sensitive", "disease", "--drop", "drug", *LINEAR)
@@ -669,6 +671,7 @@ def test_records_in_the_order_of_the_original_are_noticed(large: Made, tmp_path:
 # ----------------------------------------------------------------------------------------------------------- odd tables
 
 
+@pytest.mark.slow
 def test_several_columns_are_refused_because_caps_of_combinations_do_not_cover_them(desk: Path) -> None:
     table = write_parquet(desk / "patients.parquet", patients())
     asked = ["publish", table, "--out", "release", "--compound", "disease,drug"]

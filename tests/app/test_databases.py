@@ -65,6 +65,7 @@ def test_sheet_gives_the_release_of_its_parquet_file(desk: Path) -> None:
     same_release(desk, book(desk / "people.xlsx", People=rows_of(TABLE)))
 
 
+@pytest.mark.slow
 def test_sheet_is_named_where_there_are_several(desk: Path) -> None:
     path = book(desk / "people.xlsx", Notes=[["x"], [1]], People=rows_of(TABLE))
     said = fail(desk, *keyed(path, "release"))
@@ -129,6 +130,7 @@ def database(desk: Path) -> Path:
     return desk / "hospital.duckdb"
 
 
+@pytest.mark.slow
 def test_table_in_a_duckdb_file_gives_the_release_of_its_parquet_file(database: Path) -> None:
     before = database.read_bytes()
     same_release(database.parent, f"{database}::people", "--plan-file", "private.plan")

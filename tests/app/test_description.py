@@ -38,6 +38,7 @@ def described(table: Path) -> Path:
     return table.parent / "release"
 
 
+@pytest.mark.slow
 def test_words_stand_where_a_data_package_has_them(described: Path) -> None:
     written = json.loads((described / MANIFEST).read_text(encoding="utf-8"))
     assert written["title"] == "Diagnoses of 2024"

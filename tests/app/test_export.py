@@ -143,6 +143,7 @@ def test_what_cannot_be_exported_is_refused(arguments: tuple[str, ...], words: s
     assert words in fail(release.parent, "export", release, *arguments)
 
 
+@pytest.mark.slow
 def test_texts_that_look_like_formulas_are_told(desk: Path) -> None:
     table = write_csv(desk / "people.csv", {**people(), "note": ["=1+1", "plain"] * 30})
     succeed(*publishing(table, "--accept-telling", "note"))

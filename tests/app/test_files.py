@@ -29,6 +29,7 @@ def keyed(table: str | Path, out: str | Path, *more: str) -> tuple[str | Path, .
     return ("publish", table, "--sensitive", "disease", *BOUND, "--unsafe-test-key", TEST_KEY, "--out", out, *more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "jsonl"])
 def test_standard_input_is_a_table(kind: str, desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = people()
@@ -94,6 +95,7 @@ def commas(desk: Path) -> Path:
     return write_csv(desk / "people.csv", {**people(200), "weight": weights}, delimiter=";")
 
 
+@pytest.mark.slow
 def test_decimal_comma_is_read_where_it_is_said(commas: Path) -> None:
     binned = ("--bins", "weight=50,60.5,70,90", "--decimal", ",")
     succeed(*publishing(commas, *binned, out=commas.parent / "release"))

@@ -56,6 +56,7 @@ def test_levels_are_published_shown_and_asked_about(table: Path) -> None:
     assert succeed("verify", "release", "--original", table).code == 0
 
 
+@pytest.mark.slow
 def test_names_that_need_quotes_are_shown_as_sql_takes_them(desk: Path, table: Path) -> None:
     (desk / "codes.csv").write_bytes(
         CHAPTERS.replace(b"chapter,part", b"main group,all").replace(b",body", b",everyone")
@@ -71,6 +72,7 @@ def test_names_that_need_quotes_are_shown_as_sql_takes_them(desk: Path, table: P
     assert answered(f"SELECT {asked}, COUNT(*) FROM release GROUP BY {asked}")["blood"] == pytest.approx(200, abs=0.1)
 
 
+@pytest.mark.slow
 def test_column_is_published_at_a_level(table: Path) -> None:
     release = publish(table, *AT_CHAPTER, bound=OPEN_BOUND)
     assert release.manifest.domain == ("lungs", "blood", "none said")
@@ -84,6 +86,7 @@ def test_column_is_published_at_a_level(table: Path) -> None:
     assert b"asthma" not in (release.folder / "datapackage.json").read_bytes()
 
 
+@pytest.mark.slow
 def test_release_at_a_level_is_verified_with_its_hierarchy(desk: Path, table: Path) -> None:
     publish(table, *AT_CHAPTER)
     assert succeed("verify", "release", "--original", table, *HIERARCHY).code == 0
@@ -147,6 +150,7 @@ def test_table_of_other_groups_does_not_pass(desk: Path, table: Path) -> None:
     assert [check.name for check in found.checks if not check.passed] == ["draws"]
 
 
+@pytest.mark.slow
 def test_finest_level_changes_nothing_and_the_coarsest_leaves_no_hierarchy(table: Path) -> None:
     plain = publish(table, *HIERARCHY)
     finest = publish(table, *HIERARCHY, "--publish-at", "disease=code")

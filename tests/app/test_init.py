@@ -180,6 +180,7 @@ def planted(kind: str) -> dict[str, list[Any]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["int", "float"])
 def test_file_holds_no_value_and_no_count(kind: str, desk: Path) -> None:
     table = planted(kind)

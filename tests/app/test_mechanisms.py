@@ -100,6 +100,7 @@ def test_release_of_a_known_key_fails_the_check_of_its_key_alone(made: Made) -> 
     assert failed_checks(made.folder, "--original", made.table) == ["fitness"]
 
 
+@pytest.mark.slow
 @every_way
 def test_release_of_a_secret_key_passes_with_and_without_its_original(desk: Path, way: str) -> None:
     table = write_parquet(desk / "patients.parquet", patients())

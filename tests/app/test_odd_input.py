@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from command_line import OPEN_BOUND, people, succeed, write_csv, write_parquet
@@ -114,6 +115,16 @@ def test_category_can_be_asked_for_by_its_value(desk: Path, values: list[Any], c
 def test_number_written_in_two_ways_is_one_value(desk: Path) -> None:
     table = write_csv(desk / "people.csv", people(disease=["1.5", "1.50", "0", "-0.0", "0.25"]))
     assert counted(table, "disease") == {0.0: 24, 0.25: 12, 1.5: 24}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()], ids=str)
+def test_zero_has_no_sign(desk: Path, kind: pa.DataType) -> None:
+    zeros = pa.array([0.0, -0.0, 0.5] * 20).cast(kind)
+    table = write_parquet(desk / "people.parquet", people() | {"score": zeros, "disease": zeros})
+    assert counted(table, "disease", "--accept-telling", "score") == {0.0: 40, 0.5: 20}
+    shown = pq.read_table(desk / "release" / "data.parquet").column("score").to_pylist()
+    assert sorted(map(str, shown)) == ["0.0"] * 40 + ["0.5"] * 20
 
 
 @pytest.mark.slow

@@ -49,6 +49,7 @@ def planned(desk: Path, counts: Sequence[int], *options: str | Path) -> dict[str
     return found
 
 
+@pytest.mark.slow
 def test_per_cents_ask_for_the_same_as_fractions(desk: Path) -> None:
     (desk / "caps.csv").write_text("value,cap\nx1,40%\nx2,33.5 %\n")
     (desk / "same.csv").write_text("value,cap\nx1,2/5\nx2,67/200\n")
@@ -74,6 +75,8 @@ def test_plan_of_the_paper_s_example_has_its_two_cells(desk: Path) -> None:
     assert plan.keys() - COMMON == {
         "balance",
         "error_bound",
+        "error_bound_risk",
+        "groups",
         "cells",
         "format",
         "target",
@@ -94,6 +97,25 @@ def test_plan_of_the_paper_s_example_has_its_two_cells(desk: Path) -> None:
     assert [cell["amplification"] for cell in plan["cells"]] == ["4/1", "10/1"]
     assert [cell["retention"] for cell in plan["cells"]] == ["1/3", "3/5"]
     assert [cell["error_bound"] for cell in plan["cells"]] == pytest.approx([1.9206, 2.6137], abs=5e-5)
+    assert [group["number"] for group in plan["groups"]] == [1, 3, 2, 4, 5]
+    assert plan["groups"][1] == {"number": 3, "values": ["x1", "x2", "x6"], "counts": [2, 2, 2]}
+    assert [cell["groups"] for cell in plan["cells"]] == [[1, 3, 2], [4, 5]]
+    assert plan["error_bound_risk"] == 0.05
+
+
+def test_people_see_the_groups_in_their_order(desk: Path) -> None:
+    """The paper's examples 2 to 4: five groups, of which the third stands beside the first."""
+    file = counts_file(desk, {f"x{number}": count for number, count in enumerate(EXAMPLE, 1)})
+    told = succeed("plan", "--counts", file, *SMALL_DOMAIN, "--merge", "paper").out
+    assert "delta is 0.05" in told
+    lines = [[word.strip() for word in line.split("│")[1:-1]] for line in told.splitlines() if line.count("│") == 6]
+    assert lines == [
+        ["1", "3", "18", "6", "1"],
+        ["3", "3", "6", "2", "1"],
+        ["2", "3", "12", "4", "1"],
+        ["4", "3", "3", "1", "2"],
+        ["5", "3", "3", "1", "2"],
+    ]
 
 
 MANY = [100 * count for count in EXAMPLE]

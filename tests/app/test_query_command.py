@@ -25,6 +25,7 @@ def answered(folder: Path, sql: str, *options: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_attached_file_can_be_joined(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "parts.csv").write_text("code,part\nflu,lung\ncold,lung\nHIV,blood\n")
     sql = "SELECT part, COUNT(*) AS n FROM release JOIN parts ON code = disease GROUP BY part ORDER BY part"
@@ -56,6 +57,7 @@ def test_question_is_stopped_when_its_time_is_over(folder: Path) -> None:
     assert "longer than 0 seconds" in complaint(outcome)
 
 
+@pytest.mark.slow
 def test_share_is_shown_with_as_many_digits_as_its_error_deserves(folder: Path) -> None:
     row = answered(folder, SHARE)["rows"][0]
     digits = 2 if row["share_se"] >= 0.1 else 3

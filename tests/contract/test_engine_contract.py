@@ -9,7 +9,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,8 +29,8 @@ from sfumato.apply import rewrite as rewriting
 from sfumato.apply import scatter, writing
 from sfumato.apply.engine import Engine
 from sfumato.apply.local import LocalEngine
-from sfumato.apply.rewrite import Rewrite, decode
-from sfumato.apply.scatter import Bundle
+from sfumato.apply.rewrite import Rewrite
+from sfumato.apply.scatter import Bundle, Rows
 from sfumato.apply.source import MemorySource, open_source
 from sfumato.apply.survey import Survey
 from sfumato.apply.writing import write_records, write_side
@@ -45,6 +45,7 @@ from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.schema import Schema
 from sfumato.shown import DATA, Naming
 from sfumato.shown.buckets import Buckets
+from sfumato.shown.columns import PublishedColumn
 
 RECORDS, BUCKETS = Buckets.FILES
 DRAWS = Draws.unsafe_test_key(known_key(1))
@@ -144,6 +145,7 @@ def tables_of(mechanism: str) -> list[str]:
     return [RECORDS, BUCKETS] if has_side(mechanism) else [DATA]
 
 
+@pytest.mark.slow
 def test_requests_are_for_what_mechanisms_differ_in(tmp_path: Path) -> None:
     designs = {
         name: REGISTRY[name].design(surveyed(INPUTS["every type"], USUAL, tmp_path, name)[1].plan) for name in REGISTRY
@@ -178,6 +180,7 @@ def test_same_key_gives_the_same_bytes_for_every_table(
     assert written(given_input, engine, tmp_path / "other", mechanism) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.pairwise
 @MECHANISMS
 @pytest.mark.parametrize("piece_rows", [13, 1000])
@@ -287,16 +290,29 @@ def test_rows_are_replaced_one_by_one_and_sorted_by_their_words(
     found, rewrite = surveyed(given_input, USUAL, tmp_path, mechanism)
     (batch,) = given_input.table.combine_chunks().to_batches()
     before = np.zeros(found.histogram.domain_size, dtype=np.int64) if rewrite.mechanism.uses_slots else None
-    rows = decode(rewrite.published, rewrite(found.preparation(batch), 0, before))
+    rows = values_of(rewrite.published, rewrite(found.preparation(batch), 0, before))
     words = DRAWS.stream("order").words(0, found.histogram.total).tolist()
     order = sorted(range(len(words)), key=words.__getitem__)
     published_table = pq.read_table(tmp_path / "folder" / records_of(mechanism))
-    assert published_table.column_names == rows.column_names
-    for name in rows.column_names:
-        values = rows.column(name).to_pylist()
+    assert published_table.column_names == list(rows)
+    for name, values in rows.items():
         assert published_table.column(name).to_pylist() == [values[row] for row in order]
 
 
+def values_of(columns: Sequence[PublishedColumn], rows: Rows) -> dict[str, list[Any]]:
+    """Rewritten rows as values, one by one."""
+    found = {}
+    for column in columns:
+        written = column.written(rows[column.source])
+        if column.listed is None:
+            found[column.name] = written.to_pylist()
+        else:
+            values = [*column.listed.to_pylist(), None]
+            found[column.name] = [values[code] for code in written.tolist()]
+    return found
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [name for name in REGISTRY if has_side(name)])
 def test_lines_of_the_buckets_are_what_their_records_hold_in_order(
     mechanism: str, given_input: Input, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -392,6 +408,7 @@ def test_same_rows_give_the_same_bytes_from_every_source(
     assert (found / DATA).read_bytes() == (expected / DATA).read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offer", [_csv, _parquet, _chunks], ids=["CSV", "Parquet", "memory"])
 @pytest.mark.parametrize("rows", [{"one_row": "last:weight"}, {"rows_per_person": 2, "surplus": "drop"}], ids=str)
 def test_same_rows_of_persons_are_chosen_by_every_engine(

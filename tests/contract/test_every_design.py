@@ -77,6 +77,7 @@ def _subset_law(written: Any) -> Law:
     return [{each: inside if place in each else outside for each in sets} for place in range(size)]
 
 
+@pytest.mark.slow
 @pytest.mark.light
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("bound", BOUNDS, ids=lambda bound: f"{bound.prior} to {bound.posterior}")

@@ -645,6 +645,7 @@ def test_no_belief_of_the_prior_rises_above_the_posterior(case: Case) -> None:
     assert max(_beliefs_after(case, case.spec.prior, range(case.size))) <= case.spec.posterior
 
 
+@pytest.mark.slow
 @any_prior_case
 def test_no_belief_of_the_posterior_falls_below_the_prior(case: Case) -> None:
     assert min(_beliefs_after(case, case.spec.posterior, range(case.size))) >= case.spec.prior
@@ -667,6 +668,7 @@ def test_bound_is_reached_exactly_upward_downward_and_by_the_odds(case: Case) ->
     assert max(ratios) == case.spec.amplification
 
 
+@pytest.mark.slow
 @any_prior_case
 def test_odds_are_multiplied_by_the_amplification_at_worst(case: Case) -> None:
     ratios = [one[shown] / other[shown] for one, other in permutations(case.law, 2) for shown in one]
@@ -1135,6 +1137,7 @@ def test_the_table_of_buckets_is_what_the_records_of_a_larger_table_show(case: C
     assert sorted(sizes) == list(range(plan.size))
 
 
+@pytest.mark.slow
 @dealt_case
 def test_ids_of_buckets_are_a_permutation_that_another_key_changes(case: Case) -> None:
     larger = case.histogram_of(case.histogram.values, TIMES)
@@ -1606,6 +1609,7 @@ def test_the_variance_of_a_set_of_one_value_is_that_of_the_value(case: Case) -> 
     assert single == pytest.approx(case.mechanism.variances(case.plan, rows, share * held), rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.slow
 @_each("uniform", "subset", "harmonic")
 def test_an_estimate_carries_the_exact_variance_for_the_true_count(case: Case) -> None:
     rows = sum(case.counts)
@@ -1790,6 +1794,7 @@ def test_the_release_does_not_depend_on_the_batch(case: Case, batch: int) -> Non
     assert _released(case, range(batch, len(_table(case)), batch)) == _released(case, ())
 
 
+@pytest.mark.slow
 @every_case
 def test_planning_and_replacing_twice_is_the_same(case: Case) -> None:
     assert case.mechanism.design(case.plan_for(case.counts)) == case.design

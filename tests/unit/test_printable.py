@@ -16,6 +16,7 @@ MARKS = "\u061c\u200e\u200f"
 """Those that do so without a class of their own."""
 
 
+@pytest.mark.slow
 def test_every_control_and_every_turning_mark_is_escaped() -> None:
     for number in range(sys.maxunicode + 1):
         character = chr(number)

@@ -29,8 +29,6 @@ MORE_THAN_ENOUGH = 1.1
 SLOTS_EACH = 4
 """Words are told apart by their first bits first, of which there are about so many times as many as words."""
 
-CACHED = 1 << 14
-"""So many rows at a time are hashed: they stay in the cache of a core from column to column."""
 NOTHING: Words = np.zeros(0, dtype=np.uint64)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -184,17 +182,23 @@ def _text_words(texts: pa.Array, salt: np.uint64) -> Words:
     return hashed(np.add.reduceat(mixed, firsts) + lengths.astype(np.uint64), salt)
 
 
-def combined_hashes(columns: Mapping[str, tuple[Codes, Words]], salts: Mapping[str, np.uint64], rows: int) -> Words:
-    """The hash of each row, from the codes of its columns and the words of their values; the missing one comes last."""
-    found: Words = np.zeros(rows, dtype=np.uint64)
-    tables = [
-        (codes, np.append(words, hashed(np.array([0]), ~salts[name]))) for name, (codes, words) in columns.items()
-    ]
-    for first in range(0, rows, CACHED):
-        part = found[first : first + CACHED]
-        for codes, words in tables:
-            part += words.take(codes[first : first + CACHED])
-    return found
+class KnownWords:
+    """The words of the values of one column, and of the missing one after them; those of the last values are known.
+
+    Batches mostly list the same values as the one before, whichever thread has them.
+    """
+
+    def __init__(self, salt: np.uint64) -> None:
+        self.salt = salt
+        self.last: tuple[pa.Array, Words] | None = None
+
+    def __call__(self, values: pa.Array) -> Words:
+        """A word for each of some values, none of them missing, and one for the missing value."""
+        last = self.last
+        if last is None or not values.equals(last[0]):
+            missing = hashed(np.array([0]), ~self.salt)
+            self.last = last = values, np.append(value_words(values, self.salt), missing)
+        return last[1]
 
 
 @dataclass(frozen=True)

@@ -235,4 +235,7 @@ def _declared(column: ColumnProfile, schema: Schema) -> CodedColumn:
             f"{column.missing} records have no {column.name!r}, and its declared domain has no missing value; add "
             f"{line}, or leave them out (--nulls drop)."
         )
+    if column.name not in schema.sensitive_columns:
+        # Files list the values of a column; nothing else in a release tells the domain of a public one.
+        domain = domain.filter(pc.is_in(domain, column.values))
     return CodedColumn(column.name, domain, None in declared)

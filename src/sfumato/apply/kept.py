@@ -98,10 +98,10 @@ class KeptBatches:
         """Whether every batch was read and put."""
         return self.is_read and not self.is_given_up and len(self._batches) == len(self.sizes)
 
-    def put(self, number: int, batch: pa.RecordBatch) -> None:
-        """Keep a batch; all is given up where rows take too much."""
+    def put(self, number: int, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Keep a batch, and give it back with codes as narrow as they are kept; give up where rows take too much."""
         if self.is_given_up:
-            return
+            return batch
         codes = pa.RecordBatch.from_arrays(list(map(_codes, batch.columns)), names=batch.schema.names)
         with self._lock:
             listed = self._listed(batch)
@@ -109,24 +109,19 @@ class KeptBatches:
             if codes.nbytes > MOST_ROW_BYTES * batch.num_rows or self._listed_bytes > limit:
                 self.is_given_up = True
                 self._batches.clear()
-                return
-            self._batches[number] = _Coded(batch.schema, codes.schema, listed, self._stored(codes))
+            if not self.is_given_up:
+                self._batches[number] = _Coded(codes.schema, listed, self._stored(codes))
+        return _listing(codes, listed)
 
     def got(self, number: int) -> pa.RecordBatch:
-        """A batch that was put, as it was; once, so that there is room for what is made of it."""
+        """A batch that was put, as it was given back; once, so that there is room for what is made of it."""
         kept = self._batches.pop(number)
         codes = kept.codes
         if isinstance(codes, tuple):
             first, size = codes
             data = pa.py_buffer(os.pread(self._file.fileno(), size, first))
-            codes = pa.ipc.read_record_batch(data, kept.coded)
-        columns = [
-            column
-            if values is None
-            else pa.DictionaryArray.from_arrays(column.cast(kind.index_type), values, ordered=kind.ordered)
-            for column, values, kind in zip(codes.columns, kept.listed, kept.schema.types, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(columns, schema=kept.schema)
+            codes = pa.ipc.read_record_batch(data, kept.schema)
+        return _listing(codes, kept.listed)
 
     def _stored(self, codes: pa.RecordBatch) -> pa.RecordBatch | tuple[int, int]:
         """The codes themselves, or where they are in the file."""
@@ -159,10 +154,10 @@ class KeptBatches:
 
 @dataclass(frozen=True)
 class _Coded:
-    """One batch as codes: what it was, what they are, and what dictionaries list."""
+    """One batch as codes, and what dictionaries list."""
 
     schema: pa.Schema
-    coded: pa.Schema
+    """Of the codes."""
     listed: list[pa.Array | None]
     codes: pa.RecordBatch | tuple[int, int]
     """The codes themselves, or where they are in the file."""
@@ -179,14 +174,21 @@ class HeldBatch:
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """The one batch."""
-        if self.new is not None:
-            self.reading.put(self.number, self.new)
-        yield self.reading.got(self.number) if self.new is None else self.new
+        yield self.reading.got(self.number) if self.new is None else self.reading.put(self.number, self.new)
 
 
 def _codes(column: pa.Array) -> pa.Array:
     """What is kept of a column: the codes of a dictionary, or the values."""
     if not pa.types.is_dictionary(column.type):
         return column
-    # Codes are below the size of their dictionary, so that nothing is cut off.
-    return column.indices.cast(pa.from_numpy_dtype(smallest_type(len(column.dictionary))), safe=False)
+    return column.indices.cast(pa.from_numpy_dtype(smallest_type(len(column.dictionary))))
+
+
+def _listing(codes: pa.RecordBatch, listed: Sequence[pa.Array | None]) -> pa.RecordBatch:
+    """The batch of some codes and of what its dictionaries list."""
+    columns = [
+        # Their codes came from a dictionary, and need not be checked again.
+        column if values is None else pa.DictionaryArray.from_arrays(column, values, safe=False)
+        for column, values in zip(codes.columns, listed, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=codes.schema.names)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from sfumato.apply.bins import binned
 from sfumato.apply.declared import brought, grouped
 from sfumato.request.schema import Merged, NullPolicy, Schema
+from sfumato.request.values import plain_type
 from sfumato.shown.columns import combined, dense, local_codes
 
 
@@ -54,8 +55,8 @@ class Preparation:
         return prepared.append_column(self.schema.sensitive, combined([prepared.column(name) for name in together]))
 
     def _column(self, name: str, column: pa.Array) -> pa.Array:
-        if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-            column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        if pa.types.is_floating(plain_type(column.type)):
+            column = _numbers(dense(column))
         if name in self.domains:
             column = brought(column, self.domains[name], name)
         if name in self.groups:
@@ -72,6 +73,13 @@ class Preparation:
         kinds |= dict.fromkeys((*self.schema.bins, *self.groups), pa.string())
         fields = [(name, kinds.get(name, source.field(name).type)) for name in self.columns]
         return pa.schema([*fields, *([(self.schema.sensitive, pa.string())] if self.schema.together else [])])
+
+
+def _numbers(column: pa.Array) -> pa.Array:
+    """Numbers of which each is written in one way: zero has no sign, and what is not a number is missing."""
+    column = pc.add(column, pa.scalar(0.0, column.type))
+    is_nan = pc.is_nan(column)
+    return pc.if_else(is_nan, pa.scalar(None, column.type), column) if pc.any(is_nan).as_py() else column
 
 
 def merged(column: pa.Array, rare: Merged) -> pa.Array:

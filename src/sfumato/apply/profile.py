@@ -9,17 +9,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.apply.alike import Alike, Combinations, combined_hashes, value_words
+from sfumato.apply.alike import Alike, Combinations, KnownWords
 from sfumato.apply.engine import Engine, TablePiece
 from sfumato.apply.offsets import PieceCounts
 from sfumato.apply.preparation import Preparation
 from sfumato.apply.sample import PURPOSE, Sampler
 from sfumato.apply.scatter import ORDER
 from sfumato.apply.source import Source
+from sfumato.apply.together import counted_together
 from sfumato.arrays import Counts, Numbers, Words
 from sfumato.draws import Draws
 from sfumato.request.schema import NullPolicy
-from sfumato.shown.columns import local_codes
+from sfumato.shown.columns import in_arrow, local_codes
 
 MOST_VALUES = 1 << 20
 """A column of more values than this is not counted value by value."""
@@ -88,6 +89,11 @@ class Counting:
         return dict(zip(public, self.draws.stream("alike").words(0, len(public)), strict=True))
 
     @cached_property
+    def words(self) -> dict[str, KnownWords]:
+        """For each public column the words of its values."""
+        return {name: KnownWords(salt) for name, salt in self.salts.items()}
+
+    @cached_property
     def kept(self) -> list[str]:
         """The columns of the records that are kept."""
         return [*self.salts, *(self.parts or [self.sensitive])]
@@ -110,18 +116,18 @@ class Profiler:
 
     def add(self, prepared: pa.RecordBatch, raw: pa.RecordBatch, words: Words) -> None:
         """Count a batch; `raw` has the same rows before they were prepared, and each has a word to be sampled by."""
-        salts, after, before = self.counting.salts, {}, {}
+        known = self.counting.words
+        coded = {name: local_codes(prepared.column(name)) for name in self.counters}
+        public = {name: (codes, known[name](values)) for name, (codes, values) in coded.items() if name in known}
+        counts, hashes = counted_together(public, len(words))
+        self.after.add(hashes)
         for name, counter in self.counters.items():
-            codes, values = local_codes(prepared.column(name))
-            counter.add(values, np.bincount(codes, minlength=len(values) + 1))
-            if name in salts:
-                after[name] = codes, value_words(values, salts[name])
-                if name in self.counting.binned:
-                    codes, values = local_codes(raw.column(name))
-                    before[name] = codes, value_words(values, salts[name])
-        self.after.add(combined_hashes(after, salts, len(words)))
-        if before:
-            self.before.add(combined_hashes({**after, **before}, salts, len(words)))
+            codes, values = coded[name]
+            counter.add(values, counts[name] if name in counts else np.bincount(codes, minlength=len(values) + 1))
+        if binned := [name for name in self.counting.binned if name in known]:
+            raw_codes = {name: local_codes(raw.column(name)) for name in binned}
+            before = {name: (codes, known[name](values)) for name, (codes, values) in raw_codes.items()}
+            self.before.add(counted_together({**public, **before}, len(words))[1])
         self.sampler.add(prepared.select(self.counting.kept), words)
         self.rows += len(words)
 
@@ -163,6 +169,8 @@ class _Counter:
         self.values = pa.array([], type=kind)
         self.counts: Counts = np.zeros(1, dtype=np.int64)
         self.is_wide = False
+        self._last: tuple[pa.Array, Counts] | None = None
+        """The values that were added last, and their places, which never change: neighbours mostly list the same."""
 
     def add(self, values: pa.Array, counts: Counts) -> Counts:
         """Add distinct values with their counts, that of the missing one last; returns their places.
@@ -174,7 +182,7 @@ class _Counter:
             self.counts[0] += counts[-1]
             return MISSING
         if not counts[:-1].all():
-            values, counts = values.filter(pa.array(counts[:-1] > 0)), counts[np.append(counts[:-1] > 0, True)]
+            values, counts = values.filter(in_arrow(counts[:-1] > 0)), counts[np.append(counts[:-1] > 0, True)]
         places = np.append(self._places(values), 0)
         self.counts[places] += counts
         if len(self.values) > MOST_VALUES:
@@ -190,11 +198,16 @@ class _Counter:
 
     def _widen(self) -> None:
         """Count no values any more, because there are too many."""
-        self.is_wide = True
+        self.is_wide, self._last = True, None
         self.values, self.counts = self.values[:0], self.counts[:1]
 
     def _places(self, values: pa.Array) -> Counts:
         """The places of distinct values; new ones get the next places."""
+        if self._last is None or not values.equals(self._last[0]):
+            self._last = values, self._new_places(values)
+        return self._last[1]
+
+    def _new_places(self, values: pa.Array) -> Counts:
         if not len(self.values):
             self.values, self.counts = values, np.append(self.counts, np.zeros(len(values), dtype=np.int64))
             return np.arange(1, len(values) + 1)
@@ -216,7 +229,7 @@ class _Counter:
     def result(self) -> ColumnProfile:
         order = self.order()
         missing = int(self.counts[0])
-        values = self.values.take(pa.array(order))
+        values = self.values.take(in_arrow(order))
         return ColumnProfile(self.name, values.type, values, self.counts[1:][order], missing, self.is_wide)
 
 
@@ -241,7 +254,7 @@ def _profiled(counting: Counting, preparation: Preparation, piece: TablePiece) -
     found, stream = Profiler(counting), counting.draws.stream(PURPOSE)
     for batch, first in piece.batches(preparation.columns):
         # A record has the word of its number before rows are left out, which no other piece has to be known for.
-        words = pa.array(stream.words(first, batch.num_rows))
+        words = in_arrow(stream.words(first, batch.num_rows))
         kept = preparation.kept(batch.append_column(ORDER, words))
         prepared = preparation.with_compound(preparation.prepared(kept))
         found.add(prepared, kept, kept.column(ORDER).to_numpy())

@@ -132,14 +132,3 @@ class Rewrite:
 def order_words(draws: Draws, first_row: int, rows: int) -> Words:
     """The words by which rows are published in rising order."""
     return draws.stream("order").words(first_row, rows)
-
-
-def published_schema(columns: Sequence[PublishedColumn]) -> pa.Schema:
-    """The columns of a release; nullable only where a value may be missing."""
-    return pa.schema([pa.field(column.name, column.written_type, nullable=column.has_missing) for column in columns])
-
-
-def decode(columns: Sequence[PublishedColumn], rows: Rows) -> pa.Table:
-    """Turn rewritten rows into the rows of the release."""
-    arrays = [column.decode(rows[column.source]) for column in columns]
-    return pa.Table.from_arrays(arrays, schema=published_schema(columns))

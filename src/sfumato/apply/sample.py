@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.arrays import Codes, Words
-from sfumato.shown.columns import RawColumn, Sensitive, TableColumn, local_codes
+from sfumato.shown.columns import RawColumn, Sensitive, TableColumn, in_arrow, local_codes
 
 MOST_RECORDS = 200_000
 SURELY = 8
@@ -60,7 +60,8 @@ class Sampler:
         """Take the records of a batch that may be among the smallest, and let go of those that are not any more."""
         if self.below is not None:
             chosen = np.flatnonzero(words < self.below)
-            batch, words = batch.take(pa.array(chosen)), words[chosen]
+            if len(chosen) < len(words):
+                batch, words = batch.take(in_arrow(chosen)), words[chosen]
         columns = list(map(_with_whole_dictionary, batch.columns))
         self.taken.append((pa.RecordBatch.from_arrays(columns, names=batch.schema.names), words))
         if sum(len(each) for _, each in self.taken) > 2 * self.most:
@@ -77,14 +78,14 @@ class Sampler:
             return self.schema.empty_table()
         self._prune()
         ((batch, words),) = self.taken
-        return pa.Table.from_batches([batch]).take(pa.array(np.argsort(words, kind="stable")))
+        return pa.Table.from_batches([batch]).take(in_arrow(np.argsort(words, kind="stable")))
 
     def _prune(self) -> None:
         words = np.concatenate([each for _, each in self.taken])
         table = pa.Table.from_batches([batch for batch, _ in self.taken]).unify_dictionaries().combine_chunks()
         if len(words) > self.most:
             chosen = np.argpartition(words, self.most - 1)[: self.most]
-            table, words = table.take(pa.array(chosen)).combine_chunks(), words[chosen]
+            table, words = table.take(in_arrow(chosen)).combine_chunks(), words[chosen]
             self.below = words.max()
         (batch,) = table.to_batches()
         self.taken = [(batch, words)]

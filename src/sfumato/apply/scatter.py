@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sfumato.arrays import Places
 from sfumato.ordering import positions_in_order
-from sfumato.shown.columns import smallest_type
+from sfumato.shown.columns import in_arrow, smallest_type
 
 FILE_ROWS = 1 << 24
 """So many rows make a file, and up to here they are in one."""
@@ -149,7 +149,10 @@ class Gathered:
             self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed at the end of all parts
         self.coded = frozenset(name for name, column in self.held[0].rows.items() if isinstance(column, np.ndarray))
         for number in range(self.parts):
-            arrays = {name: pa.array(column) for name, column in joined(self._slices(number)).items()}
+            arrays = {
+                name: in_arrow(column) if name in self.coded else column
+                for name, column in joined(self._slices(number)).items()
+            }
             batch = pa.RecordBatch.from_pydict(arrays)
             self.schema = batch.schema
             self.places[number].append((self.file.tell(), self.file.write(batch.serialize())))
@@ -173,7 +176,7 @@ def sliced(rows: Rows, start: int, stop: int) -> Rows:
 def taken(rows: Rows, positions: Places) -> Rows:
     """The rows at some positions."""
     return {
-        name: column.take(positions) if isinstance(column, np.ndarray) else column.take(pa.array(positions))
+        name: column.take(positions) if isinstance(column, np.ndarray) else column.take(in_arrow(positions))
         for name, column in rows.items()
     }
 

@@ -1,4 +1,4 @@
-"""The second pass: every piece is rewritten, all rows are shuffled, and written as Parquet.
+"""The second pass: every piece is rewritten, all rows are shuffled, and written to Parquet files.
 
 Rows are published in the order of the keyed words they carry. They are scattered by the leading bits of that word, each
 part is sorted, and the parts are written one after the other; so the order is the same however many parts, pieces or
@@ -7,7 +7,7 @@ threads there were.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -16,51 +16,60 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from uuid import uuid4
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from sfumato.apply.engine import BATCH_ROWS, Engine, Means, TablePiece
 from sfumato.apply.offsets import Offset
 from sfumato.apply.preparation import Preparation
-from sfumato.apply.rewrite import Rewrite, decode, published_schema
+from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.scatter import Bundle, Gathered, Layout, Rows, joined, sliced, split
 from sfumato.apply.survey import Survey
 from sfumato.apply.threads import ordered, read_ahead
 from sfumato.errors import SourceError
+from sfumato.parquet.file import EncodedRows, Encoder, FileWriter
 from sfumato.shown import SideTable, record_files
 from sfumato.shown.columns import PublishedColumn
 
 ROW_GROUP_ROWS = 1 << 20
-PAGE_BYTES = 1 << 17
-"""Pages that stay in the cache of a core are compressed a fifth faster than those of the usual size."""
 
 
-def no_work() -> None:
-    """Do nothing."""
+@dataclass(frozen=True, slots=True)
+class FileNews:
+    """Of a file that is written: how many rows were written since the last news, and its digest when it is whole."""
+
+    file: int
+    rows: int
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTables:
+    """How many rows each file of records has, and the digests of what was written, by the names of the files."""
+
+    rows: tuple[int, ...]
+    digests: dict[str, str]
 
 
 def write_records(
-    engine: Engine, found: Survey, rewrite: Rewrite, folder: Path, beside: Callable[[], None] = no_work
-) -> list[int]:
+    engine: Engine, found: Survey, rewrite: Rewrite, folder: Path, side: SideTable | None = None
+) -> WrittenTables:
     """Rewrite the table that was surveyed, and write all its rows in the published order into files of a folder.
 
-    Returns how many rows each file has. `beside` is other work, to be finished too: writing does not keep all cores
-    busy.
+    A table beside them is written at the same time: rows alone do not keep all cores busy.
     """
     done = list(accumulate(piece.rows for piece in found.pieces))
     rows = done[-1]
     layout = Layout.of(rows)
     work = _Rewriting(found.preparation, rewrite, layout)
-    paths = tuple(folder / name for name in record_files(rewrite.shown.FILES[0], layout.files))
+    names = record_files(rewrite.shown.FILES[0], layout.files)
+    paths = tuple(folder / name for name in names)
     paths[0].parent.mkdir(exist_ok=True)
     with ThreadPoolExecutor(1) as other, TemporaryDirectory(dir=folder.parent) as attempts:
         finish = _Writing(rewrite.published, paths, Path(attempts).absolute(), layout, engine.means(layout.files))
-        others: list[Future[None]] = []
+        others: list[Future[dict[str, str]]] = []
 
         def rewritten(pieces: int) -> None:
             engine.progress("rewriting", done[pieces - 1], rows)
-            if pieces == len(done):
-                others.append(other.submit(beside))
+            if pieces == len(done) and side is not None:
+                others.append(other.submit(write_side, engine, side, folder))
 
         def items() -> Iterator[tuple[TablePiece, Offset]]:
             pieces = engine.pieces(found.source, found.preparation.columns)
@@ -69,13 +78,15 @@ def write_records(
                     raise SourceError("the table changed while it was read: it has another number of rows than before.")
                 yield piece, offset
 
-        written = [0] * layout.files
-        for file, size in engine.shuffled(work, items(), finish, layout.files, rewritten):
-            written[file] += size
-            engine.progress("writing", sum(written), rows)
+        sizes, digests = [0] * layout.files, {}
+        for news in engine.shuffled(work, items(), finish, layout.files, rewritten):
+            sizes[news.file] += news.rows
+            if news.digest is not None:
+                digests[names[news.file]] = news.digest
+            engine.progress("writing", sum(sizes), rows)
         for each in others:
-            each.result()
-        return written
+            digests |= each.result()
+        return WrittenTables(tuple(sizes), digests)
 
 
 @dataclass(frozen=True)
@@ -95,7 +106,7 @@ class _Rewriting:
 
 @dataclass(frozen=True)
 class _Writing:
-    """From the bundles of a file to the file; tells its number, and how many rows were written since it last did."""
+    """From the bundles of a file to the file, with news of it."""
 
     columns: tuple[PublishedColumn, ...]
     paths: tuple[Path, ...]
@@ -104,7 +115,7 @@ class _Writing:
     layout: Layout
     means: Means
 
-    def __call__(self, file: int, bundles: Iterator[Bundle]) -> Iterator[tuple[int, int]]:
+    def __call__(self, file: int, bundles: Iterator[Bundle]) -> Iterator[FileNews]:
         threads, attempt = self.means.threads, self.attempts / uuid4().hex
         with (
             Gathered(self.layout, self.attempts, self.means.memory) as gathered,
@@ -112,49 +123,37 @@ class _Writing:
         ):
             for bundle in bundles:
                 gathered.add(bundle)
+            encoder = Encoder(self.columns)
             parts = ordered(pool, threads, gathered.in_order, range(self.layout.parts))
-            groups = ordered(pool, threads, partial(decode, self.columns), _regrouped(parts, ROW_GROUP_ROWS))
-            for rows in _write(read_ahead(groups), self.columns, attempt):  # made while others are written
-                yield file, rows
+            regrouped = _regrouped(parts, ROW_GROUP_ROWS)
+            groups = ordered(pool, threads, partial(encoded, encoder, self.columns), regrouped)
+            with attempt.open("wb") as sink:
+                writer = FileWriter(sink, encoder.schema)
+                for group in read_ahead(groups):  # made while others are written
+                    writer.add(group)
+                    yield FileNews(file, group.rows)
+                digest = writer.finish()
         attempt.replace(self.paths[file])
+        yield FileNews(file, 0, digest)
 
 
-def write_side(engine: Engine, side: SideTable, folder: Path) -> None:
+def write_side(engine: Engine, side: SideTable, folder: Path) -> dict[str, str]:
     """Write the rows of a side table in their order, here: whoever made them elsewhere would have to send them.
 
-    Quietly, because the records are what takes the time.
+    Quietly, because the records are what takes the time. Returns the digest of the file, by its name.
     """
-    threads = engine.means(1).threads
-    with ThreadPoolExecutor(threads) as pool:
+    threads, encoder = engine.means(1).threads, Encoder(side.columns)
+    with ThreadPoolExecutor(threads) as pool, (folder / side.file).open("wb") as sink:
+        writer = FileWriter(sink, encoder.schema)
         regrouped = _regrouped(side.batches(BATCH_ROWS), ROW_GROUP_ROWS)
-        groups = ordered(pool, threads, partial(decode, side.columns), regrouped)
-        for _ in _write(groups, side.columns, folder / side.file):
-            pass
+        for group in ordered(pool, threads, partial(encoded, encoder, side.columns), regrouped):
+            writer.add(group)
+        return {side.file: writer.finish()}
 
 
-def _write(groups: Iterable[pa.Table], columns: Sequence[PublishedColumn], target: Path) -> Iterator[int]:
-    """Write groups of rows, and tell of each how many it has."""
-    plain = [column.name for column in columns if column.is_plain]
-    with open_parquet(target, published_schema(columns), plain) as writer:
-        for group in groups:
-            writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
-            yield group.num_rows
-
-
-def open_parquet(target: Path, schema: pa.Schema, plain: Sequence[str] = ()) -> pq.ParquetWriter:
-    """A Parquet file that says nothing but its columns: no statistics, no stored schema, no metadata.
-
-    Columns that are `plain` are written without a dictionary: ids that hardly repeat take a seventh of the time so.
-    """
-    return pq.ParquetWriter(
-        target,
-        schema,
-        compression="zstd",
-        use_dictionary=[name for name in schema.names if name not in plain] if plain else True,
-        write_statistics=False,
-        store_schema=False,
-        data_page_size=PAGE_BYTES,
-    )
+def encoded(encoder: Encoder, columns: Sequence[PublishedColumn], rows: Rows) -> EncodedRows:
+    """Turn rewritten rows into a group of the file."""
+    return encoder([column.written(rows[column.source]) for column in columns])
 
 
 def _regrouped(pieces: Iterable[Rows], size: int) -> Iterator[Rows]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from io import BytesIO
 
-from sfumato.apply.rewrite import decode, published_schema
-from sfumato.apply.writing import open_parquet
+from sfumato.apply.writing import encoded
 from sfumato.audit.attackers.exposure import shown
 from sfumato.audit.attackers.scene import seeded
 from sfumato.comparison.trial import Rehearsal
+from sfumato.parquet.file import Encoder, FileWriter
 from sfumato.plan.predict import Chosen
 from sfumato.request.values import field_type
 from sfumato.shown import Naming
@@ -31,10 +31,10 @@ def bytes_of(chosen: Chosen, stage: Rehearsal) -> float:
         written.append((side.columns, list(side.batches(BATCH))))
     total = 0
     for columns, batches in written:
-        sink = pa.BufferOutputStream()
-        plain = [column.name for column in columns if column.is_plain]
-        with open_parquet(sink, published_schema(columns), plain) as writer:
-            for rows in batches:
-                writer.write_table(decode(columns, rows))
-        total += sink.getvalue().size
+        sink, encoder = BytesIO(), Encoder(columns)
+        writer = FileWriter(sink, encoder.schema)
+        for rows in batches:
+            writer.add(encoded(encoder, columns, rows))
+        writer.finish()
+        total += sink.tell()
     return total / sample.records

@@ -42,6 +42,7 @@ ROUGH = 0.5
 """A standard error above this part of its number is large."""
 DECIDED = "{} was decided by estimates, partly by chance, and has no error of its own"
 PICKED = "CASE took one number or another by an estimate, partly by chance, which the errors do not allow for"
+SUBTOTALS = "a subtotal has no value in the columns that it adds up"
 SAMPLED = (
     "a sample is drawn at random, and would only make the error larger; leave it out, and all records are counted."
 )
@@ -102,6 +103,7 @@ class Asker:
         decided = [name for name, column in result.shown if column in bench.by_chance and column not in rows.estimated]
         notes = [
             None if reader.has_records else NOTHING,
+            SUBTOTALS if reader.has_subtotals else None,
             SELECTS_NOISE if bench.chosen else None,
             PICKED if bench.picked else None,
             DECIDED.format(", ".join(decided)) if decided else None,

@@ -3,7 +3,8 @@
 It is solved by HiGHS in floating point within a time limit. What comes back is measured, not trusted: `optimal` proves
 its answer in integers, and HiGHS was seen to call a setting optimal that is not.
 
-Source: Wang 2014, section 6.1; u_ij = c_i(S_j) b_j is linear in b_j, and not a constant as printed.
+Source: Wang 2014, section 6.1; u_ij = c_i(S_j) b_j is linear in b_j, and not a constant as printed
+(docs/errata.md).
 Notation: v_ij = records of value i in buckets of size S_j, b_j = buckets of that size, o_i = counts[i], c_i(S_j) =
 floors[i, j], n = number of sizes.
 """

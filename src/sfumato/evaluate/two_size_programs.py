@@ -1,8 +1,9 @@
-"""The thesis' two searches for the best two bucket sizes; `two_sizes` finds the same without a search.
+"""The thesis' searches for the best two bucket sizes; `two_sizes` finds the same without a search.
 
-Both go through all pairs of sizes and, for each, through the feasible pairs of numbers of buckets, cheapest first, as
-far as these beat the best so far. Program 5.2 checks one after the other; Program 5.3 finds the first valid one by
-bisection. Nothing is shared with `two_sizes`, so that each can judge the other.
+All go through all pairs of sizes and, for each, through the feasible pairs of numbers of buckets, cheapest first.
+Program 5.2 checks one after the other, as far as these beat the best so far; Program 5.3 finds the first valid one by
+bisection; and what the thesis compares them with checks the whole list. Nothing is shared with `two_sizes`, so that
+each can judge the other.
 
 Source: Wang 2014, Theorem 1, Programs 5.2 and 5.3, Lemmas 4 to 7; repaired as docs/errata.md says: Best starts at
 infinity, a single size (M = M') is tried, no feasible pair is no crash, and the cutoff (5.7) stays within the list.
@@ -66,12 +67,14 @@ class Feasible:
 FirstValid = Callable[[Feasible], int | None]
 
 
+def unpruned(problem: Problem) -> Setting:
+    """Without pruning: check all feasible pairs one after the other, also those that lose more than the best."""
+    return _best(problem, _first_of_all, is_pruned=False)
+
+
 def loss_pruned(problem: Problem) -> Setting:
     """Program 5.2: check the feasible pairs one after the other."""
-    return _best(
-        problem,
-        lambda feasible: next((step for step in range(feasible.last + 1) if _is_valid(feasible, step)), None),
-    )
+    return _best(problem, _first_of_all)
 
 
 def fully_pruned(problem: Problem) -> Setting:
@@ -79,8 +82,8 @@ def fully_pruned(problem: Problem) -> Setting:
     return _best(problem, _first_by_bisection)
 
 
-def _best(problem: Problem, first_valid: FirstValid) -> Setting:
-    """The frame of both programs."""
+def _best(problem: Problem, first_valid: FirstValid, *, is_pruned: bool = True) -> Setting:
+    """The frame of all programs."""
     sizes = [Size(int(size), problem.floors[:, column]) for column, size in enumerate(problem.sizes)]
     best: Setting | None = None
     if len(sizes) == 1:  # M = M', which the programs leave out: all buckets of the only size (Lemma 3)
@@ -88,10 +91,11 @@ def _best(problem: Problem, first_valid: FirstValid) -> Setting:
         if not left and (sizes[0].floors * buckets >= problem.counts).all():
             best = Setting.of([(sizes[0].size, buckets)])
     for small, large in itertools.combinations(sizes, 2):
-        feasible = _feasible(problem, small, large, best)
+        feasible = _feasible(problem, small, large, best if is_pruned else None)
         step = None if feasible is None else first_valid(feasible)
         if feasible is not None and step is not None:
-            best = feasible.setting(step)  # it has less loss: the list was cut off where it would not
+            found = feasible.setting(step)  # if pruned, it has less loss: the list was cut off where it would not
+            best = found if best is None or found.loss < best.loss else best
     if best is None:
         raise Blocked(TooFewSizes("two"))
     return best
@@ -116,6 +120,11 @@ def _feasible(problem: Problem, small: Size, large: Size, best: Setting | None) 
 
 
 # ---------------------------------------------------------------------------------------------------------- Program 5.2
+
+
+def _first_of_all(feasible: Feasible) -> int | None:
+    """The first valid step, by looking at one after the other."""
+    return next((step for step in range(feasible.last + 1) if _is_valid(feasible, step)), None)
 
 
 def _is_valid(feasible: Feasible, step: int) -> bool:

@@ -238,18 +238,21 @@ class Manifest:
         """The field of a column."""
         return next(field for field in self.fields if field.name == name)
 
-    def to_json(self, folder: Path, each: Each = map) -> dict[str, Any]:
+    def to_json(self, folder: Path, each: Each = map, taken: Mapping[str, str] | None = None) -> dict[str, Any]:
         """The whole datapackage.json of the files in a folder, with their digests and its own.
 
-        Every file is a resource, the parts of the records too: of a list of files, some readers read the first.
+        Every file is a resource, the parts of the records too: of a list of files, some readers read the first. Some
+        digests may have been taken already, while the files were written.
         """
-        digests = each(file_digest, [folder / name for name in self.files])
+        digests = dict(taken or {})
+        others = [name for name in self.files if name not in digests]
+        digests.update(zip(others, each(file_digest, [folder / name for name in others]), strict=True))
         known = self.hierarchies
         written = {
             "$schema": PROFILE,
             "name": "sfumato-release",
             **self.about.to_json(),
-            "resources": [self._resource(*pair) for pair in zip(self.files, digests, strict=True)],
+            "resources": [self._resource(name, digests[name]) for name in self.files],
             "sfumato": {
                 "format": FORMAT,
                 "software": self.software,

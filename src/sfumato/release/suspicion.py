@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,20 +87,8 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
             f"the release was made by the mechanism {ours['mechanism']!r}, unknown to this version."
         )
     records = record_resources(written)
-    if any(each["schema"] != records[0]["schema"] for each in records):
-        raise ReleaseFormatError("the files of the records do not have the same columns.")
-    fields = tuple(
-        Field(str(field["name"]), str(field["type"]), not field["constraints"]["required"])
-        for field in records[0]["schema"]["fields"]
-    )
-    names = {field.name: field.type for field in fields}
-    if len({name.lower() for name in names}) != len(fields):
-        raise ReleaseFormatError("two columns of the release have the same name.")
-    # Format 1 knew one sensitive column, of the type of its field.
-    sensitive = (ours["sensitive"],) if isinstance(ours["sensitive"], str) else tuple(map(str, ours["sensitive"]))
-    types = tuple(map(str, ours["types"])) if "types" in ours else (names[sensitive[0]],)
-    if not sensitive or len(types) != len(sensitive) or len({name.lower() for name in sensitive}) != len(sensitive):
-        raise ReleaseFormatError("the sensitive columns of the release and their types do not fit together.")
+    fields = _fields(records)
+    sensitive, types = _sensitive(ours, fields)
     design = mechanism.read_design(ours["design"], types)
     read = Manifest(
         mechanism_name=mechanism.name,
@@ -124,6 +112,37 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         about=Description.from_json(written),
         has_copies=any(resource["path"] in COPIES for resource in written["resources"]),
     )
+    _check_together(read, written)
+    return read
+
+
+def _fields(records: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
+    """The columns that all files of the records have."""
+    if any(each["schema"] != records[0]["schema"] for each in records):
+        raise ReleaseFormatError("the files of the records do not have the same columns.")
+    fields = tuple(
+        Field(str(field["name"]), str(field["type"]), not field["constraints"]["required"])
+        for field in records[0]["schema"]["fields"]
+    )
+    if len({field.name.lower() for field in fields}) != len(fields):
+        raise ReleaseFormatError("two columns of the release have the same name.")
+    return fields
+
+
+def _sensitive(ours: Mapping[str, Any], fields: Sequence[Field]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The sensitive columns and their types. Format 1 knew one column, of the type of its field."""
+    named = ours["sensitive"]
+    sensitive = (named,) if isinstance(named, str) else tuple(map(str, named))
+    by_name = {field.name: field.type for field in fields}
+    types = tuple(map(str, ours["types"])) if "types" in ours else (by_name[sensitive[0]],)
+    if not sensitive or len(types) != len(sensitive) or len({name.lower() for name in sensitive}) != len(sensitive):
+        raise ReleaseFormatError("the sensitive columns of the release and their types do not fit together.")
+    return sensitive, types
+
+
+def _check_together(read: Manifest, written: Mapping[str, Any]) -> None:
+    """Refuse what does not fit together: columns, levels, files and design."""
+    names = {field.name for field in read.fields}
     if not {name.lower() for name in names}.isdisjoint(level.lower() for level in read.levels):
         raise ReleaseFormatError("a column of the release has the name of a level of its hierarchy.")
     tables = {str(resource["path"]).partition("/")[0].removesuffix(".parquet") for resource in written["resources"]}
@@ -131,7 +150,6 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         raise ReleaseFormatError("the release does not have the files that its design speaks of.")
     if read.shown.has_cells != (read.cell_column is not None) or not set(read.shown_names) <= set(names):
         raise ReleaseFormatError("the release lacks a column that its design speaks of.")
-    return read
 
 
 def record_resources(written: Mapping[str, Any]) -> list[Mapping[str, Any]]:

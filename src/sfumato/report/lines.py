@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sfumato.report.figure import WIDTH, Column, Figure, Head, drawn_width, finished
 from sfumato.report.plot import Area, Curve, dash
@@ -31,7 +32,8 @@ class MeasuredLine:
     """Points by what was varied. Published lines are dashed and hollow: they were read, not measured."""
 
     name: str
-    points: tuple[tuple[float, float], ...]
+    points: tuple[tuple[float, float | None], ...]
+    """None where nothing could be measured: the line has a gap there."""
     is_published: bool = False
     singled_out: tuple[float, ...] = ()
     """Where its marks are hollow, for a reason that the panel gives."""
@@ -39,7 +41,14 @@ class MeasuredLine:
     @property
     def known(self) -> list[tuple[float, float]]:
         """The points that can be drawn, from left to right."""
-        return sorted((x, y) for x, y in self.points if is_known(x) and is_known(y))
+        return sorted((x, y) for x, y in self.points if is_known(x) and y is not None and is_known(y))
+
+    @property
+    def breaks(self) -> frozenset[int]:
+        """Which of them come after a gap."""
+        gaps = [x for x, y in self.points if is_known(x) and not is_known(y)]
+        pairs = enumerate(pairwise(x for x, _ in self.known), start=1)
+        return frozenset(place for place, (low, high) in pairs if any(low < gap < high for gap in gaps))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,8 @@ class Panel:
                 for x, y in line.known
             ]
             hollow = [line.is_published or x in line.singled_out for x, _ in line.known]
-            curves.append(Curve(line.name, marks, dash(1 + number % 5) if line.is_published else "", hollow))
+            dashes = dash(1 + number % 5) if line.is_published else ""
+            curves.append(Curve(line.name, marks, dashes, hollow, line.breaks))
         parts = [area.across(x_scale, across.words, across.label, varied), area.up(y_scale, self.up.words)]
         return [*parts, area.curves(curves, width, "nothing was measured", first_row)]
 
@@ -98,7 +108,7 @@ def measured_lines(  # noqa: PLR0913 - two axes, the lines, and words for both
     """A line for each series; the reading is the caller's, who knows what the experiment is about."""
     panel, width = Panel(up, lines), drawn_width(width)
     head = Head.of(heading, panel.measured, width)
-    area = _area(panel, head, width)
+    area = _area([panel], head, width)
     columns = (Column("series", name), Column(across.label, across.words), Column(up.label, up.words))
     parts = panel.drawn(across, area, width, 0)
     return finished(head, parts, size=(width, area.height), reading=reading, columns=columns, rows=panel.rows)
@@ -115,7 +125,7 @@ def measured_panels(
     bottom = 0.0
     for panel in panels:
         heads.append(Head.of("" if heads else heading, panel.measured, width, bottom))
-        area = _area(panel, heads[-1], width)
+        area = _area(panels, heads[-1], width)
         parts += panel.drawn(across, area, width, len(rows))
         rows += [(panel.up.label, series, x, panel.up.words(y)) for series, x, y in panel.rows]
         bottom = area.height
@@ -124,8 +134,7 @@ def measured_panels(
     return finished(heads[0], parts, size=(width, bottom), reading=reading, columns=columns, rows=rows)
 
 
-def _area(panel: Panel, head: Head, width: float) -> Area:
-    """With room for the names of the lines, and for the longest of the ticks, wherever they will be."""
-    scale = panel.upright(TALLEST, 0.0)
-    ticks = [panel.up.words(each) for each in scale.ticks(CLOSEST)]
-    return Area.below(head, width, names=[line.name for line in panel.shown], ticks=ticks)
+def _area(panels: Sequence[Panel], head: Head, width: float) -> Area:
+    """With room for the names of all lines, and for the longest of the ticks, so that panels have the same edges."""
+    ticks = [panel.up.words(each) for panel in panels for each in panel.upright(TALLEST, 0.0).ticks(CLOSEST)]
+    return Area.below(head, width, names=[line.name for panel in panels for line in panel.shown], ticks=ticks)

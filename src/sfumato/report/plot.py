@@ -61,12 +61,16 @@ class Curve(NamedTuple):
     dashes: str = ""
     hollow: Sequence[bool] = ()
     """Which marks are hollow; none if nothing is said."""
+    breaks: frozenset[int] = frozenset()
+    """The marks that no line leads to from the one before, because there is none between them."""
 
     def drawn(self, number: int, row: int) -> str:
         """In the colour and with the shape of its number; its marks are rows of the table from some row on."""
         colour, parts = series(number), []
-        if len(self.marks) > 1:
-            places = path((x, y) for x, y, _ in self.marks)
+        ends = [0, *sorted(self.breaks), len(self.marks)]
+        runs = [self.marks[start:end] for start, end in itertools.pairwise(ends) if end - start > 1]
+        if runs:
+            places = "".join(path((x, y) for x, y, _ in run) for run in runs)
             parts.append(element("path", d=places, class_=f"line {colour} {self.dashes}".rstrip()))
         hollow = self.hollow or [False] * len(self.marks)
         for place, ((x, y, words), is_hollow) in enumerate(zip(self.marks, hollow, strict=True)):

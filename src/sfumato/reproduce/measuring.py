@@ -6,6 +6,7 @@ ever made so.
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,6 +57,11 @@ class Errors:
     def percent(self) -> float:
         """In per cent, as the works print it."""
         return 100 * self.mean
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether there were several releases, so that chance is known."""
+        return math.isfinite(self.standard_error)
 
     def is_below(self, other: Errors) -> bool:
         """Whether it is smaller by more than chance."""

@@ -259,16 +259,17 @@ class NumberColumn:
     name: str
 
     has_missing = False
+    listed = None
     is_plain = True
-    """Ids that hardly repeat are written without a dictionary."""
+    """Ids hardly repeat."""
     type = pa.int32()  # fewer buckets than this would take some four thousand million people
     written_type = pa.int32()
 
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is decoded from: its own."""
+        """The rewritten rows that the column is made from: its own."""
         return self.name
 
-    def decode(self, numbers: Codes) -> pa.Array:
+    def written(self, numbers: Codes) -> pa.Array:
         """The numbers themselves."""
         return pa.array(numbers, type=pa.int32())

@@ -19,9 +19,13 @@ import pyarrow.compute as pc
 
 from sfumato.arrays import Codes, Mask
 from sfumato.errors import SourceError
+from sfumato.parquet.file import FileColumn
 from sfumato.request.values import Scalar, Value, field_type, plain_type, to_json
 
 ANY_TYPE = "any"
+
+MOST_LISTED, MOST_LISTED_BYTES = 1 << 16, 1 << 20
+"""So many values, of so many bytes, may be listed in each group of rows: they take less room than the rows."""
 
 LOOKED_AT = 1 << 16
 """So many rows at a time are looked at for values that do not occur."""
@@ -52,36 +56,16 @@ def published_type(kind: pa.DataType) -> str:
     return field_type(plain_type(kind)) or ANY_TYPE
 
 
-class PublishedColumn(Protocol):
+class PublishedColumn(FileColumn, Protocol):
     """A column of a release."""
 
     @property
-    def name(self) -> str:
-        """What it is called."""
-        ...
-
-    @property
     def source(self) -> str:
-        """The rewritten rows that it is decoded from."""
+        """The rewritten rows that it is made from."""
         ...
 
-    @property
-    def has_missing(self) -> bool:
-        """Whether a value may be missing."""
-        ...
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether it is written without a dictionary, because its values hardly repeat."""
-        ...
-
-    @property
-    def written_type(self) -> pa.DataType:
-        """The type of a decoded column."""
-        ...
-
-    def decode(self, rows: Any, /) -> pa.Array:
-        """Turn rewritten rows into values."""
+    def written(self, rows: Any, /) -> Codes | pa.Array:
+        """Turn rewritten rows into codes of the listed values, or into values where none are listed."""
         ...
 
 
@@ -93,20 +77,34 @@ def local_codes(column: pa.Array) -> tuple[Codes, pa.Array]:
     missing = len(values)
     indices = encoded.indices.fill_null(missing) if encoded.indices.null_count else encoded.indices
     codes: Codes = indices.to_numpy(zero_copy_only=False)
-    is_missing = pc.is_null(values, nan_is_null=True)
+    may_miss = values.null_count or pa.types.is_floating(values.type)
     has_repeats = is_given and len(values.unique()) < len(values)
-    if not has_repeats and not pc.any(is_missing).as_py():
+    if not has_repeats and not (may_miss and pc.any(pc.is_null(values, nan_is_null=True)).as_py()):
         return codes, values
     # A dictionary from elsewhere may hold a missing value, or (1.5 and 1.50 read as numbers) the same value twice.
-    distinct = values.filter(pc.invert(is_missing)).unique()
+    distinct = values.filter(pc.invert(pc.is_null(values, nan_is_null=True))).unique()
     places = pc.index_in(values, distinct).fill_null(len(distinct)).to_numpy(zero_copy_only=False)
     return np.append(places, len(distinct)).take(codes), distinct
 
 
 def _plain(values: pa.Array) -> pa.Array:
     """Values in the plain type of their column; zero has one sign."""
-    plain = values.cast(plain_type(values.type))
+    kind = plain_type(values.type)
+    plain = values if values.type == kind else values.cast(kind)
     return pc.add(plain, pa.scalar(0, plain.type)) if pa.types.is_floating(plain.type) else plain
+
+
+def in_arrow(numbers: npt.NDArray[Any]) -> pa.Array:
+    """The same numbers or truth values in Arrow, without a copy of numbers.
+
+    Arrow's own way loads numpy's masked arrays first, which takes longer than to publish a small table.
+    """
+    if numbers.dtype == np.bool_:
+        return pa.Array.from_buffers(
+            pa.bool_(), len(numbers), [None, pa.py_buffer(np.packbits(numbers, bitorder="little"))]
+        )
+    numbers = np.ascontiguousarray(numbers)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def dense(column: pa.Array) -> pa.Array:
@@ -154,11 +152,9 @@ class CodedColumn:
     values: pa.Array
     has_missing: bool
 
-    is_plain = False
-
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is decoded from: its own."""
+        """The rewritten rows that the column is made from: its own."""
         return self.name
 
     @property
@@ -175,13 +171,37 @@ class CodedColumn:
         """Turn a batch into codes; a value that the first pass did not see means that the table changed."""
         codes, values = local_codes(column)
         last = len(self.values) if self.has_missing else len(self.values) - 1
-        places = pc.index_in(values, self.values).fill_null(last + 1).to_numpy(zero_copy_only=False)
+        places = self._places(values, last + 1)
         encoded = np.append(places, len(self.values)).astype(self.code_type).take(codes)
         if encoded.max(initial=0) > last:
             raise SourceError(
                 f"the table changed while it was read: {self.name!r} holds values it did not hold before."
             )
         return encoded
+
+    def _places(self, values: pa.Array, unknown: int) -> Codes:
+        """The code of each of some values."""
+        if len(values) == len(self.values) and values.equals(self.values):
+            return np.arange(len(values))
+        return np.asarray(pc.index_in(values, self.values).fill_null(unknown).to_numpy(zero_copy_only=False))
+
+    def written(self, codes: Codes) -> Codes | pa.Array:
+        """The codes themselves, where values are listed."""
+        return self.decode(codes) if self.listed is None else codes
+
+    @property
+    def listed(self) -> pa.Array | None:
+        """All values, where they are few and short enough for that. Truth values are never listed."""
+        if self.is_plain or not 0 < len(self.values) <= MOST_LISTED:
+            return None
+        is_text = pa.types.is_string(self.type)
+        size = pc.sum(pc.binary_length(self.values)).as_py() if is_text else 0  # of the others, all are short
+        return self.values if size <= MOST_LISTED_BYTES else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Truth values are written as they are."""
+        return bool(pa.types.is_boolean(self.type))
 
     def decode(self, codes: Codes) -> pa.Array:
         """Turn codes into values. A dictionary of strings holds only values that occur, in canonical order."""
@@ -202,12 +222,8 @@ class CodedColumn:
 
     @property
     def written_type(self) -> pa.DataType:
-        """The type of a decoded column: Parquet takes strings as dictionaries."""
-        return (
-            pa.dictionary(pa.from_numpy_dtype(self.code_type), self.type)
-            if pa.types.is_string(self.type)
-            else self.type
-        )
+        """The type of the values."""
+        return self.type
 
 
 @dataclass(frozen=True)
@@ -219,22 +235,23 @@ class RawColumn:
     has_missing: bool
 
     is_plain = False
+    listed = None
 
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is decoded from: its own."""
+        """The rewritten rows that the column is made from: its own."""
         return self.name
 
     @property
     def written_type(self) -> pa.DataType:
-        """The type of a decoded column."""
+        """The type of the values."""
         return self.type
 
     def encode(self, column: pa.Array) -> pa.Array:
         """The column itself, in its plain type."""
         return dense(column)
 
-    def decode(self, values: pa.Array) -> pa.Array:
+    def written(self, values: pa.Array) -> pa.Array:
         """The values themselves."""
         return values
 
@@ -360,8 +377,6 @@ class PartColumn:
     sensitive: Sensitive
     number: int
 
-    is_plain = False
-
     @property
     def _part(self) -> CodedColumn:
         return self.sensitive.parts[self.number]
@@ -373,7 +388,7 @@ class PartColumn:
 
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is decoded from: those of the compound."""
+        """The rewritten rows that the column is made from: those of the compound."""
         return self.sensitive.name
 
     @property
@@ -383,9 +398,19 @@ class PartColumn:
 
     @property
     def written_type(self) -> pa.DataType:
-        """The type of a decoded column."""
+        """The type of the values."""
         return self._part.written_type
 
-    def decode(self, codes: Codes) -> pa.Array:
-        """Turn places of the compound's domain into values of the part."""
-        return self._part.decode(self.sensitive.part_codes(self.number).astype(self._part.code_type).take(codes))
+    @property
+    def listed(self) -> pa.Array | None:
+        """All values of the part, if they are few."""
+        return self._part.listed
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the part is."""
+        return self._part.is_plain
+
+    def written(self, codes: Codes) -> Codes | pa.Array:
+        """Turn places of the compound's domain into what is written of the part."""
+        return self._part.written(self.sensitive.part_codes(self.number).astype(self._part.code_type).take(codes))

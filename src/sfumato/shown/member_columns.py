@@ -204,16 +204,17 @@ class MemberColumn:
     name: str
 
     has_missing = False
+    listed = None
     is_plain = True
-    """Truth values have no dictionary."""
+    """Truth values are written as they are."""
     written_type = pa.bool_()
 
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is decoded from: those of the sets."""
+        """The rewritten rows that the column is made from: those of the sets."""
         return self.sensitive.name
 
-    def decode(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
+    def written(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
         """One bit of each set."""
         own = bytes_of(bits, len(self.sensitive.numbers))[:, self.place >> 3] & (0x80 >> (self.place & 7))
         buffer = pa.py_buffer(np.packbits(own != 0, bitorder="little"))

@@ -17,6 +17,8 @@ import pyarrow.parquet as pq
 
 from sfumato.arrays import Codes, Counts, Floats
 from sfumato.errors import ReleaseFormatError, SpecError
+from sfumato.parquet.footer import read_footer, values_in
+from sfumato.parquet.thrift import ThriftError
 from sfumato.request.values import Value, labels
 from sfumato.shown import Counter, Naming, Reader, Replaced, Shown
 from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
@@ -232,13 +234,9 @@ def _listed(column: pa.Array, domain: pa.Array) -> Codes:
 
 def _listed_members(path: Path, name: str) -> int:
     """How many members the lists of a column have together."""
-    import duckdb  # noqa: PLC0415 - takes long to load, and few releases need it here
-
-    sql = "SELECT COALESCE(SUM(num_values), 0) FROM parquet_metadata(?) WHERE starts_with(path_in_schema, ?)"
     try:
-        with duckdb.connect() as connection:
-            return int(connection.execute(sql, [str(path), f"{name}, "]).fetchall()[0][0])
-    except duckdb.Error as error:
+        return values_in(read_footer(path), name)
+    except ThriftError as error:
         raise ReleaseFormatError(f"{path.name} cannot be read; get the release again from its publisher.") from error
 
 
@@ -255,6 +253,7 @@ class SetColumn:
     as_list: bool
 
     has_missing = False
+    listed = None
 
     @property
     def is_plain(self) -> bool:
@@ -268,17 +267,17 @@ class SetColumn:
 
     @property
     def source(self) -> str:
-        """The rewritten rows that the column is decoded from."""
+        """The rewritten rows that the column is made from."""
         return self.sensitive.name
 
     @property
     def written_type(self) -> pa.DataType:
-        """The type of a decoded column."""
+        """The type of the values."""
         if self.as_list:
             return pa.list_(self.sensitive.parts[0].type)
         return pa.binary(-(-len(self.sensitive.numbers) // 8))
 
-    def decode(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
+    def written(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
         """Leave the bits as they are, or list the values they stand for in canonical order."""
         if not self.as_list:
             return bits

@@ -18,12 +18,11 @@ from sfumato.apply import alike, profile
 from sfumato.apply.alike import (
     Alike,
     Combinations,
+    KnownWords,
     alone_among,
     alone_without,
-    combined_hashes,
     distinct,
     hashed,
-    value_words,
 )
 from sfumato.apply.profile import Counting, Profiler
 from sfumato.arrays import Words
@@ -144,8 +143,7 @@ COLUMNS: Mapping[str, pa.Array] = {
 
 def row_words(column: pa.Array, salt: np.uint64 = SALT) -> list[int]:
     codes, values = local_codes(column)
-    found = combined_hashes({"x": (codes, value_words(values, salt))}, {"x": salt}, len(column))
-    return [int(word) for word in found]
+    return [int(word) for word in KnownWords(salt)(values).take(codes)]
 
 
 @pytest.mark.parametrize("name", COLUMNS)
@@ -185,15 +183,10 @@ def test_missing_value_is_no_number() -> None:
         assert len(set(numbers)) == 201
 
 
-@pytest.mark.parametrize("cached", [1, 7, 1000])
-def test_combinations_are_told_apart_by_all_their_columns(cached: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(alike, "CACHED", cached)
-    codes = {"one": np.repeat(np.arange(20), 20), "two": np.tile(np.arange(20), 20)}
-    salts = {"one": SALT, "two": OTHER_SALT}
-    pairs = {name: (each, hashed(np.arange(20), salts[name])) for name, each in codes.items()}
-    assert len(np.unique(combined_hashes(pairs, salts, 400))) == 400
-    assert len(np.unique(combined_hashes({"one": pairs["one"]}, salts, 400))) == 20
-    assert combined_hashes({}, {}, 3).tolist() == [0, 0, 0]
+def test_words_are_those_of_the_values_that_are_asked_for_and_not_of_the_last_ones() -> None:
+    known = KnownWords(SALT)
+    for values in (["a", "b"], ["a", "b"], ["b", "a"], ["a"], ["a", "b"]):
+        assert known(pa.array(values)).tolist() == KnownWords(SALT)(pa.array(values)).tolist()
 
 
 # ------------------------------------------------------------------------------------------- columns with many values

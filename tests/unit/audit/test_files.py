@@ -453,6 +453,7 @@ def test_deviation_is_counted_in_standard_deviations() -> None:
     assert deviation([], []) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["uniform", "subset"])
 @pytest.mark.parametrize(
     ("moved", "times", "found"),

@@ -171,6 +171,7 @@ def test_consistent_is_the_nearest_of_all_tables(puzzle: Puzzle) -> None:
     assert table == pytest.approx(nearest(puzzle), rel=1e-5, abs=1e-6 * puzzle.scale)
 
 
+@pytest.mark.slow
 @given(puzzles())
 def test_the_table_from_inside_is_the_same(puzzle: Puzzle) -> None:
     # The way that is taken where steps by multipliers do not end; all cells may move, and no sum is zero.
@@ -272,6 +273,7 @@ def test_empty_groups_and_empty_tables() -> None:
     assert calibrated(np.array([5.0, -1.0, 7.0]), np.ones(3), families).values == pytest.approx([1, 2, 0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("groups", [10_000, 1_000, 316])
 def test_large_tables_take_few_passes(groups: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass adds up the cells of each set of a family; a large table costs as much as it takes of them: 90 to 120."""

@@ -178,6 +178,7 @@ def test_all_subtotals_are_those_of_queries_of_their_own(release: Release) -> No
         "SELECT sex, disease, COUNT(*) AS n, AVG(stay) AS stay FROM release GROUP BY CUBE (sex, disease)"
     )
     assert len(cube.rows) == 3 * 5
+    assert cube.note == "a subtotal has no value in the columns that it adds up"
     for row in cube.rows:
         wanted = [f"{name} = '{row[name]}'" for name in ("sex", "disease") if row[name] is not None]
         where = f" WHERE {' AND '.join(wanted)}" if wanted else ""

@@ -122,6 +122,7 @@ def test_scale_is_confirmed_by_opendp(epsilon: float) -> None:
     assert len(answer([3, 4], epsilon)) == 2
 
 
+@pytest.mark.slow
 def test_no_counts_have_no_answers() -> None:
     assert answer([], 1.0).shape == (0,)
 

@@ -150,6 +150,7 @@ def test_spread_has_as_many_values_of_each_column_as_the_selectivity_asks_for() 
     assert {len(query.where) for query in POOLS["spread"].queries} == {1, 2, 3, 4}
 
 
+@pytest.mark.slow
 def test_spread_gives_up_where_nothing_is_found_and_refuses_no_share() -> None:
     lonely = CodedTable(
         {"a": ColumnCodes(np.zeros(1, dtype=np.uint8), tuple(range(10**5)))},

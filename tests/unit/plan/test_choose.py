@@ -145,6 +145,7 @@ def errors(counts: Sequence[int], factor: int) -> dict[str, float]:
     return {name: error / found["fine-grain"] for name, error in found.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "factor", "subset_error", "harmonic_error"),
     [

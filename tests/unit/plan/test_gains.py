@@ -55,6 +55,7 @@ def test_gain_is_that_of_what_would_be_chosen() -> None:
     assert chapter.factor > 1
 
 
+@pytest.mark.slow
 def test_level_that_cannot_be_published_says_why() -> None:
     for each in (gained(BreachBound("1/4", "1/2"))[1], gained(LinearCap("3/2"))[1]):
         assert (each.level, each.groups, each.mechanism, each.factor) == ("all", 1, None, None)

@@ -43,6 +43,7 @@ def failed(folder: Path) -> list[str]:
     return [check.name for check in verify_folder(folder).checks if not check.passed]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REGISTRY)
 def test_copy_says_what_the_release_says(name: str, tmp_path: Path) -> None:
     release = with_csv(name, people(200, weight=[50.5, None]), tmp_path / "release")
@@ -89,6 +90,7 @@ def test_records_in_several_files_have_one_copy(tmp_path: Path, monkeypatch: pyt
     assert failed(release.folder) == ["fitness"]
 
 
+@pytest.mark.slow
 def test_release_answers_the_same_packed_and_with_copies(tmp_path: Path) -> None:
     release = with_csv("uniform", people(200), tmp_path / "release")
     packed = with_csv("uniform", people(200), tmp_path / "release.zip")

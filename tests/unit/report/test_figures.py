@@ -297,6 +297,14 @@ def test_panels_lie_beneath_each_other_with_one_heading_and_hollow_marks_explain
     assert places["up"] < places["far up"]
 
 
+def test_a_line_has_a_gap_where_nothing_was_measured() -> None:
+    points = ((1, 2.0), (2, 1.0), (3, None), (4, math.nan), (5, 3.0), (6, 2.0), (7, 1.0), (8, None))
+    root = ET.fromstring(measured_lines("", Axis("x"), Axis("y"), [MeasuredLine("a", points)], reading=".").svg)
+    (drawn,) = [each.attrib["d"] for each in root.iter(f"{SVG}path") if each.get("class", "").startswith("line")]
+    assert [len(re.findall("[ML]", run)) for run in re.findall("M[^M]*", drawn)] == [2, 3]
+    assert len([each for each in root.iter() if "data-row" in each.attrib]) == 5
+
+
 @pytest.mark.parametrize(
     ("places", "ticks"),
     [((3, 4, 6), ["3", "4", "6"]), ((1, 2, 2.01, 5), ["1", "1.5", "2", "2.5", "3", "3.5", "4", "4.5", "5"])],

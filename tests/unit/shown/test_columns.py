@@ -18,6 +18,7 @@ from sfumato.apply.bins import binned
 from sfumato.apply.preparation import merged
 from sfumato.errors import SchemaError, SourceError
 from sfumato.request.schema import Bins, Merged
+from sfumato.request.values import plain_type
 from sfumato.shown.columns import CodedColumn, RawColumn, dense, local_codes, smallest_type
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
@@ -65,7 +66,7 @@ def test_coded_column_gives_back_what_it_encoded(column: pa.Array) -> None:
     assert [coded.domain[code] for code in codes] == column.to_pylist()
     decoded = coded.decode(codes)
     assert decoded.to_pylist() == column.to_pylist()
-    assert decoded.type == coded.written_type
+    assert plain_type(decoded.type) == coded.written_type
 
 
 def test_coded_column_of_no_rows_is_empty() -> None:
@@ -114,7 +115,7 @@ def test_code_type_has_room_for_the_unknown_value(size: int) -> None:
 @given(arrays())
 def test_raw_column_carries_the_values_along(column: pa.Array) -> None:
     raw = RawColumn("x", dense(column).type, has_missing=True)
-    assert raw.decode(raw.encode(column)).to_pylist() == column.to_pylist()
+    assert raw.written(raw.encode(column)).to_pylist() == column.to_pylist()
     assert raw.encode(column).type == raw.written_type
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -129,8 +129,7 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
         table = original_of(opened, original, plan_file, hierarchies=hierarchies, encoding=encoding, decimal=decimal)
     mechanism, looks = opened.manifest.mechanism_name, trails(opened, table)
     controls = never_shuffled(public_columns(opened), table) if public_columns(opened) else []
-    steps = 3
-    progress(1, steps)
+    progress(1, 3)
     try:
         found = matched_with(opened, table, plan_file, seed)
     except ReleaseFormatError:
@@ -142,42 +141,61 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
         return Audit(mechanism, (), tuple(looks), links, controls=tuple(controls), unmatched=NO_KEY)
     looks += beside(found)
     controls += listed_in_order(found)
-    again: list[Scene] | None = None
+    scenes = found.scenes(spec, seed)
+    twins: Sequence[Scene | None] = [None] * len(scenes)
     if second is not None:
         other = Release.open(second[0])
         same = original_of(other, original, second[1], hierarchies=hierarchies, encoding=encoding, decimal=decimal)
         twin = matched_with(other, same, second[1], seed)
-        again = None if twin is None else twin.scenes(spec, seed)
+        twins = twins if twin is None else twin.scenes(spec, seed)
         looks.append(reused_key(release, second[0]))
-    scenes = found.scenes(spec, seed)
-    steps, attacks, columns, laws = 1 + 4 * len(scenes), list[Attack](), list[Attack](), list[Attack]()
-    corrupted, odds = dict[str, tuple[tuple[float, float | None], ...]](), dict[str, float | None]()
-    for number, scene in enumerate(scenes):
-        name = scene.target.name
-        attacks += ladder(scene, None if again is None else again[number], known_share=known_share)
-        progress(2 + 4 * number, steps)
-        columns += each_column(scene)
-        progress(3 + 4 * number, steps)
-        corrupted[name] = by_known_share(scene) if scene.target.columns else ()
-        odds[name] = odds_factor(scene)
-        progress(4 + 4 * number, steps)
-        if (certain := _certain(scene, found)) is not None:
-            laws.append(frequencies(certain))
-            control = shown_too_often(certain)
-            controls += [] if control is None else [control]
-        progress(5 + 4 * number, steps)
+    steps = iter(range(2, 2 + 4 * len(scenes)))
+    seen = [
+        _Seen.of(scene, again, known_share, found, lambda: progress(next(steps), 1 + 4 * len(scenes)))
+        for scene, again in zip(scenes, twins, strict=True)
+    ]
     return Audit(
         mechanism,
-        tuple(attacks),
+        tuple(attack for each in seen for attack in each.attacks),
         tuple(looks),
         links,
-        tuple(columns),
-        corrupted,
-        odds,
-        tuple(controls),
-        tuple(laws),
+        tuple(attack for each in seen for attack in each.columns),
+        {each.column: each.corrupted for each in seen},
+        {each.column: each.odds for each in seen},
+        (*controls, *(each.control for each in seen if each.control is not None)),
+        tuple(each.law for each in seen if each.law is not None),
         None if found.is_alone is None else int(found.is_alone.sum()),
     )
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What attackers find about one protected column."""
+
+    column: str
+    attacks: tuple[Attack, ...]
+    columns: tuple[Attack, ...]
+    corrupted: tuple[tuple[float, float | None], ...]
+    odds: float | None
+    law: Attack | None
+    control: Control | None
+
+    @classmethod
+    def of(
+        cls, scene: Scene, again: Scene | None, known_share: float, release: Matched, step: Callable[[], None]
+    ) -> _Seen:
+        """Let them look, in four steps."""
+        attacks = tuple(ladder(scene, again, known_share=known_share))
+        step()
+        columns = each_column(scene)
+        step()
+        corrupted = by_known_share(scene) if scene.target.columns else ()
+        odds = odds_factor(scene)
+        step()
+        certain = _certain(scene, release)
+        law, control = (None, None) if certain is None else (frequencies(certain), shown_too_often(certain))
+        step()
+        return cls(scene.target.name, attacks, columns, corrupted, odds, law, control)
 
 
 def _certain(scene: Scene, release: Matched) -> Scene | None:

@@ -39,6 +39,7 @@ class Reader:
     bench: Bench
     room: Room = field(default_factory=Room)
     has_records: bool = True
+    has_subtotals: bool = False
     _known: dict[str, Result] = field(default_factory=dict)
 
     @property
@@ -94,6 +95,7 @@ class Reader:
         found = Clauses(select, lambda tree: self._with_scalars(tree, scalars), self.room).block(block)
         rows = block.rows(self.bench, self.bench.sums.method)
         self.has_records = self.has_records and block.has_records
+        self.has_subtotals = self.has_subtotals or block.sets is not None
         return finished(self.bench, self._with_constants(rows, scalars), found)
 
     def _with_parts(self, select: exp.Select, *, in_where: bool) -> exp.Select:

@@ -216,10 +216,7 @@ class RecordsBlock:
         source = self.reader.source
         records = source.values if group.is_sensitive else source.records
         kind = self.session.table(f"SELECT {group.sql} AS k FROM {records} LIMIT 0").schema.field(0).type
-        try:
-            return pa.array(values, kind)
-        except (pa.ArrowException, NotImplementedError, TypeError):
-            return pa.array(values)
+        return pa.array(values, kind)
 
 
 def _key(groups: Sequence[Group], cell: GroupCell) -> list[object]:

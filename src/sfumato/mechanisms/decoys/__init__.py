@@ -3,8 +3,8 @@
 Claim: whoever knows the shares of the values, and nothing else of a person, believes the published value to be the
 person's own with at most 1/group_size. Other knowledge is not covered: a published value multiplies the odds of that
 value by its likelihood ratio, which has no limit for rare values.
-Source: Fu, Wang, Wong, Wang and Jiang 2014 (SPLU-Gen), corrected. The mixed groups, the closed form and the errors are
-ours.
+Source: Fu, Wang, Wong, Wang and Jiang 2014 (SPLU-Gen), corrected as docs/errata.md says. The mixed groups, the closed
+form and the errors are ours.
 Published: the domain, the group size and how groups are made, and which values were merged because they are rare. Not
 published: groups, or any count of the original.
 Notation: gamma = group_size, f = count of a value, N = total.

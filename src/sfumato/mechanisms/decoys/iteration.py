@@ -1,7 +1,7 @@
 """The reconstruction of the paper, as printed: kept to compare with, not to count with.
 
-It is wrong in two ways. Its leak counts a value's own seats too, so that even the whole table is not reproduced; and it
-stops when no state moves by more than one in a hundred, which for large groups is at once.
+It is wrong in two ways (docs/errata.md). Its leak counts a value's own seats too, so that even the whole table is not
+reproduced; and it stops when no state moves by more than one in a hundred, which for large groups is often at once.
 Source: Fu et al. 2014, section 5.2; notation: gamma = group size, f = records of the value, N = all records. States are
 numbered by bits: the condition first, then one bit for each sensitive value. Tables are many at once: a line each.
 """

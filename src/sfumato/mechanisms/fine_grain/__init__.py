@@ -4,7 +4,7 @@ Claim: for each value with a bound and every prior: whoever gave the value a cha
 most its posterior afterwards. With direction `both` also: a chance of at least the posterior stays at least the prior.
 Single values only, not statements about several.
 Source: the fine-grain model of the paper on per-value bounds. Its Theorem 1 is true upward and false downward (its own
-Figure 2(b) takes a belief of 1/7 to 1/13, below 1/10), so the direction is a choice here.
+Figure 2(b) takes a belief of 1/7 to 1/13, below 1/10; docs/errata.md), so the direction is a choice here.
 Published: the domain, the bounds, the direction and the retentions. Bounds that come from a tolerance hold shares that
 were rounded down, to two digits or coarser; the retentions of the `aggregate` objective follow shares in hundredths.
 Those of the `record` objective are one of finitely many optima; which one it is follows the exact shares, so

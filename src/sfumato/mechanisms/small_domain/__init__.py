@@ -5,8 +5,8 @@ distributed in the record's cell, and no more, comes to believe it with more tha
 and published value. That is one prior only: knowledge of other columns or of other people is not covered, nor is what
 the other records of the cell show (in small cells that adds a little), nor are statements about several values, nor
 beliefs that should not fall.
-Source: Chaytor and Wang, "Small Domain Randomization", and the thesis that follows it; what they claim beyond this is
-not true (an attacker who knows the sex of a person breaches a quarter of a census table).
+Source: Chaytor and Wang, "Small Domain Randomization", and the thesis that follows it. What their title says beyond
+this prior does not hold (docs/errata.md): who knows the sex of a person breaches a quarter of a census table.
 Published: the domain, the bound, and for each cell its values, its retention and the prior that the retention was
 chosen for, which is the largest share of a protected value in the cell: the claim assumes that these shares are known.
 The counts of the cells only if the holder asks for it.
@@ -34,13 +34,14 @@ from sfumato.mechanisms.coins.inverse import flat_variance, revealed, shares_fro
 from sfumato.mechanisms.coins.methods import SEVERAL_CELLS
 from sfumato.mechanisms.coins.operators import Cell, Coins, Operator, amplified_words, retention_of
 from sfumato.mechanisms.coins.weights import CoinWeights
-from sfumato.mechanisms.coins.words import cell_json, cells_summary
-from sfumato.mechanisms.mechanism import Mechanism, Risk
+from sfumato.mechanisms.coins.words import RISK, cell_json, cells_summary
+from sfumato.mechanisms.mechanism import Mechanism, PlanTable, Risk
 from sfumato.mechanisms.small_domain import merging
 from sfumato.mechanisms.small_domain.balancing import Group, balance, protected_places
+from sfumato.mechanisms.small_domain.layout import CellLayout
 from sfumato.mechanisms.small_domain.merging import cell, error_bound, merged_by_bound, merged_by_variance
 from sfumato.mechanisms.small_domain.rearranging import rearranged
-from sfumato.mechanisms.stretches import Runs
+from sfumato.mechanisms.small_domain.steps import groups_json, groups_table
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
@@ -91,6 +92,10 @@ class Plan:
     options: Options
     balance: int
     protected: tuple[int, ...]
+    groups: tuple[Group, ...]
+    """As balancing made them."""
+    parts: tuple[merging.Part, ...]
+    """The groups of each cell, in their order."""
     cells: tuple[merging.CountedCell, ...]
 
     @cached_property
@@ -130,24 +135,6 @@ class Plan:
             retention = retention_of(words, made.domain_size)
             cells.append(PublishedCell(made.places, retention, made.prior or Fraction(0), counts))
         return Design(self.histogram.values, self.bound, tuple(cells))
-
-
-class CellLayout:
-    """The cell of each slot: the slots of a value are cut into runs, one for each cell that holds some of its records.
-
-    A position is a slot counted on from the slots of all values before.
-    """
-
-    def __init__(self, groups: Sequence[Group]) -> None:
-        by_value = np.array(groups, dtype=np.int64).T
-        self.runs = Runs(by_value.ravel())
-        self.run_cells: Places = self.runs.given % len(groups)
-        self.first_positions = (np.cumsum(by_value.sum(axis=1)) - by_value.sum(axis=1)).astype(self.runs.type)
-
-    def cells_of(self, codes: Codes, slots: Numbers) -> Places:
-        """The cell of each record."""
-        positions = self.first_positions.take(codes) + slots.astype(self.runs.type, copy=False)
-        return self.run_cells.take(self.runs.find(positions))
 
 
 @dataclass(frozen=True)
@@ -222,7 +209,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     else:
         parts = merged_by_variance(groups, protected, spec.posterior, options.minimum)
     cells = tuple(cell([groups[number] for number in part], protected) for part in parts)
-    made = Plan(histogram, spec, options, balanced.balance, protected, cells)
+    made = Plan(histogram, spec, options, balanced.balance, protected, groups, parts, cells)
     if not all(keep for keep, _ in made.words):
         raise InfeasibleError(
             f"the posterior {spec.posterior} is so close to the share of a value in its cell that nothing could ever "
@@ -319,15 +306,24 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats
 
 
 def explain(plan: Plan, /) -> dict[str, Any]:
-    """The cells with their counts, and the error bound of the paper."""
-    published = plan.published.cells
-    cells = [
-        cell_json(
-            plan.histogram, each.places, [each.counts[place] for place in each.places], shown.prior, shown.retention
-        )
-        for each, shown in zip(plan.cells, published, strict=True)
-    ]
-    return {"balance": plan.balance, "error_bound": error_bound(plan.cells, plan.bound.posterior), "cells": cells}
+    """The cells with their counts, the groups that they were merged from, and the error bound of the paper."""
+    cells = []
+    for each, shown, part in zip(plan.cells, plan.published.cells, plan.parts, strict=True):
+        counts = [each.counts[place] for place in each.places]
+        told = cell_json(plan.histogram, each.places, counts, shown.prior, shown.retention)
+        cells.append({**told, "groups": [number + 1 for number in part]})
+    return {
+        "balance": plan.balance,
+        "error_bound": error_bound(plan.cells, plan.bound.posterior),
+        "error_bound_risk": RISK,
+        "groups": groups_json(plan.histogram, plan.groups, plan.parts),
+        "cells": cells,
+    }
+
+
+def tables(plan: Plan, /) -> list[PlanTable]:
+    """The groups, in their order, and the cells that they went to."""
+    return [groups_table(plan.groups, plan.parts, error_bound(plan.cells, plan.bound.posterior))]
 
 
 def summary(plan: Plan, /) -> str:
@@ -429,6 +425,7 @@ MECHANISM = Mechanism(
     variances=variances,
     set_variances=set_variances,
     explain=explain,
+    tables=tables,
     summary=summary,
     remarks=remarks,
     remark_codes=("values-unprotected", "nothing-balances", "groups-merged", "one-cell", "small-cells"),

@@ -3,8 +3,8 @@
 Claim: the groups are the table, record by record. If every value is protected, each group but the last is flat: the
 same number of records of each of exactly `balance` values. There are at most as many groups as protected values, and
 one more.
-Source: Chaytor and Wang, section 5.1 and appendix 10.7. Eq. (13) is scanned with σ > μ; it must be σ ≥ μ, or the first
-group may ask for records that do not exist (counts 7, 3, 2, 2).
+Source: Chaytor and Wang, section 5.1 and appendix 10.7. Eq. (13) is scanned with σ > μ, and read as σ ≥ μ, or the first
+group may ask for records that do not exist (docs/errata.md: counts 7, 3, 2, 2).
 Notation: T0 = the rest, |T0| = its records, μ_i = its i-th largest count, θ or θ' = balance, h = height of a group,
 SA' = protected, T' and T'' = the protected and the other records.
 """

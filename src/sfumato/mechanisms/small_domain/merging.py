@@ -4,7 +4,7 @@ Claim: of all ways to cut a sequence of groups into runs, the one of least cost 
 be perturbed: it has a protected value, and no protected value whose share reaches the posterior, compared in integers.
 Costs are floats: they rank, and promise nothing. Of equal costs the one with the longest last cell wins.
 Source: Chaytor and Wang, section 5.3 (least error bound) and Eq. (12). Least variance is ours: the bound is valid, but
-ranks partitions wrongly.
+ranks partitions wrongly (docs/errata.md).
 Notation: T_i = a cell, n = total, m = domain_size, ρ1 = prior, ρ2 = posterior, γ = amplification, p = retention,
 q = swap_probability, a = p + q, δ = 1/20; ε = 2·√ln(2/δ) / (√n·p); variance = n·(a(1-a) + (m-1)q(1-q)) / p².
 """

@@ -8,6 +8,7 @@ from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import ALL_COLUMNS
 from sfumato.evidence.context import NOT_STATED
 from sfumato.evidence.dossier import Dossier
+from sfumato.evidence.utility import AT, NEAR
 from sfumato.pages.certificate import uncovered
 from sfumato.pages.page import HOLDER, decision, facts, listed, paragraph, tiles
 from sfumato.pages.report.parts import ARROW, odds_words
@@ -44,7 +45,7 @@ def five_numbers(found: Dossier) -> Iterator[tuple[str, str, str]]:
     yield (
         factor if "," in words or words == NOT_TOLD else f"{factor} times",
         "the largest factor by which what a record shows moves the odds of two values",
-        "Not what public columns tell, nor what a second release adds. None: a record may rule values out.",
+        "Not what public columns tell, nor what a second release adds.",
     )
     best = _most_knowing(found)
     yield (
@@ -61,8 +62,8 @@ def five_numbers(found: Dossier) -> Iterator[tuple[str, str, str]]:
     error = found.utility.error
     yield (
         NOT_TOLD if error is None else f"\u00b1{percent(error)}",
-        "typical error of a count of 1,000 records",
-        "Not other questions: every answer has an error of its own.",
+        f"standard error of the middle one of random counts of {round(AT / NEAR):,} to {round(AT * NEAR):,} records",
+        "Not other questions: every answer has an error of its own, and a plan names that of an average value.",
     )
     coverage = found.utility.coverage
     yield (

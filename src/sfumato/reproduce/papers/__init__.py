@@ -7,16 +7,32 @@ from collections.abc import Sequence
 
 from sfumato.errors import SpecError
 from sfumato.reproduce.experiment import Experiment
-from sfumato.reproduce.papers import buckets, small_domain, small_domain_figures, small_sums, small_sums_figures
+from sfumato.reproduce.papers import (
+    beyond,
+    buckets,
+    buckets_losses,
+    buckets_times,
+    fine_grain,
+    fine_grain_figures,
+    small_domain,
+    small_domain_figures,
+    small_sums,
+    small_sums_figures,
+)
 
 EVERYTHING = "all"
 
 EXPERIMENTS: tuple[Experiment, ...] = (
     *small_domain.EXPERIMENTS,
     *small_domain_figures.FIGURES,
+    *fine_grain.EXPERIMENTS,
+    *fine_grain_figures.FIGURES,
     *small_sums.EXPERIMENTS,
     *small_sums_figures.FIGURES,
     *buckets.EXPERIMENTS,
+    *buckets_losses.LOSSES,
+    *buckets_times.TIMES,
+    *beyond.EXPERIMENTS,
 )
 """In the order in which a reader of the works meets them."""
 

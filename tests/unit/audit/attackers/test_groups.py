@@ -71,6 +71,7 @@ def test_groups_in_which_nobody_differs_have_the_shares_of_their_values() -> Non
     assert found == pytest.approx(np.array([[0.5, 0.25, 0.25, 0]] * 4 + [[0, 0, 0, 1]] * 2))
 
 
+@pytest.mark.slow
 def test_larger_groups_are_balanced_and_near_to_the_exact_beliefs(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = np.random.default_rng(1).uniform(0.2, 1, (5, 8, 8))
     exact, near = assigned(weights), balanced(weights)

@@ -122,6 +122,7 @@ def test_who_has_a_release_is_right_at_least_as_often_and_as_often_as_expected(m
         assert attack.with_release.right >= attack.without.right - 5 * attack.with_release.deviation
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_attacks() -> None:
     once, again = (ladder(scene_of("buckets", 7)) for _ in range(2))
     assert [each.to_json() for each in once] == [each.to_json() for each in again]

@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from bucket_tables import complaint
 from releases import edit_manifest, people, published_by, read_json
 from selection import examples
-from sfumato.apply.writing import open_parquet
 from sfumato.audit.files import FIT
 from sfumato.audit.original import verify
 from sfumato.outlook import Request
+from sfumato.parquet.table import write_table
 from sfumato.publication import publish
 from sfumato.request.group_spec import Diversity
 from sfumato.request.schema import Schema
@@ -72,8 +72,7 @@ def write(made: Path, folder: Path, content: Content) -> None:
         HELD: pa.Table.from_pylist(lines, schema=forms[HELD]),
     }
     for name, table in tables.items():
-        with open_parquet(folder / name, table.schema) as writer:
-            writer.write_table(table)
+        write_table(folder / name, table)
     caps = [str(cap) for cap in content.caps]
     edit_manifest(folder, lambda written: written["sfumato"]["design"].update(caps=caps))
 

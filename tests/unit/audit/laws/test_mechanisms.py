@@ -586,6 +586,7 @@ def test_original_with_a_value_outside_the_domain_is_noticed(releases: Callable[
     assert failed(releases(way, 1), with_cell(original(), "disease", 0, "plague")) == ["draws", "posteriors"]
 
 
+@pytest.mark.slow
 @every_way
 def test_original_may_come_in_another_order(releases: Callable[[str, int], Path], way: str) -> None:
     assert failed(releases(way, 1), original().sort_by("disease")) == []

@@ -41,6 +41,7 @@ def test_the_optimum_is_the_best_of_all_settings() -> None:
         _check(request, problem)
 
 
+@pytest.mark.slow
 @profile(max_examples=examples(60))
 @given(request=requests())
 def test_the_optimum_is_the_best_of_all_settings_of_any_table(request: Request) -> None:

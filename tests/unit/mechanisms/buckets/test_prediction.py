@@ -149,6 +149,7 @@ def test_the_optimum_is_taken_where_two_sizes_are_too_few() -> None:
     assert compared(counts, found, Deal.MIXED)
 
 
+@pytest.mark.slow
 def test_the_plan_says_where_shrunk_is_closer() -> None:
     least, best = planned(buckets.Sizes.OPTIMAL), planned(buckets.Sizes.AUTO)
     (said,) = [each for each in buckets.remarks(least) if each.code == "shrunk-is-closer"]

@@ -67,6 +67,7 @@ def test_the_closed_form_finds_what_a_condition_selects_where_leaks_are_alike() 
         assert found.value == pytest.approx(SELECTED[place])
 
 
+@pytest.mark.slow
 @every_creation
 def test_the_inverse_finds_what_a_condition_selects_for_every_set(creation: Creation) -> None:
     design = design_of(len(COUNTS), creation=creation)
@@ -309,6 +310,7 @@ def table() -> Numbers:
     return chance.multinomial(40_000, (shares / shares.sum()).ravel())
 
 
+@pytest.mark.slow
 @unbiased
 @every_creation
 def test_a_question_about_one_of_several_columns_is_answered_as_if_it_were_the_only_one(

@@ -19,7 +19,8 @@ from sfumato.arrays import Words
 from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SfumatoError
 from sfumato.mechanisms import small_domain
-from sfumato.mechanisms.small_domain import USUAL_MINIMUM, CellLayout, Merge, Options
+from sfumato.mechanisms.small_domain import USUAL_MINIMUM, Merge, Options
+from sfumato.mechanisms.small_domain.layout import CellLayout
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
 from sfumato.shown.tally import Tally

@@ -1,0 +1,138 @@
+"""Chunks that are packed here: pages of so many rows each.
+
+Nothing in a page depends on which rows are neighbours, but the size to which it is compressed: numbers are packed in
+one run, and never told by how often one of them is repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.arrays import Codes, Mask
+from sfumato.parquet.chunk import Chunk
+from sfumato.parquet.footer import AboutFields, value_of
+from sfumato.parquet.packing import GROUP, Bytes, packed
+from sfumato.parquet.thrift import I32, STRUCT, Struct, Typed, listed, long_number, number, read, varint, written
+
+PAGE_ROWS = 1 << 17
+PAGE_BYTES = 1 << 20
+"""Pages of wide rows have fewer of them, and no more bytes than this."""
+
+DATA_PAGE, DICTIONARY_PAGE = 0, 2
+
+
+class Encoding(IntEnum):
+    """How values are written."""
+
+    PLAIN = 0
+    RUNS = 3
+    LISTED = 8
+    """As numbers of what the first page of the chunk lists."""
+
+
+class PageFields(IntEnum):
+    """Of what stands before a page."""
+
+    TYPE = 1
+    PLAIN_SIZE = 2
+    SIZE = 3
+    DATA = 5
+    LISTED = 7
+
+
+def listed_chunk(codes: Codes, dictionary: bytes, values: int, *, has_missing: bool, about: Struct) -> Chunk:
+    """Codes of as many values as a first page lists; the code after the last one is the missing value's."""
+    width = width_of(values)
+
+    def pages() -> Iterator[tuple[int, bytes]]:
+        for start in range(0, len(codes), PAGE_ROWS):
+            page = codes[start : start + PAGE_ROWS]
+            levels, present = b"", page
+            if has_missing:
+                is_present = page != values
+                levels, present = _levels(is_present), page[is_present]
+            yield len(page), b"".join([levels, bytes([width]), _run(packed(present, width), width)])
+
+    return _chunk(pages(), Encoding.LISTED, about, dictionary)
+
+
+def plain_chunk(column: pa.Array, *, has_missing: bool, about: Struct) -> Chunk:
+    """Values of a fixed width as they are: truth values, numbers or bytes."""
+    rows = min(PAGE_ROWS, max(PAGE_BYTES * 8 // column.type.bit_width // GROUP, 1) * GROUP)
+
+    def pages() -> Iterator[tuple[int, bytes]]:
+        for start in range(0, len(column), rows):
+            page = column.slice(start, rows)
+            levels = _levels(page.is_valid().to_numpy(zero_copy_only=False)) if has_missing else b""
+            yield len(page), levels + _plain(page.drop_null() if has_missing else page)
+
+    return _chunk(pages(), Encoding.PLAIN, about)
+
+
+def width_of(values: int) -> int:
+    """How many bits the numbers of so many values take."""
+    return max((values - 1).bit_length(), 1)
+
+
+def _plain(column: pa.Array) -> bytes:
+    """The bytes of values of which none is missing."""
+    if pa.types.is_boolean(column.type):  # through numpy, so that the bits after the last one are zeros
+        return np.packbits(column.to_numpy(zero_copy_only=False), bitorder="little").tobytes()
+    size = column.type.bit_width // 8
+    data: bytes = column.buffers()[1].slice(column.offset * size, len(column) * size).to_pybytes()
+    return data
+
+
+def _levels(is_present: Mask) -> bytes:
+    """Which values of a page are there."""
+    run = _run(np.packbits(is_present, bitorder="little"), 1)
+    return len(run).to_bytes(4, "little") + run
+
+
+def _run(bits: Bytes, width: int) -> bytes:
+    """Packed numbers, after how many groups of them there are; nothing of none."""
+    return varint(len(bits) // width << 1 | 1) + bits.tobytes() if len(bits) else b""
+
+
+def _chunk(pages: Iterable[tuple[int, bytes]], encoding: Encoding, about: Struct, dictionary: bytes = b"") -> Chunk:
+    """Compress pages, given with their rows, and say what they are."""
+    found, values, plain_size = [dictionary], 0, _plain_size(dictionary) if dictionary else 0
+    codec = pa.Codec("zstd")
+    for rows, page in pages:
+        data = codec.compress(page, asbytes=True)
+        said = {1: number(rows), 2: number(encoding), 3: number(Encoding.RUNS), 4: number(Encoding.RUNS)}
+        head = written(
+            {
+                PageFields.TYPE: number(DATA_PAGE),
+                PageFields.PLAIN_SIZE: number(len(page)),
+                PageFields.SIZE: number(len(data)),
+                PageFields.DATA: Typed(STRUCT, said),
+            }
+        )
+        found += [head, data]
+        values += rows
+        plain_size += len(head) + len(page)
+    kinds = [(DICTIONARY_PAGE, Encoding.PLAIN, 1)] if dictionary else []
+    kinds.append((DATA_PAGE, encoding, len(found) // 2))
+    data = b"".join(found)
+    more: Struct = {
+        AboutFields.ENCODINGS: listed(I32, sorted({Encoding.RUNS, *(each for _, each, _ in kinds)})),
+        AboutFields.VALUES: long_number(values),
+        AboutFields.PLAIN_SIZE: long_number(plain_size),
+        AboutFields.SIZE: long_number(len(data)),
+        AboutFields.FIRST_PAGE: long_number(len(dictionary)),
+        AboutFields.PAGES: listed(STRUCT, [dict(enumerate(map(number, kind), 1)) for kind in kinds]),
+    }
+    if dictionary:
+        more[AboutFields.DICTIONARY] = long_number(0)
+    return Chunk(data, {**about, **more})
+
+
+def _plain_size(page: bytes) -> int:
+    """How many bytes a page would have if it were not compressed."""
+    head, start = read(page)
+    return start + int(value_of(head, PageFields.PLAIN_SIZE))
