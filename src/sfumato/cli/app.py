@@ -50,14 +50,14 @@ from sfumato.cli.options import (
     TargetOptions,
     assignments,
 )
-from sfumato.cli.output import CHECK_FAILED, err, out, print_json
+from sfumato.cli.output import CHECK_FAILED, StoppedError, complain, err, failed_with, out, print_json
 from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
 from sfumato.cli.questions import QueryOptions
 from sfumato.cli.reproduction import reproduce
 from sfumato.cli.where import EngineOptions
 from sfumato.errors import NoticeError, QueryError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
-from sfumato.printable import printable, without_passwords
+from sfumato.printable import printable
 from sfumato.request.exact import exact
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import check_codes, check_notices
@@ -334,7 +334,7 @@ def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, printed
             else:
                 show_answer(out, answer, level, quiet=printed.quiet)
     if failed:
-        _complain(f"{len(failed)} of {len(answers)} questions were not answered; the first is number {failed[0]}.")
+        complain(f"{len(failed)} of {len(answers)} questions were not answered; the first is number {failed[0]}.")
         raise typer.Exit(BAD_INPUT)
 
 
@@ -371,7 +371,7 @@ def verify(
         render.show_verification(out, found, quiet=printed.quiet)
     if not found.passed:
         failed = next(check for check in found.checks if not check.passed)
-        _complain(f"the release does not pass the check of {failed.name}: {failed.detail}")
+        complain(f"the release does not pass the check of {failed.name}: {failed.detail}")
         raise typer.Exit(CHECK_FAILED)
 
 
@@ -387,22 +387,6 @@ def _new_directory(path: Path) -> Iterator[str]:
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
         raise
-
-
-def _complain(sentence: str) -> None:
-    line = printable(without_passwords(" ".join(sentence.splitlines())))
-    stop = "" if line.endswith(".") else "."
-    err.print(f"error: {line}{stop}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _fail(as_json: bool, kind: str, message: str, with_values: str | None = None, **more: Any) -> None:
-    """Tell people why a command stopped, in one sentence; and machines too, if they asked.
-
-    A sentence names values of the table only where somebody looks at it: what is not a terminal may be a log.
-    """
-    _complain(with_values if with_values is not None and sys.stderr.isatty() else message)
-    if as_json:
-        print_json({"error": {"kind": kind, "message": without_passwords(message), **more}})
 
 
 def build() -> TyperGroup:
@@ -423,7 +407,8 @@ def build() -> TyperGroup:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
-    fail = partial(_fail, "--json" in (sys.argv[1:] if arguments is None else arguments))
+    fail = partial(failed_with, "--json" in (sys.argv[1:] if arguments is None else arguments))
+    stopped = "stopped; nothing was left behind."
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that everything is cleaned up on the way out
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # a mistake in SQL gets one sentence, and it is ours
     try:
@@ -444,6 +429,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
         code = STOPPED
+    except StoppedError as error:
+        code, stopped = STOPPED, str(error)
     if code == STOPPED:  # typer answers an interrupt by this code, without a word
-        fail("stopped", "stopped; nothing was left behind.")
+        fail("stopped", stopped)
     sys.exit(code if isinstance(code, int) else 0)

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import typer
 
 from sfumato.cli.render import GuardedConsole
-from sfumato.printable import printable_json
+from sfumato.printable import printable, printable_json, without_passwords
 
 FORMAT = 1
 """Of all that is printed as JSON: a new number where a key changes its meaning or goes."""
 CHECK_FAILED = 1
 """The exit code of a command that found what it looks for."""
+
+
+class StoppedError(Exception):
+    """Somebody stopped a command that leaves something behind; the sentence says what."""
+
 
 out = GuardedConsole(emoji=False)
 err = GuardedConsole(stderr=True, emoji=False)
@@ -24,3 +30,20 @@ def print_json(written: Mapping[str, Any]) -> None:
     """Print one document."""
     told = {"format": FORMAT, **written}
     typer.echo(printable_json(json.dumps(told, ensure_ascii=False, indent=2, allow_nan=False, default=str)))
+
+
+def complain(sentence: str) -> None:
+    """One line of words that cannot steer a terminal, on standard error."""
+    line = printable(without_passwords(" ".join(sentence.splitlines())))
+    stop = "" if line.endswith(".") else "."
+    err.print(f"error: {line}{stop}", markup=False, highlight=False, soft_wrap=True)
+
+
+def failed_with(as_json: bool, kind: str, message: str, with_values: str | None = None, **more: Any) -> None:
+    """Tell people why a command stopped, in one sentence; and machines too, if they asked.
+
+    A sentence names values of the table only where somebody looks at it: what is not a terminal may be a log.
+    """
+    complain(with_values if with_values is not None and sys.stderr.isatty() else message)
+    if as_json:
+        print_json({"error": {"kind": kind, "message": without_passwords(message), **more}})

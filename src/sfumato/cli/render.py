@@ -6,7 +6,7 @@ import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
 from rich.markup import escape
@@ -101,15 +101,23 @@ def _bars(console: Console, *, is_wanted: bool) -> Iterator[Callable[[str, int, 
         yield show
 
 
+class ProgressShown(Protocol):
+    """Says how many steps are done, and of what, if that changes."""
+
+    def __call__(self, done: int, total: int, what: str = ...) -> None:  # noqa: D102
+        ...
+
+
 @contextmanager
-def progress_of(console: Console, printed: PrintOptions, doing: str = "asking") -> Iterator[Callable[[int, int], None]]:
+def progress_of(console: Console, printed: PrintOptions, doing: str = "asking") -> Iterator[ProgressShown]:
     """Shows how many questions are answered, or steps done, while the terminal is interactive."""
     if printed.is_silent or not console.is_terminal:
-        yield lambda done, total: None
+        yield lambda done, total, what=doing: None
         return
-    with Progress(TextColumn(doing), BarColumn(), MofNCompleteColumn(), console=console, transient=True) as bars:
+    words = TextColumn("{task.description}")
+    with Progress(words, BarColumn(), MofNCompleteColumn(), console=console, transient=True) as bars:
         task = bars.add_task(doing)
-        yield lambda done, total: bars.update(task, completed=done, total=total)
+        yield lambda done, total, what=doing: bars.update(task, description=what, completed=done, total=total)
 
 
 @contextmanager

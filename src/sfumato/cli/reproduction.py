@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ from rich.table import Table
 
 from sfumato.cli import render
 from sfumato.cli.options import PrintOptions
-from sfumato.cli.output import err, out, print_json
+from sfumato.cli.output import StoppedError, err, out, print_json
 from sfumato.errors import TargetError
 
 if TYPE_CHECKING:
@@ -46,15 +47,20 @@ def reproduce(  # noqa: PLR0913 - the options of the command
     experiments = papers.named(names)
     if target is None:
         raise TargetError("name a directory for what is found with --out, such as --out papers.")
-    found = []
+    found: list[Reproduced] = []
     with render.progress_of(err, printed, "reproducing") as shown:
-        run = papers.reproduce(
-            experiments, target, data=data, seed=seed, quick=quick, progress=lambda name, done, of: shown(done, of)
-        )
-        for outcome in run:
-            found.append(outcome)
-            if not printed.is_silent:
-                _show(outcome)
+
+        def progress(name: str, done: int, of: int) -> None:
+            shown(done, of, f"{name}, {len(found) + 1} of {len(experiments)}")
+
+        try:
+            for outcome in papers.reproduce(experiments, target, data=data, seed=seed, quick=quick, progress=progress):
+                found.append(outcome)
+                if not printed.is_silent:
+                    _show(outcome)
+        except KeyboardInterrupt as stopped:
+            done = f"{len(found)} of {len(experiments)} are in {target}"
+            raise StoppedError(f"stopped; {done}, and the same command goes on from there.") from stopped
     if printed.as_json:
         print_json({"path": str(target), "experiments": [_json(each) for each in found]})
     elif not printed.quiet:
@@ -62,18 +68,25 @@ def reproduce(  # noqa: PLR0913 - the options of the command
 
 
 def _list(experiments: Sequence[Experiment], printed: PrintOptions) -> None:
+    from sfumato.reproduce.works import work_of  # noqa: PLC0415 - takes long to load
+
     if printed.as_json:
-        print_json({"experiments": [{"name": each.name, "title": each.title} for each in experiments]})
+        told = [{"name": each.name, "title": each.title, "work": work_of(each.name)} for each in experiments]
+        print_json({"experiments": told})
         return
-    table = Table("name", "what is printed or drawn", title="experiments", title_justify="left")
-    for each in experiments:
-        table.add_row(each.name, each.title)
+    table = Table("name", "what is printed or drawn")
+    for work, own in groupby(experiments, key=lambda each: work_of(each.name)):
+        table.add_section()
+        table.add_row("", f"[bold]{render.plain(work)}[/bold]")
+        for each in own:
+            table.add_row(each.name, each.title)
     out.print(table)
 
 
 def _show(found: Reproduced) -> None:
-    kept = ", kept from before" if found.is_kept else f", {found.seconds:.1f} s"
-    out.print(f"[bold]{render.plain(found.name)}[/bold] {found.verdict}{kept}", highlight=False)
+    kept = "kept from before" if found.is_kept else f"{found.seconds:.1f} s"
+    said = ", ".join([kept, *dict.fromkeys(each.partition(",")[0] for each in found.tables)])
+    out.print(f"[bold]{render.plain(found.name)}[/bold] {found.verdict} ({render.plain(said)})", highlight=False)
     render.show_text(out, found.sentence)
 
 
@@ -84,5 +97,6 @@ def _json(found: Reproduced) -> dict[str, object]:
         "verdict": found.verdict.value,
         "sentence": found.sentence,
         "seconds": found.seconds,
+        "tables": list(found.tables),
         "kept": found.is_kept,
     }

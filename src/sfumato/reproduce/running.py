@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import TargetError
+from sfumato.errors import TargetError, reason
 from sfumato.reproduce.experiment import Conditions, Experiment
 from sfumato.reproduce.outcome import Outcome, Verdict
 from sfumato.reproduce.summary import PAGE, summary
@@ -33,6 +34,8 @@ class Reproduced:
     verdict: Verdict
     sentence: str
     seconds: float
+    tables: tuple[str, ...] = ()
+    """Where the tables came from; none where all follows from the text."""
     is_kept: bool = False
     """Whether it had been run before, under the same conditions."""
 
@@ -47,19 +50,32 @@ def reproduce(  # noqa: PLR0913 - what, where, and under which conditions
     progress: Callable[[str, int, int], None] = lambda name, done, of: None,
 ) -> Iterator[Reproduced]:
     """Run what was not run yet, and give what was found, one after the other."""
-    if out.exists() and not out.is_dir():
-        raise TargetError(f"{str(out)!r} is a file; name a directory for what is found.")
     conditions = {"version": version("sfumato"), "seed": seed, "quick": quick, "data": Tables(data).digests}
+    _check_writable(out)
     for experiment in experiments:
         kept = _kept(experiment, out, conditions)
         if kept is not None:
             yield kept
             continue
         tables, began = Tables(data), time.monotonic()
+        progress(experiment.name, 0, 1)
         outcome = experiment.run(Conditions(tables, seed, quick, partial(progress, experiment.name)))
         seconds = round(time.monotonic() - began, 3)
         _write(experiment, outcome, out, {**conditions, "tables": tables.used, "seconds": seconds})
-        yield Reproduced(experiment.name, experiment.title, outcome.verdict, outcome.sentence, seconds)
+        origins = tuple(tables.used)
+        yield Reproduced(experiment.name, experiment.title, outcome.verdict, outcome.sentence, seconds, origins)
+
+
+def _check_writable(out: Path) -> None:
+    """Make the directory, and try to write there: better now than after minutes."""
+    if out.exists() and not out.is_dir():
+        raise TargetError(f"{str(out)!r} is a file; name a directory for what is found.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise TargetError(f"{str(out)!r} cannot be written ({reason(error)}); name another directory.") from error
 
 
 def _kept(experiment: Experiment, out: Path, conditions: dict[str, Any]) -> Reproduced | None:
@@ -68,8 +84,9 @@ def _kept(experiment: Experiment, out: Path, conditions: dict[str, Any]) -> Repr
         found = json.loads(record.read_text(encoding="utf-8"))
         if any(found[name] != value for name, value in conditions.items()):
             return None
-        verdict = Verdict(found["verdict"])
-        return Reproduced(experiment.name, experiment.title, verdict, found["sentence"], found["seconds"], is_kept=True)
+        verdict, tables = Verdict(found["verdict"]), tuple(found["tables"])
+        said, seconds = found["sentence"], found["seconds"]
+        return Reproduced(experiment.name, experiment.title, verdict, said, seconds, tables, is_kept=True)
     except (OSError, ValueError, KeyError, TypeError):
         return None  # not run yet, or not by us: it is run, and written anew
 

@@ -96,9 +96,15 @@ class Tables:
 
     @property
     def digests(self) -> dict[str, str]:
-        """The files of the user that there are, by which a run is known again."""
+        """The files of the user that there are, by which a run is known again; a directory without any is a mistake."""
         found = {design.file: self._found(design) for design in DESIGNS.values()}
-        return {file: each[1] for file, each in found.items() if each is not None}
+        digests = {file: each[1] for file, each in found.items() if each is not None}
+        if self.directory is not None and not digests:
+            raise SourceError(
+                f"{str(self.directory)!r} has none of the tables {', '.join(found)}; put at least one there, or leave "
+                "--data out for generated ones."
+            )
+        return digests
 
     def get(self, name: str, rows: int | None = None, seed: int = 1) -> TableSample:
         """So many records of a table; more than there are, and records are drawn again, as the works did."""
@@ -139,13 +145,21 @@ class Tables:
         if not self.directory.is_dir():
             raise SourceError(f"{str(self.directory)!r} is no directory; name one with the tables, or none.")
         path = self.directory / design.file
-        return _read(path) if path.is_file() else None
+        if not path.is_file():
+            return None
+        table, digest = _read(path)
+        if design.sensitive not in table.column_names:
+            raise SourceError(f"{str(path)!r} has no column {design.sensitive!r}, which experiments take as sensitive.")
+        return table, digest
 
 
 @cache
 def _read(path: Path) -> tuple[pa.Table, str]:
     digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return pq.read_table(path), f"{path.name}, sha256 {digest[:16]}"
+    try:
+        return pq.read_table(path), f"{path.name}, sha256 {digest[:16]}"
+    except (pa.ArrowInvalid, OSError) as error:
+        raise SourceError(f"{str(path)!r} cannot be read as a Parquet file.") from error
 
 
 @cache

@@ -55,3 +55,17 @@ def test_a_directory_stands_before_generated_tables(tmp_path: Path) -> None:
 def test_no_directory_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="is no directory"):
         Tables(tmp_path / "nowhere").get("occupations")
+
+
+def test_a_directory_without_the_tables_does_not_stand_for_generated_ones(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=r"none of the tables census_occ\.parquet, .* leave --data out"):
+        Tables(tmp_path).digests  # noqa: B018 - it looks
+
+
+def test_what_is_no_parquet_file_or_has_another_column_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "census_occ.parquet").write_text("text")
+    with pytest.raises(SourceError, match=r"census_occ\.parquet' cannot be read as a Parquet file"):
+        Tables(tmp_path).get("occupations")
+    pq.write_table(pa.table({"Job": ["a", "b"]}), tmp_path / "census_all.parquet")
+    with pytest.raises(SourceError, match=r"census_all\.parquet' has no column 'Education'"):
+        Tables(tmp_path).get("education")
