@@ -13,7 +13,7 @@ from sfumato.mechanisms import anatomy, decoys
 from sfumato.reproduce.experiment import Conditions
 from sfumato.reproduce.measuring import Contestant, released
 from sfumato.reproduce.papers import small_sums_trials as trials
-from sfumato.reproduce.papers.small_sums_trials import Trial
+from sfumato.reproduce.papers.small_sums_trials import QueriedTable
 from sfumato.reproduce.tables import TableSample
 from sfumato.request.group_spec import DecoyGroups, Diversity
 from sfumato.shown.tally import Tally
@@ -35,13 +35,13 @@ def sample() -> TableSample:
 
 
 @cache
-def one() -> Trial:
-    return Trial.of(CONDITIONS, sample(), LARGE, 60)
+def one() -> QueriedTable:
+    return QueriedTable.of(CONDITIONS, sample(), LARGE, 60)
 
 
 @cache
-def two() -> Trial:
-    return Trial.of_two(CONDITIONS, sample(), "work", LARGE, 60)
+def two() -> QueriedTable:
+    return QueriedTable.of_two(CONDITIONS, sample(), "work", LARGE, 60)
 
 
 def test_true_counts_are_those_of_the_table() -> None:

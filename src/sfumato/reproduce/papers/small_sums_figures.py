@@ -33,7 +33,7 @@ from sfumato.reproduce.papers.small_sums_trials import (
     OURS,
     PRINTED,
     SHRUNK,
-    Trial,
+    QueriedTable,
     answers,
     iterate,
     ours,
@@ -51,7 +51,7 @@ REPORT_SHARES = tuple(f"{share}%" for share in range(1, 10))
 
 
 @dataclass(frozen=True)
-class Finding:
+class BandError:
     """The error of one contestant for one group size and the queries of one band."""
 
     group_size: int
@@ -61,10 +61,10 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Findings:
+class BandErrors:
     """What was found in an experiment."""
 
-    found: Sequence[Finding]
+    found: Sequence[BandError]
 
     def error(self, name: str, group_size: int, band: Band | None = None) -> float:
         """The mean error of a contestant; nan where nothing was measured."""
@@ -122,8 +122,8 @@ HEADINGS = ("group size", "true counts", "method", "error in %", "standard error
 
 
 def measure(
-    conditions: Conditions, trial: Trial, group_size: int, names: Sequence[str], bands: Sequence[Band]
-) -> list[Finding]:
+    conditions: Conditions, trial: QueriedTable, group_size: int, names: Sequence[str], bands: Sequence[Band]
+) -> list[BandError]:
     """The errors of some contestants in some bands; none where no such groups can be made."""
     try:
         tries = [
@@ -132,7 +132,7 @@ def measure(
     except InfeasibleError:
         return []
     return [
-        Finding(group_size, band, name, mean_errors(trial.pool, [each[name] for each in tries], band))
+        BandError(group_size, band, name, mean_errors(trial.pool, [each[name] for each in tries], band))
         for band in bands
         for name in names
     ]
@@ -149,7 +149,7 @@ def verdict(conditions: Conditions, *claims: bool) -> Verdict:
     return Verdict.AGREES if all(claims) else conditions.either(Verdict.DIFFERS, Verdict.CONTRADICTS)
 
 
-def _extent(conditions: Conditions, trial: Trial) -> str:
+def _extent(conditions: Conditions, trial: QueriedTable) -> str:
     return conditions.either(f"in a quick run of {quantity(trial.table.rows)} records, ", "")
 
 
@@ -162,16 +162,16 @@ def _capital(words: str) -> str:
 
 def _small_counts(
     conditions: Conditions, sample: TableSample, sizes: Sequence[int], queries: int
-) -> tuple[Trial, Findings]:
-    trial = Trial.of(conditions, sample, small_counts(), queries)
+) -> tuple[QueriedTable, BandErrors]:
+    trial = QueriedTable.of(conditions, sample, small_counts(), queries)
     band, found = small_counts(), []
     for size in conditions.steps(sizes):
         found += measure(conditions, trial, size, (PRINTED, OURS, ANATOMY, DBR), [band])
         found += [
-            Finding(size, band, name, Errors(error, 0.0, len(trial.pool)))
+            BandError(size, band, name, Errors(error, 0.0, len(trial.pool)))
             for name, error in without_table(trial).items()
         ]
-    return trial, Findings(found)
+    return trial, BandErrors(found)
 
 
 def figure7(conditions: Conditions) -> Outcome:
@@ -213,7 +213,7 @@ def figure10(conditions: Conditions) -> Outcome:
     return Outcome(HEADINGS, found.rows, verdict(conditions, *claims), sentence, figure)
 
 
-def _highest_from(found: Findings, sizes: Sequence[int]) -> int | None:
+def _highest_from(found: BandErrors, sizes: Sequence[int]) -> int | None:
     """From which group size on the printed iteration has the largest error of all that the paper compares."""
     first = None
     for size in reversed(sizes):
@@ -232,7 +232,7 @@ def _as_claimed(holds: bool) -> str:
     return "below all others, as claimed" if holds else "though claimed to be below all others"
 
 
-def _reading(found: Findings, size: int) -> str:
+def _reading(found: BandErrors, size: int) -> str:
     errors = {name: found.error(name, size) for name in found.names}
     least, most = (choose(errors, key=lambda name: errors[name]) for choose in (min, max))
     ends = (f"{percent(errors[name])} ({name})" for name in (least, most))
@@ -249,9 +249,9 @@ def figure8(conditions: Conditions) -> Outcome:
     rows = conditions.either(30_000, 300_000)
     sample = conditions.tables.get("occupations", rows, conditions.seed)
     band = everything(CENSUS_SHARES, rows)
-    trial = Trial.of(conditions, sample, band, conditions.either(300, 5000))
+    trial = QueriedTable.of(conditions, sample, band, conditions.either(300, 5000))
     bands = between(rows, *CENSUS_SHARES)
-    found = Findings(measure(conditions, trial, DEFAULT, COMPARED, [*bands, band]))
+    found = BandErrors(measure(conditions, trial, DEFAULT, COMPARED, [*bands, band]))
     errors = [found.error(PRINTED, DEFAULT, each) for each in bands]
     known = [error for error in errors if np.isfinite(error)]
     falls = known[-1] == min(known)
@@ -264,7 +264,7 @@ def figure8(conditions: Conditions) -> Outcome:
         f"{percent(mean[ANATOMY])} and {'below' if below[1] else 'not below'} DBR's {percent(mean[DBR])}; ours has "
         f"{percent(mean[OURS])}, and Anatomy's release, inverted too, {percent(mean[INVERTED])}."
     )
-    drawn = Findings([each for each in found.found if each.band != band])
+    drawn = BandErrors([each for each in found.found if each.band != band])
     figure = drawn.by_band(
         "Error of large counts by what a query finds",
         f"On the whole ours has {percent(mean[OURS])}, the printed iteration {percent(mean[PRINTED])}.",
@@ -278,12 +278,12 @@ def figure9(conditions: Conditions) -> Outcome:
     rows = conditions.either(30_000, 100_000)
     sample = conditions.tables.get("occupations", rows, conditions.seed)
     band = everything(CENSUS_SHARES, rows)
-    trial = Trial.of(conditions, sample, band, conditions.either(300, 2000))
+    trial = QueriedTable.of(conditions, sample, band, conditions.either(300, 2000))
     upper, lower = everything(CENSUS_SHARES[2:], rows), everything(CENSUS_SHARES[:3], rows)
     sizes, found = conditions.either((2, 5), GROUP_SIZES), []
     for size in conditions.steps(sizes):
         found += measure(conditions, trial, size, COMPARED, [band, lower, upper])
-    all_found = Findings(found)
+    all_found = BandErrors(found)
     at = {part.words: all_found.error(PRINTED, DEFAULT, part) for part in (lower, upper)}
     bounded = max(at.values()) <= 0.2  # noqa: PLR2004 - as claimed
     below = [size for size in sizes if all_found.error(PRINTED, size, band) < all_found.error(ANATOMY, size, band)]
@@ -297,7 +297,7 @@ def figure9(conditions: Conditions) -> Outcome:
         + f"; ours has {gains[sizes[0]]:.2g} of its error in groups of {sizes[0]} and {gains[DEFAULT]:.2g} in groups "
         f"of {DEFAULT}."
     )
-    drawn = Findings([each for each in found if each.band == band])
+    drawn = BandErrors([each for each in found if each.band == band])
     figure = drawn.by_group_size("Error of large counts, 0.5% to 5% of the records", _reading(drawn, DEFAULT), band)
     claims = bounded, DEFAULT in below
     return Outcome(HEADINGS, all_found.rows, verdict(conditions, *claims), sentence, figure)
@@ -312,9 +312,9 @@ def figure11(conditions: Conditions) -> Outcome:
     rows = conditions.either(8000, 42_264)
     sample = conditions.tables.get("all-reactions", rows, conditions.seed)
     band, size, compared = everything(REPORT_SHARES, rows), 9, (PRINTED, OURS, ANATOMY, DBR)
-    trial = Trial.of(conditions, sample, band, conditions.either(300, 5000))
+    trial = QueriedTable.of(conditions, sample, band, conditions.either(300, 5000))
     bands = [each for each in between(rows, *REPORT_SHARES) if each.holds(trial.pool.truths).any()]
-    found = Findings(measure(conditions, trial, size, compared, [*bands, band]))
+    found = BandErrors(measure(conditions, trial, size, compared, [*bands, band]))
     errors = [found.error(PRINTED, size, each) for each in bands]
     mean = {name: found.error(name, size, band) for name in compared}
     claims = max(errors) < 0.3, abs(mean[PRINTED] / mean[ANATOMY] - 1) < 0.25  # noqa: PLR2004 - as claimed, and "similar"
@@ -327,7 +327,7 @@ def figure11(conditions: Conditions) -> Outcome:
         + f"; ours has {percent(mean[OURS])}"
         + (f"; {missing} of the eight bands have no query on this table." if missing else ".")
     )
-    drawn = Findings([each for each in found.found if each.band != band])
+    drawn = BandErrors([each for each in found.found if each.band != band])
     figure = drawn.by_band(
         "Error of large counts of reactions",
         f"On the whole the printed iteration has {percent(mean[PRINTED])}, ours {percent(mean[OURS])}.",
@@ -358,14 +358,14 @@ def figure12(conditions: Conditions) -> Outcome:
     rows = conditions.either(10_000, 100_000)
     sample = _with_age_groups(conditions.tables.get("occupations", rows, conditions.seed))
     band, single = everything(TWO_SHARES, rows), everything(CENSUS_SHARES, rows)
-    two = Trial.of_two(conditions, sample, "Age", band, conditions.either(100, 2000))
-    one = Trial.of(conditions, sample, single, conditions.either(100, 2000))
+    two = QueriedTable.of_two(conditions, sample, "Age", band, conditions.either(100, 2000))
+    one = QueriedTable.of(conditions, sample, single, conditions.either(100, 2000))
     sizes, found = conditions.either((2, 8), (2, 3, 4, 5, 6, 7, 8)), []
-    alone: dict[int, Finding] = {}
+    alone: dict[int, BandError] = {}
     for size in conditions.steps(sizes):
         found += measure(conditions, two, size, (PRINTED, OURS, DBR), [band])
         alone |= {each.group_size: each for each in measure(conditions, one, size, (PRINTED,), [single])}
-    shown = Findings([*found, *(replace(each, name="printed, one column") for each in alone.values())])
+    shown = BandErrors([*found, *(replace(each, name="printed, one column") for each in alone.values())])
     pairs = {size: (shown.error(PRINTED, size), alone[size].errors.mean) for size in alone}
     matched = [size for size, (both, only) in pairs.items() if both <= 1.25 * only]
     last = sizes[-1]
@@ -389,7 +389,7 @@ def section6_5(conditions: Conditions) -> Outcome:
     """How many rounds the iteration takes for two sensitive columns, and how long."""
     rows = conditions.either(10_000, 100_000)
     sample = _with_age_groups(conditions.tables.get("occupations", rows, conditions.seed))
-    trial = Trial.of_two(conditions, sample, "Age", everything(TWO_SHARES, rows), conditions.either(200, 2000))
+    trial = QueriedTable.of_two(conditions, sample, "Age", everything(TWO_SHARES, rows), conditions.either(200, 2000))
     found: list[tuple[int, float, float, int, float, float]] = []
     for size in conditions.steps(conditions.either((2, 5), (2, 3, 5, 8))):
         began = time.process_time()
@@ -425,13 +425,13 @@ def beyond(conditions: Conditions) -> Outcome:
     rows = conditions.either(30_000, 100_000)
     sample = conditions.tables.get("occupations", rows, conditions.seed)
     band = everything(CENSUS_SHARES, rows)
-    trial = Trial.of(conditions, sample, band, conditions.either(40, 500))
+    trial = QueriedTable.of(conditions, sample, band, conditions.either(40, 500))
     sizes, found, held = conditions.either((2, 10), (2, 3, 5, 8, 10)), [], []
     for size in conditions.steps(sizes):
         found += measure(conditions, trial, size, (PRINTED, BY_ORDER, OURS, SHRUNK), [band])
         low, high = Estimates(ours(conditions, trial, size, 0), "", "").interval(DEFAULT_LEVEL)
         held.append(float(((low <= trial.pool.truths) & (trial.pool.truths <= high)).mean()))
-    shown = Findings(found)
+    shown = BandErrors(found)
     gains = {name: [shown.error(name, size) / shown.error(PRINTED, size) for size in sizes] for name in (OURS, SHRUNK)}
     first, last = sizes[0], sizes[-1]
     sentence = _capital(

@@ -51,7 +51,7 @@ QUICK_ROUNDS = 400
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class QueriedTable:
     """A table with a pool of queries, each for one value, or for one of each of several sensitive columns."""
 
     table: CodedTable
@@ -62,14 +62,14 @@ class Trial:
     """What the sensitive columns are called."""
 
     @classmethod
-    def of(cls, conditions: Conditions, sample: TableSample, band: Band, queries: int) -> Trial:
+    def of(cls, conditions: Conditions, sample: TableSample, band: Band, queries: int) -> QueriedTable:
         """The paper's pool for one sensitive column."""
         table = CodedTable.of(sample.table, sample.sensitive)
         pool = within(table, conditions.seed, band, size=queries)
         return cls(table, pool, (table.sensitive.size,), (sample.sensitive,))
 
     @classmethod
-    def of_two(cls, conditions: Conditions, sample: TableSample, other: str, band: Band, queries: int) -> Trial:
+    def of_two(cls, conditions: Conditions, sample: TableSample, other: str, band: Band, queries: int) -> QueriedTable:
         """The same for two sensitive columns: values are combinations."""
         both = CodedTable.of(sample.table, sample.sensitive)
         first, second = both.public[other], both.sensitive
@@ -165,7 +165,7 @@ def _states(counts: Counts) -> Counts:
 
 
 @dataclass(frozen=True)
-class Key:
+class RepeatDraws:
     """Draws as a release has them with the same key: what is measured is what would be published."""
 
     whole: Draws
@@ -176,13 +176,13 @@ class Key:
     """For the ranks of records in each sensitive column."""
 
     @classmethod
-    def of(cls, conditions: Conditions, trial: Trial, number: int) -> Key:
+    def of(cls, conditions: Conditions, trial: QueriedTable, number: int) -> RepeatDraws:
         """The key of a repeat."""
         whole = Draws.unsafe_test_key(conditions.key(number))
         name = Schema.of(trial.names).sensitive
         return cls(whole, whole.for_column(name), tuple(map(whole.for_column, trial.names)))
 
-    def slots(self, trial: Trial, purpose: str) -> Numbers:
+    def slots(self, trial: QueriedTable, purpose: str) -> Numbers:
         """The slot of each record among those of its value, for each sensitive column if there are several."""
         codes = decoys.column_codes(trial.table.sensitive.codes, trial.sizes)
         held = margins(trial.histogram.counts, trial.sizes)
@@ -194,10 +194,10 @@ class Key:
 
 
 def published(
-    conditions: Conditions, trial: Trial, group_size: int, number: int, creation: decoys.Creation
+    conditions: Conditions, trial: QueriedTable, group_size: int, number: int, creation: decoys.Creation
 ) -> tuple[decoys.Design, Codes]:
     """Decoys: their design, and what each record publishes."""
-    key, codes = Key.of(conditions, trial, number), trial.table.sensitive.codes
+    key, codes = RepeatDraws.of(conditions, trial, number), trial.table.sensitive.codes
     plan = decoys.plan(trial.histogram, DecoyGroups(group_size), decoys.Options(creation), key.whole)
     made = decoys.replace(plan, codes, key.slots(trial, decoys.NAME), key.column, 0)
     return decoys.design(plan), np.asarray(made.values)
@@ -205,7 +205,7 @@ def published(
 
 def iterate(
     conditions: Conditions,
-    trial: Trial,
+    trial: QueriedTable,
     group_size: int,
     number: int,
     creation: decoys.Creation = CREATIONS[PRINTED],
@@ -217,7 +217,7 @@ def iterate(
     return np.asarray(found[:, -1]), rounds
 
 
-def ours(conditions: Conditions, trial: Trial, group_size: int, number: int, name: str = OURS) -> Moments:
+def ours(conditions: Conditions, trial: QueriedTable, group_size: int, number: int, name: str = OURS) -> Moments:
     """Our decoys by their default estimator, or shrunk: the answers, with their errors."""
     design, codes = published(conditions, trial, group_size, number, decoys.Creation.MIXED)
     table, (different, line_of) = trial.shown(codes), trial.lines
@@ -237,9 +237,9 @@ def ours(conditions: Conditions, trial: Trial, group_size: int, number: int, nam
     return Moments.joined(parts).take(np.argsort(np.concatenate(groups)))
 
 
-def buckets(conditions: Conditions, trial: Trial, size: int, number: int, methods: Mapping[str, str]) -> Found:
+def buckets(conditions: Conditions, trial: QueriedTable, size: int, number: int, methods: Mapping[str, str]) -> Found:
     """Anatomy with as many different values in a bucket, by some of its estimators."""
-    made, key, codes = anatomy.MECHANISM, Key.of(conditions, trial, number), trial.table.sensitive.codes
+    made, key, codes = anatomy.MECHANISM, RepeatDraws.of(conditions, trial, number), trial.table.sensitive.codes
     plan = anatomy.plan(trial.histogram, Diversity(size), anatomy.Options(), key.whole)
     cells = made.replace(plan, codes, key.slots(trial, anatomy.NAME), key.column, 0).cells
     batches = contents(plan).batches(MOST_BUCKETS)
@@ -257,16 +257,16 @@ def buckets(conditions: Conditions, trial: Trial, size: int, number: int, method
     return found
 
 
-def afresh(conditions: Conditions, trial: Trial, number: int) -> Floats:
+def afresh(conditions: Conditions, trial: QueriedTable, number: int) -> Floats:
     """Values drawn afresh, each column for itself."""
     rows, codes = trial.table.rows, np.zeros(1, dtype=np.int64)
     held = margins(trial.histogram.counts, trial.sizes)
-    for draws, counts in zip(Key.of(conditions, trial, number).columns, held, strict=True):
+    for draws, counts in zip(RepeatDraws.of(conditions, trial, number).columns, held, strict=True):
         codes = codes * len(counts) + redrawn.redraw(counts.tolist(), rows, draws)
     return trial.counted(codes, [True] * len(trial.sizes)).astype(np.float64)
 
 
-def answers(conditions: Conditions, trial: Trial, group_size: int, number: int, names: Sequence[str]) -> Found:
+def answers(conditions: Conditions, trial: QueriedTable, group_size: int, number: int, names: Sequence[str]) -> Found:
     """What each of some contestants answers to the pool, in one of several repeats."""
     found: Found = {}
     for name in names:
@@ -280,7 +280,7 @@ def answers(conditions: Conditions, trial: Trial, group_size: int, number: int, 
     return found | (buckets(conditions, trial, group_size, number, asked) if asked else {})
 
 
-def without_table(trial: Trial) -> dict[str, float]:
+def without_table(trial: QueriedTable) -> dict[str, float]:
     """The mean relative error of those who publish none: noise, whose mean is exact, and one answer to everything."""
     truths = trial.pool.truths
     noise = {name: float((scale(epsilon) / truths).mean()) for name, epsilon in LAPLACE.items()}
