@@ -125,6 +125,10 @@ class Page:
     def rows(self) -> int:
         return int(value_of(value_of(self.head, PageFields.DATA), 1))
 
+    @property
+    def listed(self) -> int:
+        return int(value_of(value_of(self.head, PageFields.LISTED), 1))
+
 
 def pages_of(path: Path, name: str) -> Iterator[list[Page]]:
     """The pages of a column, group by group."""

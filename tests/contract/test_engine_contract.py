@@ -22,6 +22,7 @@ import pytest
 
 from engine_inputs import INPUTS, ROWS, Input, every_type, with_gaps
 from far_engine import FarEngine
+from parquet_files import pages_of
 from releases import BOUND, WAYS, known_key, people, published, published_by
 from sfumato import outlook
 from sfumato.apply import engine as engines
@@ -39,13 +40,15 @@ from sfumato.errors import SourceError
 from sfumato.mechanisms import REGISTRY, subset
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.outlook import Request
+from sfumato.parquet import pages
 from sfumato.plan.choose import choose
 from sfumato.publication import publish
 from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.schema import Schema
 from sfumato.shown import DATA, Naming
-from sfumato.shown.buckets import Buckets
-from sfumato.shown.columns import PublishedColumn
+from sfumato.shown.buckets import Buckets, NumberColumn
+from sfumato.shown.columns import CodedColumn, PublishedColumn
+from sfumato.shown.sets import SetColumn
 
 RECORDS, BUCKETS = Buckets.FILES
 DRAWS = Draws.unsafe_test_key(known_key(1))
@@ -85,10 +88,11 @@ def given_input(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a table of a hundred rows several parts and several row groups, and a batch several blocks."""
+    """Give a table of a hundred rows several parts, row groups and pages, and a batch several blocks."""
     monkeypatch.setattr(scatter, "PART_ROWS", 16)
     monkeypatch.setattr(rewriting, "BLOCK_ROWS", 3)
     monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 25)
+    monkeypatch.setattr(pages, "PAGE_ROWS", 8)
 
 
 @pytest.fixture(params=["usual sizes", "small sizes"])
@@ -264,6 +268,48 @@ def test_rows_are_grouped_in_the_file_as_asked(mechanism: str, tmp_path: Path, m
     written(INPUTS["every type"], LocalEngine(7, 2, 0), tmp_path / "folder", mechanism)
     metadata = pq.read_metadata(tmp_path / "folder" / records_of(mechanism))
     assert [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)] == [25, 25, 25, 25, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.pairwise
+@MECHANISMS
+def test_every_group_lists_the_same_values_and_none_that_would_tell_something(
+    mechanism: str, given_input: Input, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what is sensitive the domain, which is published anyway, whatever was drawn; of the others what occurs."""
+    make_small(monkeypatch)
+    written(given_input, LocalEngine(7, 2, 0), tmp_path / "folder", mechanism)
+    found, rewrite = surveyed(given_input, USUAL, tmp_path, mechanism)
+    domains = {part.name: list(part.values.to_pylist()) for part in found.sensitive.parts}
+    records = tmp_path / "folder" / records_of(mechanism)
+    rows = pq.read_table(records)
+    columns = [column for column in rewrite.published if column.listed is not None]
+    for column in columns:
+        assert column.listed is not None
+        listed = column.listed.to_pylist()
+        if column.name in domains:
+            assert listed == domains[column.name]
+        elif column.name != rewrite.cell_name:
+            assert set(listed) == set(rows.column(column.name).to_pylist()) - {None}
+        first, *others = ([page for page in group if not page.is_data] for group in pages_of(records, column.name))
+        assert [page.listed for page in first] == [len(listed)]
+        assert others == [first] * len(others)
+    assert columns or given_input.most_values is not None
+
+
+@MECHANISMS
+def test_pyarrow_can_write_every_column_with_the_same_rows(
+    mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way back, should pages of our own ever fail somebody."""
+    make_small(monkeypatch)
+    ours = written(INPUTS["with gaps"], USUAL, tmp_path / "ours", mechanism)
+    monkeypatch.setattr(CodedColumn, "listed", None)
+    for kind in (CodedColumn, NumberColumn, SetColumn):
+        monkeypatch.setattr(kind, "is_plain", False)
+    assert written(INPUTS["with gaps"], USUAL, tmp_path / "theirs", mechanism) != ours
+    for name in tables_of(mechanism):
+        assert pq.read_table(tmp_path / "ours" / name).equals(pq.read_table(tmp_path / "theirs" / name))
 
 
 @MECHANISMS

@@ -13,6 +13,7 @@ from engine_inputs import INPUTS, ROWS, every_type
 from releases import known_key
 from sfumato import EngineError, Release, SparkEngine, publish
 from sfumato.apply import spark_tasks
+from spark_files import check_files
 from spark_tables import (
     Bundles,
     DiesOnce,
@@ -102,3 +103,7 @@ def test_no_value_and_no_key_is_in_the_log(java: Any, spark_log: Path, tmp_path:
     written = spark_log.read_bytes()
     assert b"TaskSetManager" in written
     assert secrets_in(written) == []
+
+
+def test_files_that_are_packed_here_are_read_back(java: Any, tmp_path: Path) -> None:
+    check_files(java, tmp_path)

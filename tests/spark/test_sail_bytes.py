@@ -20,6 +20,7 @@ from sfumato.apply import rewrite, scatter, writing
 from sfumato.apply.engine import Engine
 from sfumato.apply.scatter import Bundle
 from sfumato.mechanisms import REGISTRY, subset
+from sfumato.parquet import pages
 from sfumato.request.group_spec import DecoyGroups
 from spark_tables import asked, content, outcome, released, saved
 
@@ -28,10 +29,11 @@ MECHANISMS = pytest.mark.parametrize("mechanism", REGISTRY)
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give a table of a hundred rows three files, each with several parts and row groups."""
+    """Give a table of a hundred rows three files, each with several parts, row groups and pages."""
     monkeypatch.setattr(scatter, "FILE_ROWS", 40)
     monkeypatch.setattr(scatter, "PART_ROWS", 16)
     monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 25)
+    monkeypatch.setattr(pages, "PAGE_ROWS", 8)
 
 
 def same(given: Input, mechanism: str, group_rows: int, session: Any, folder: Path) -> None:

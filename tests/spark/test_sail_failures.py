@@ -16,8 +16,9 @@ import pytest
 from engine_inputs import ROWS
 from releases import BOUND, people
 from sfumato import EngineError, LocalEngine, Request, Schema, SfumatoError, SparkEngine, publish
-from sfumato.apply import spark_tasks, writing
+from sfumato.apply import spark_tasks
 from sfumato.apply.engine import Engine
+from sfumato.parquet.file import FileWriter
 from spark_tables import Failing, content, outcome, saved, secrets_in
 
 PUBLIC = ("age", "sex")
@@ -86,9 +87,8 @@ def test_damaged_piece_is_told_as_here(sail: Any, tmp_path: Path) -> None:
 def test_full_disk_is_told_as_here(sail: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*given: Any) -> Any:
         raise OSError(28, "a text of others")
-        yield
 
-    monkeypatch.setattr(writing, "_write", full)
+    monkeypatch.setattr(FileWriter, "add", full)
     kind, words = both(saved(people(ROWS), tmp_path / "people.parquet", 20), tmp_path, sail)
     assert (kind, words) == ("TargetError", "the release cannot be written to 'it': No space left on device.")
 

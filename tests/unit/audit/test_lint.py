@@ -14,9 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from releases import WAYS, people, published_by
-from sfumato import SchemaError, SourceError, lint
+from releases import WAYS, people, published, published_by
+from sfumato import BreachBound, Schema, SchemaError, SourceError, lint
 from sfumato.audit.lint.finding import FINDINGS, NOTES
+from sfumato.release.manifest import MANIFEST
+from sfumato.shown import DATA
 
 ROWS = 300
 SHUFFLED = np.random.default_rng(7).permutation(ROWS)
@@ -168,6 +170,25 @@ def test_dictionaries_of_other_rows_are_found(tmp_path: Path) -> None:
         ward = pa.DictionaryArray.from_arrays(codes, pa.array(values))
         path = written(tmp_path / "table.parquet", table().append_column("ward", ward))
         assert found(path) == expected, values
+
+
+def test_lists_of_a_release_are_its_domain_and_what_some_row_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every group of rows lists a domain in its declared order, and a town that one row has."""
+    monkeypatch.setattr("sfumato.apply.writing.ROW_GROUP_ROWS", 200)
+    domain = ["flu", "cold", "HIV", "asthma", "neverseen"]
+    original = people(1000, town=["Aix"] * 999 + ["Zug"])
+    schema, weak = (
+        Schema.of("disease", domains={"disease": domain}, keep=["town"]),
+        BreachBound("1/1000000000", "999999999/1000000000"),
+    )
+    folder = published(original, tmp_path / "release", schema=schema, bound=weak, mechanism="uniform").folder
+    assert "neverseen" not in pq.read_table(folder / DATA).column("disease").to_pylist()
+    assert not [each for each in lint(folder).found if each.code.startswith("dictionary")]
+    (folder / MANIFEST).unlink()  # then nobody knows the domain, nor that rows were shuffled
+    assert {("dictionary-left-over", "disease"), ("dictionary-order", "disease")} <= set(found(folder / DATA))
+    assert ("dictionary-left-over", "town") not in found(folder / DATA)
 
 
 @pytest.mark.parametrize(

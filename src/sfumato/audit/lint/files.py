@@ -32,14 +32,19 @@ MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM
 # -------------------------------------------------------------------------------------------------------------- Parquet
 
 
-def parquet_findings(path: Path, columns: Mapping[str, CodedValues]) -> Iterator[Finding]:
-    """What the footer and the dictionaries of a Parquet file say, beside the rows that were read from it."""
+def parquet_findings(
+    path: Path, columns: Mapping[str, CodedValues], domains: Mapping[str, pa.Array] | None = None
+) -> Iterator[Finding]:
+    """What the footer and the dictionaries of a Parquet file say, beside the rows that were read from it.
+
+    Where the domain of a column is known to everybody, listing it tells nothing.
+    """
     name = path.name
     try:
         with pq.ParquetFile(path) as file:
             yield from _metadata(file, name)
             yield from _statistics(file.metadata, columns, name)
-        yield from _dictionaries(path)
+        yield from _dictionaries(path, domains or {})
     except (pa.ArrowException, OSError, UnicodeError) as error:
         raise SourceError(f"{name!r} is not a whole Parquet file; check that it was copied completely.") from error
 
@@ -139,27 +144,34 @@ def _is_beyond(statistics: Any, values: pa.Array) -> bool:
     return bool(pc.any(beyond).as_py())
 
 
-def _dictionaries(path: Path) -> Iterator[Finding]:
-    """Dictionaries in the order of other rows than these, or with values that no row has."""
+def _dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterator[Finding]:
+    """Dictionaries in the order of other rows than these, or with values that no row has; all groups may have one."""
     with pq.ParquetFile(path) as file:
         schema = file.schema_arrow
     texts = [field.name for field in schema if pa.types.is_string(plain_type(field.type))]
     if not texts:
         return
-    unordered, left_over = set(), dict.fromkeys(texts, 0)
+    nothing = pa.array([], pa.string())
+    unordered, lists, seen = set(), dict.fromkeys(texts, nothing), {name: domains.get(name, nothing) for name in texts}
     with pq.ParquetFile(path, read_dictionary=texts) as file:
         for group in range(file.num_row_groups):
             for name in texts:
                 column = file.read_row_group(group, columns=[name]).column(0)
                 if not column.num_chunks or not pa.types.is_dictionary(column.type):
                     continue
-                listed = column.chunk(0).dictionary
-                appearing = pc.unique(column.cast(listed.type)).drop_null()
+                listed = column.chunk(0).dictionary.cast(pa.string())
+                appearing = pc.unique(column.cast(pa.string())).drop_null()
                 held = listed.filter(pc.is_in(listed, appearing))
-                left_over[name] = max(left_over[name], len(listed) - len(held))
                 shown = appearing.filter(pc.is_in(appearing, listed))
-                if not (held.equals(shown) or held.equals(held.take(pc.sort_indices(held)))):
+                if not (
+                    held.equals(shown)
+                    or held.equals(held.take(pc.sort_indices(held)))
+                    or listed.equals(domains.get(name, nothing))
+                ):
                     unordered.add(name)
+                seen[name] = pc.unique(pa.concat_arrays([seen[name], appearing]))
+                lists[name] = pc.unique(pa.concat_arrays([lists[name], listed]))
+    left_over = {name: int(pc.sum(pc.invert(pc.is_in(lists[name], seen[name]))).as_py() or 0) for name in texts}
     remedy = "decode the column before it is written (pyarrow: column.cast(pa.string()); pandas: astype(str))."
     for name in sorted(unordered):
         yield Finding(

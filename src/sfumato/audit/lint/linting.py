@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,7 @@ from sfumato.audit.lint.finding import Finding, Inspection
 from sfumato.audit.lint.pairs import pair_findings
 from sfumato.audit.measures.groups import groups_of
 from sfumato.errors import SchemaError, SourceError
-from sfumato.release.manifest import WEIGHTS
+from sfumato.release.manifest import WEIGHTS, Manifest
 
 CSV = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
@@ -41,6 +41,8 @@ class _Part:
     """Whether each row is a person's; else only the file itself is looked at, and what it goes with."""
     public: Collection[str] | None = None
     """The columns that were not made by a mechanism; None where nobody knows."""
+    domains: Mapping[str, pa.Array] = field(default_factory=dict)
+    """The texts that everybody knows a column can hold."""
 
 
 def lint(table: Any, *, encoding: str = "utf-8", progress: Progress = no_progress) -> Inspection:
@@ -55,7 +57,7 @@ def lint(table: Any, *, encoding: str = "utf-8", progress: Progress = no_progres
         if found is not None:
             folder, manifest = found
             parts = [
-                _Part(folder / file, file, file in manifest.records, manifest.public)
+                _Part(folder / file, file, file in manifest.records, manifest.public, _domains(manifest))
                 for file in manifest.tables
                 if Path(table).is_dir() or Path(table).suffix.lower() == ARCHIVE or Path(table).name == file
             ]
@@ -90,6 +92,13 @@ def _of_groups(found: Finding, tables: Mapping[str, Mapping[str, CodedValues]]) 
     )
 
 
+def _domains(manifest: Manifest) -> dict[str, pa.Array]:
+    """The texts of the published domain, by sensitive column: values of a compound repeat."""
+    naming = manifest.naming
+    found = {name: naming.part(number) for number, name in enumerate(naming.sensitive)}
+    return {name: each.drop_null().unique() for name, each in found.items() if pa.types.is_string(each.type)}
+
+
 def _parts(table: Any) -> list[_Part]:
     if not isinstance(table, str | Path):
         return [_Part(table, "table")]
@@ -117,7 +126,7 @@ def _looked_at(
     known = [name for name in names if can_be_coded(source.schema.field(name).type)]
     columns = coded_columns(source, known, progress)
     if path is not None and path.suffix.lower() in PARQUET:
-        findings += parquet_findings(path, columns)
+        findings += parquet_findings(path, columns, part.domains)
     if unknown := [name for name in names if name not in known]:
         named = ", ".join(map(repr, unknown[:5]))
         findings.append(

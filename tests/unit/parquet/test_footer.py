@@ -1,0 +1,110 @@
+"""What footers say, of whoever wrote them: read, and refused where it cannot be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from parquet_files import every_kind, write
+from sfumato.parquet.footer import AboutFields, FileFields, chunks_of, read_footer, tells_more, value_of, values_in
+from sfumato.parquet.thrift import I32, STRUCT, ThriftError, listed, number, read, written
+
+SILENT: dict[str, Any] = {"write_statistics": False, "store_schema": False}
+
+
+def table() -> pa.Table:
+    return pa.table({"x": ["a", "b", "b"], "y": [[1, 2], [], [3]]})
+
+
+@pytest.mark.parametrize(
+    ("options", "is_telling"),
+    [
+        ({}, False),
+        ({"write_statistics": True}, True),
+        ({"write_statistics": ["x"]}, True),
+        ({"store_schema": True}, True),
+        ({"sorting_columns": [pq.SortingColumn(0)]}, True),
+        ({"write_statistics": True, "write_page_index": True}, True),
+        ({"bloom_filter_options": {"x": True}}, True),
+        ({"compression": "none", "use_dictionary": False}, False),
+    ],
+    ids=["nothing", "statistics", "of one column", "schema", "order", "index of pages", "filter", "nothing otherwise"],
+)
+def test_what_a_file_tells_besides_its_rows_is_found(options: dict[str, Any], is_telling: bool, tmp_path: Path) -> None:
+    pq.write_table(table(), tmp_path / "file.parquet", row_group_size=1, **{**SILENT, **options})
+    assert tells_more(read_footer(tmp_path / "file.parquet")) is is_telling
+
+
+def test_metadata_of_a_file_is_found(tmp_path: Path) -> None:
+    with pq.ParquetWriter(tmp_path / "file.parquet", table().schema, **SILENT) as writer:
+        writer.write_table(table())
+        writer.add_key_value_metadata({"made": "here"})
+    assert tells_more(read_footer(tmp_path / "file.parquet"))
+
+
+def test_footer_says_what_pyarrow_says_of_it(tmp_path: Path) -> None:
+    columns, rows = every_kind(20)
+    write(tmp_path / "file.parquet", columns, [rows, rows])
+    footer, told = read_footer(tmp_path / "file.parquet"), pq.read_metadata(tmp_path / "file.parquet")
+    assert value_of(footer, FileFields.ROWS) == told.num_rows == 40
+    found = [about for _, about in chunks_of(footer)]
+    expected = [told.row_group(group).column(place) for group in range(2) for place in range(told.num_columns)]
+    assert [value_of(each, AboutFields.SIZE) for each in found] == [each.total_compressed_size for each in expected]
+    assert [value_of(each, AboutFields.VALUES) for each in found] == [each.num_values for each in expected]
+    assert not tells_more(footer)
+
+
+def test_values_of_lists_are_counted_one_by_one(tmp_path: Path) -> None:
+    pq.write_table(table(), tmp_path / "file.parquet", row_group_size=2)
+    footer = read_footer(tmp_path / "file.parquet")
+    assert [values_in(footer, name) for name in ("x", "y", "z")] == [3, 4, 0]  # an empty list takes a place too
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"PAR1", b"PAR1PAR1", b"PAR1\0\0\0\0\0PAR2", b"PAR1" + (10**9).to_bytes(4, "little") + b"PAR1"],
+    ids=["empty", "short", "without a footer", "another word", "longer than the file"],
+)
+def test_what_is_no_parquet_file_is_refused(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "file.parquet").write_bytes(content)
+    with pytest.raises(ThriftError):
+        read_footer(tmp_path / "file.parquet")
+
+
+@pytest.mark.parametrize(
+    "footer",
+    [
+        {FileFields.GROUPS: number(1)},
+        {FileFields.GROUPS: listed(I32, [1])},
+        {FileFields.GROUPS: listed(STRUCT, [{1: listed(STRUCT, [{2: number(0)}])}])},
+        {FileFields.GROUPS: listed(STRUCT, [{1: listed(STRUCT, [{3: number(0)}])}])},
+        {FileFields.METADATA: number(1), FileFields.GROUPS: listed(STRUCT, [])},
+    ],
+    ids=["no list", "numbers", "nothing about a chunk", "a number about a chunk", "a number for metadata"],
+)
+def test_footer_that_says_what_cannot_be_is_refused(footer: dict[int, Any]) -> None:
+    with pytest.raises(ThriftError):
+        tells_more(footer)
+
+
+@given(st.integers(0, 2**16), st.integers(0, 255))
+def test_footer_with_a_wrong_byte_is_read_or_refused(place: int, byte: int) -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table(), sink, compression="none")
+    data = bytearray(sink.getvalue().to_pybytes())
+    length = int.from_bytes(data[-8:-4], "little")
+    footer = data[-8 - length : -8]
+    footer[place % length] = byte
+    try:
+        found, _ = read(bytes(footer))
+        tells_more(found)
+        values_in(found, "y")
+        written(found)
+    except ThriftError:
+        pass
