@@ -10,6 +10,7 @@ from sfumato.reproduce.experiment import Experiment
 from sfumato.reproduce.papers import (
     beyond,
     buckets,
+    buckets_errors,
     buckets_losses,
     buckets_times,
     fine_grain,
@@ -33,7 +34,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *small_sums_further.FURTHER,
     *buckets.EXPERIMENTS,
     *buckets_losses.LOSSES,
+    *buckets_errors.ERRORS[:1],
     *buckets_times.TIMES,
+    *buckets_errors.ERRORS[1:],
     *beyond.EXPERIMENTS,
 )
 """In the order in which a reader of the works meets them."""
