@@ -10,6 +10,7 @@ from sfumato.reproduce.experiment import Experiment
 from sfumato.reproduce.papers import (
     beyond,
     buckets,
+    buckets_errors,
     buckets_losses,
     buckets_times,
     fine_grain,
@@ -29,7 +30,9 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *small_sums.EXPERIMENTS,
     *buckets.EXPERIMENTS,
     *buckets_losses.LOSSES,
+    *buckets_errors.ERRORS[:1],
     *buckets_times.TIMES,
+    *buckets_errors.ERRORS[1:],
     *beyond.EXPERIMENTS,
 )
 """In the order in which a reader of the works meets them."""
