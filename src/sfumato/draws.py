@@ -61,6 +61,8 @@ class Draws:
     key: bytes = field(repr=False)
     is_test: bool = False
     column: str = ""
+    _streams: dict[str, Stream] = field(default_factory=dict, repr=False, compare=False)
+    """Those that were asked for: to derive a subkey takes as long as thousands of words of its stream."""
 
     def __post_init__(self) -> None:
         if len(bytes(self.key)) != KEY_BYTES:  # text has as many characters, and is no key
@@ -86,7 +88,9 @@ class Draws:
 
     def stream(self, purpose: str) -> Stream:
         """The stream of one purpose."""
-        return Stream(self._subkey(purpose))
+        if (known := self._streams.get(purpose)) is None:
+            known = self._streams[purpose] = Stream(self._subkey(purpose))
+        return known
 
     def permutations(self, purpose: str, sizes: Sequence[int]) -> list[Permutation]:
         """A keyed pseudo-random permutation of `range(size)` for each item (a value of the domain) of these sizes."""
@@ -130,9 +134,13 @@ class Stream:
 
         Each integer owns `share` consecutive words; a word beyond the last owned one is rejected.
         """
-        if np.min(bound, initial=1) < 1 or np.max(bound, initial=1) > LARGEST_BOUND:
+        lowest = highest = bound
+        if isinstance(bound, np.ndarray):
+            lowest, highest = (int(each(bound)) if len(bound) else 1 for each in (np.min, np.max))
+        if lowest < 1 or highest > LARGEST_BOUND:
             raise InternalError("an integer can be drawn below a bound of 1 to 2^63 only.")
-        bounds = np.asarray(bound, dtype=np.uint64)
+        # To divide by one number is much quicker than to divide by many, if these are all the same.
+        bounds = np.asarray(bound if lowest < highest else lowest, dtype=np.uint64)
         shares = LARGEST_WORD // bounds
         drawn = self.words(first_row, rows) // shares
         rejected, attempt = np.flatnonzero(drawn >= bounds), 0

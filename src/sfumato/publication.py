@@ -48,7 +48,7 @@ from sfumato.report.drawing import element, escaped
 from sfumato.report.exposures import ColumnExposure, exposure_by_column
 from sfumato.request.notice import Notice, NoticeWarning, check_codes, check_notices
 from sfumato.request.values import counted, field_type, parts
-from sfumato.shown.columns import Field, Sensitive
+from sfumato.shown.columns import Field, Sensitive, in_arrow
 
 PRIVATE = "PRIVATE: for the holder of the table; only the release itself may be passed on"
 
@@ -251,7 +251,7 @@ def write_weights(manifest: Manifest, sensitive: Sensitive, path: Path) -> None:
     ]
     arrays: list[pa.Array] = []
     for name, column in (manifest.weights or {}).items():
-        places = column if isinstance(column, pa.Array) else pa.array(column)
+        places = column if isinstance(column, pa.Array) else in_arrow(column)
         arrays += [each.take(places) for each in values] if name in VALUE_WEIGHTS else [places]
     fields = [
         pa.field(each.name, array.type, nullable=each.has_missing)

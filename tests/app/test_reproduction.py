@@ -40,8 +40,8 @@ def test_reproduce_that_is_stopped_keeps_what_is_finished(tmp_path: Path, monkey
     def stop(conditions: Conditions) -> Outcome:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(papers, "EXPERIMENTS", (named(["small-domain/ex1"])[0], Experiment("work/long", "", stop)))
+    monkeypatch.setattr(papers, "EXPERIMENTS", (named(["small-domain/table1"])[0], Experiment("work/long", "", stop)))
     stopped = run("reproduce", "all", "--out", tmp_path / "papers")
     assert stopped.code == 130
     assert f"stopped; 1 of 2 are in {tmp_path / 'papers'}, and the same command goes on from there." in stopped.err
-    assert "small-domain/ex1 differs (kept from before)" in run("reproduce", "all", "--out", tmp_path / "papers").out
+    assert "small-domain/table1 agrees (kept from before)" in run("reproduce", "all", "--out", tmp_path / "papers").out

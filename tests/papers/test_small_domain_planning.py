@@ -46,6 +46,7 @@ from sfumato.mechanisms.small_domain.merging import (
     total_variance,
 )
 from sfumato.mechanisms.small_domain.rearranging import rearranged
+from sfumato.request.histogram import Histogram
 
 EXAMPLE = "12 8 6 5 4 3 1x4"
 THIRD, TWO_THIRDS = Fraction(1, 3), Fraction(2, 3)
@@ -391,3 +392,14 @@ def test_theorem_3_and_5_bound_the_priors(case: Case) -> None:
         assert max(priors) * (case.balance - alpha) <= alpha
     else:
         assert max(priors) < 2 * Fraction(case.prior)
+
+
+# What else is printed
+
+
+def test_section_1_1_careless_partitioning_makes_a_value_nearly_certain() -> None:
+    """Section 1.1: H1N1 holds 40% of the table, and 98% of the records of {H1N1, cancer}; correct (40/41)."""
+    table = Histogram(("H1N1", "SARS", "HIV", "cancer"), (40, 30, 29, 1))
+    part = Histogram(("H1N1", "cancer"), (40, 1))
+    assert round(100 * table.shares[0]) == 40
+    assert round(100 * part.shares[0]) == 98

@@ -16,11 +16,13 @@ from threading import Lock
 from typing import Any
 from weakref import finalize
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato.apply.source import Source
+from sfumato.errors import SourceError
 from sfumato.request.digest import Each
-from sfumato.shown.columns import smallest_type
+from sfumato.shown.columns import in_arrow, smallest_type
 
 MOST_ROW_BYTES = 24
 """If rows take more than this, it is not slower to decode them again than to write them down."""
@@ -181,7 +183,13 @@ def _codes(column: pa.Array) -> pa.Array:
     """What is kept of a column: the codes of a dictionary, or the values."""
     if not pa.types.is_dictionary(column.type):
         return column
-    return column.indices.cast(pa.from_numpy_dtype(smallest_type(len(column.dictionary))))
+    kind, indices = smallest_type(len(column.dictionary)), column.indices
+    if indices.null_count:
+        return indices.cast(pa.from_numpy_dtype(kind))
+    codes = indices.to_numpy()
+    if codes.max(initial=0) > np.iinfo(kind).max or codes.min(initial=0) < 0:
+        raise SourceError("a column has codes beyond its dictionary; write the table anew.")
+    return in_arrow(codes.astype(kind))
 
 
 def _listing(codes: pa.RecordBatch, listed: Sequence[pa.Array | None]) -> pa.RecordBatch:

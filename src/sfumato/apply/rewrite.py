@@ -90,7 +90,7 @@ class Rewrite:
         ranked = zip(self.sensitive.ranked(codes), self._slots, strict=True)
         return np.concatenate([np.bincount(held, minlength=len(each.counts)) for held, each in ranked])
 
-    @property
+    @cached_property
     def _draws(self) -> Draws:
         return self.draws.for_column(self.sensitive.name)
 

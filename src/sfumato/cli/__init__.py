@@ -1,6 +1,5 @@
 """The command line."""
 
-from sfumato.cli.app import main
-from sfumato.cli.program import program
+from sfumato.cli.program import main, program
 
 __all__ = ["main", "program"]

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from types import ModuleType
 
-from sfumato.cli.app import main
-
 MAKING_FRAMES = ("export",)
 """Commands for which pyarrow must know pandas from the first."""
 
@@ -30,6 +28,18 @@ class WithoutPandas(MetaPathFinder):
 
 def program() -> None:
     """Run the command that the process was started with."""
+    if sys.argv[1:] == ["--version"]:  # which needs nothing of what commands need
+        from importlib.metadata import version  # noqa: PLC0415
+
+        sys.stdout.write(f"sfumato {version('sfumato')}\n")
+        return
     if not set(MAKING_FRAMES) & set(sys.argv[1:]):
         sys.meta_path.insert(0, WithoutPandas())
     main()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command, which is loaded only then."""
+    from sfumato.cli import app  # noqa: PLC0415
+
+    app.main(arguments)

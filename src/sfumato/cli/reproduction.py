@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -47,6 +47,19 @@ def reproduce(  # noqa: PLR0913 - the options of the command
     experiments = papers.named(names)
     if target is None:
         raise TargetError("name a directory for what is found with --out, such as --out papers.")
+    found = _run(experiments, target, printed, data=data, seed=seed, quick=quick)
+    if printed.as_json:
+        print_json({"path": str(target), "experiments": [_json(each) for each in found]})
+    elif not printed.quiet:
+        render.show_text(out, f"written to {target}")
+
+
+def _run(
+    experiments: Sequence[Experiment], target: Path, printed: PrintOptions, **conditions: Any
+) -> Sequence[Reproduced]:
+    """One after the other, with progress; whoever stops it is told what is kept."""
+    from sfumato import reproduce as papers  # noqa: PLC0415 - takes long to load
+
     found: list[Reproduced] = []
     with render.progress_of(err, printed, "reproducing") as shown:
 
@@ -54,17 +67,14 @@ def reproduce(  # noqa: PLR0913 - the options of the command
             shown(done, of, f"{name}, {len(found) + 1} of {len(experiments)}")
 
         try:
-            for outcome in papers.reproduce(experiments, target, data=data, seed=seed, quick=quick, progress=progress):
+            for outcome in papers.reproduce(experiments, target, progress=progress, **conditions):
                 found.append(outcome)
                 if not printed.is_silent:
                     _show(outcome)
         except KeyboardInterrupt as stopped:
             done = f"{len(found)} of {len(experiments)} are in {target}"
             raise StoppedError(f"stopped; {done}, and the same command goes on from there.") from stopped
-    if printed.as_json:
-        print_json({"path": str(target), "experiments": [_json(each) for each in found]})
-    elif not printed.quiet:
-        render.show_text(out, f"written to {target}")
+    return found
 
 
 def _list(experiments: Sequence[Experiment], printed: PrintOptions) -> None:

@@ -112,8 +112,9 @@ def plan(histogram: Histogram, spec: BreachBound, options: NoOptions, draws: Dra
 def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
     """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
     drawn = draws.stream(f"{NAME}/coins").integers(first_row, len(codes), plan.words)
-    swapped = (drawn - np.uint64(plan.keep_words)) // np.uint64(plan.swap_words)
-    return Replaced(np.where(drawn < plan.keep_words, codes, swapped.astype(codes.dtype)))
+    published = ((drawn - np.uint64(plan.keep_words)) // np.uint64(plan.swap_words)).astype(codes.dtype)
+    np.copyto(published, codes, where=drawn < plan.keep_words)
+    return Replaced(published)
 
 
 def design(plan: Plan, /) -> Design:

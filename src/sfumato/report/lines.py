@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from sfumato.report.figure import WIDTH, Column, Figure, Head, drawn_width, finished
 from sfumato.report.plot import Area, Curve, dash
-from sfumato.report.scales import Scale, linear, logarithmic, spanning
+from sfumato.report.scales import Scale, linear, logarithmic, spanning, spanning_powers
 from sfumato.report.wording import is_known, name, quantity
 
 Words = Callable[[float], str]
@@ -87,7 +87,7 @@ class Panel:
     def drawn(self, across: Axis, area: Area, width: float, first_row: int) -> list[str]:
         """Axes and curves; marks are rows of the table from some row on."""
         varied = sorted({x for _, x, _ in self.rows})
-        x_scale = (logarithmic if across.is_logarithmic else spanning)(varied, area.left + 8, area.right - 8)
+        x_scale = (spanning_powers if across.is_logarithmic else spanning)(varied, area.left + 8, area.right - 8)
         y_scale = self.upright(area.bottom, area.top)
         curves = []
         for number, line in enumerate(self.shown):

@@ -122,6 +122,14 @@ def spanning(numbers: Iterable[float | None], start: float, end: float) -> Scale
     return Scale(min(found), max(found), start, end)
 
 
+def spanning_powers(numbers: Iterable[float | None], start: float, end: float) -> Scale:
+    """The same on a scale of powers of ten; straight where something is not above zero."""
+    found = finite(numbers)
+    if not found or min(found) <= SMALLEST or max(found) <= min(found) * (1 + 1e-9):
+        return spanning(found, start, end)
+    return LogScale(min(found), max(found), start, end)
+
+
 def shares(numbers: Sequence[float | None], start: float, end: float) -> Scale:
     """A straight scale for shares, from nothing to all at most."""
     largest = max(finite(numbers), default=0.0)

@@ -118,7 +118,7 @@ def _write(experiment: Experiment, outcome: Outcome, out: Path, conditions: dict
 
 def page(found: dict[str, Any], outcome: Outcome) -> str:
     """The table with its sentence, and what it was made with."""
-    tables = "; ".join(found["tables"]) or "none: the numbers follow from the text"
+    tables = "; ".join(found["tables"]) or "none, for the numbers follow from the text"
     extent = "a quick run" if found["quick"] else "a full run"
     name = found["name"].rpartition("/")[2]
     parts = [f"# {found['name']}: {found['title']}", f"**{found['verdict']}**: {found['sentence']}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -35,9 +36,15 @@ def _origin(found: Mapping[str, Any]) -> str:
     return f"sfumato {found['version']}, seed {found['seed']}, {extent}. Tables: {tables}."
 
 
+def _by_number(path: Path) -> list[tuple[int, str]]:
+    """So that ex2 comes before ex10."""
+    parts = re.split(r"(\d+)", f"{path.parent.name}/{path.stem}")
+    return [(int(part), "") if part.isdigit() else (0, part) for part in parts]
+
+
 def _records(out: Path) -> Iterator[Mapping[str, Any]]:
     """Whatever else lies in the directory is not ours."""
-    for path in sorted(out.glob("*/*.json")):
+    for path in sorted(out.glob("*/*.json"), key=_by_number):
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             is_whole = {"name", "verdict", "sentence", "version", "seed", "quick", "data"} <= set(found)

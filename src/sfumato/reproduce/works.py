@@ -5,6 +5,7 @@ WORKS = {
     "fine-grain": 'Chaytor, Wang, Brantingham, "Fine-grain perturbation for privacy preserving data publishing", 2009',
     "small-sums": 'Fu, Wang, Wong, Wang, Jiang, "Small sum privacy and large sum utility in data publishing", 2014',
     "buckets": 'Wang, "Multiple-sized bucketization for privacy protection", thesis, 2014',
+    "beyond": "All works: what none of them shows",
 }
 
 

@@ -28,6 +28,9 @@ EXACT_SEATS = 20_000
 CLOSE = 1e-9
 """Floats nearer to each other than this (relatively) decide nothing; their own error is a thousandth of it."""
 
+NOTHING = 1e-20
+"""Chances that are so much smaller than the first of a sum add nothing to it."""
+
 SMALLEST_GROUP = 2
 
 
@@ -140,13 +143,31 @@ def _reach(count: int, relative_error: Fraction, inclusive: bool) -> int:
 
 
 def _quick_tail(count: int, group_size: int, reach: int) -> float:
-    """Pr[f' <= f - reach] + Pr[f' >= f + reach], as incomplete beta functions."""
+    """Pr[f' <= f - reach] + Pr[f' >= f + reach], in floats."""
+    seats, low, high = count * group_size, count - reach, count + reach
+    if seats <= EXACT_SEATS:
+        return _summed(seats, low, group_size, -1) + _summed(seats, high, group_size, 1)
     from scipy.special import betainc, betaincc  # noqa: PLC0415 - scipy takes long to load, and few commands need it
 
-    seats, low, high = count * group_size, count - reach, count + reach
     below = float(betaincc(low + 1, seats - low, 1 / group_size)) if low >= 0 else 0.0
     above = float(betainc(high, seats - high + 1, 1 / group_size)) if high <= seats else 0.0
     return below + above
+
+
+def _summed(seats: int, first: int, group_size: int, step: int) -> float:
+    """The chances of a published count and of all beyond it, which fall: until they add nothing."""
+    if not 0 <= first <= seats:
+        return 0.0
+    published, others = first, group_size - 1
+    chance = math.comb(seats, first) * others ** (seats - first) / group_size**seats
+    chances = [chance]
+    while chance > chances[0] * NOTHING and 0 <= published + step <= seats:
+        rising = (seats - published) / ((published + 1) * others)
+        falling = published * others / (seats - published + 1)
+        chance *= rising if step > 0 else falling
+        published += step
+        chances.append(chance)
+    return math.fsum(chances)
 
 
 def _checked(count: int, group_size: int, relative_error: Fraction) -> tuple[int, int]:

@@ -297,6 +297,18 @@ def test_panels_lie_beneath_each_other_with_one_heading_and_hollow_marks_explain
     assert places["up"] < places["far up"]
 
 
+def test_an_axis_of_what_was_varied_ends_where_it_does_on_powers_of_ten_too() -> None:
+    line = MeasuredLine("a", ((3, 1.0), (30, 1.0), (300, 1.0)))
+    root = ET.fromstring(measured_lines("", Axis("x", is_logarithmic=True), Axis("y"), [line], reading=".").svg)
+    first, middle, last = (float(each.attrib["cx"]) for each in root.iter(f"{SVG}circle"))
+    edge = re.search(
+        r"M([\d.]+) [\d.]+H([\d.]+)", "".join(each.get("d", "") for each in root.iter() if each.get("class") == "axis")
+    )
+    assert edge is not None
+    assert middle == pytest.approx((first + last) / 2, abs=0.1)
+    assert (first - 8, last + 8) == pytest.approx([float(each) for each in edge.groups()], abs=0.1)
+
+
 def test_a_line_has_a_gap_where_nothing_was_measured() -> None:
     points = ((1, 2.0), (2, 1.0), (3, None), (4, math.nan), (5, 3.0), (6, 2.0), (7, 1.0), (8, None))
     root = ET.fromstring(measured_lines("", Axis("x"), Axis("y"), [MeasuredLine("a", points)], reading=".").svg)

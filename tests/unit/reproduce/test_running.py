@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -92,6 +93,13 @@ def test_one_page_has_all_sentences_by_what_they_were_made_with(tmp_path: Path) 
     assert "| work/one | agrees | As printed. |\n" in quick
     assert "seed 2, a full run." in full
     assert full.count("| work/two |") == 1
+
+
+def test_the_page_has_experiments_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    names = ("work/ex10", "work/table3-4", "work/ex2", "other/ex3", "work/table3-12")
+    list(reproduce([Experiment(name, "", figure_of_seed) for name in names], tmp_path))
+    listed = re.findall(r"^\| (\w+/\S+)", (tmp_path / "results.md").read_text(), re.MULTILINE)
+    assert listed == ["other/ex3", "work/ex2", "work/ex10", "work/table3-4", "work/table3-12"]
 
 
 def test_a_file_is_no_directory(tmp_path: Path) -> None:

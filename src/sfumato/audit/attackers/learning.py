@@ -77,15 +77,14 @@ def learned_freely(likely: Floats, columns: Sequence[Places], rounds: int) -> It
     """
     size = likely.shape[1]
     shares, first = np.full(size, 1 / size), likely[:: max(1, len(likely) // FIRST_RECORDS)]
-    for _ in range(FIRST_ROUNDS):
-        weights = first * shares
-        shares = (weights / weights.sum(axis=1, keepdims=True)).mean(axis=0)
+    for _ in range(FIRST_ROUNDS):  # each value by what it has of every record; as products of matrices, which are quick
+        shares = shares * (first.T @ (1 / (first @ shares))) / len(first)
     weights = likely * shares
     weights /= weights.sum(axis=1, keepdims=True)
     candidates = np.broadcast_to(np.arange(size), likely.shape)
     yield Beliefs(candidates, weights, size)
     for _ in range(rounds):
-        weights = _weighed(candidates, weights, columns, size) * likely * weights.mean(axis=0)
+        weights = _weighed_freely(weights, columns) * likely * weights.mean(axis=0)
         weights /= weights.sum(axis=1, keepdims=True)
         yield Beliefs(candidates, weights, size)
 
@@ -107,12 +106,12 @@ def learned_best(likely: Floats, columns: Sequence[Places], rounds: int) -> Beli
 
 def taught(teaching: Beliefs, columns: Sequence[Places], others: Sequence[Places]) -> Floats:
     """What is believed of others, of whom nothing is known but their columns, by what was learned of some records."""
-    shares = teaching.by_value.mean(axis=0)
+    believed = teaching.by_value
+    shares = believed.mean(axis=0)
     logarithms = np.tile(np.log(np.maximum(shares, np.finfo(np.float64).tiny)), (len(others[0]) if others else 0, 1))
     for column, met in zip(columns, others, strict=True):
         width = int(max(column.max(initial=0), met.max(initial=0))) + 1
-        table = np.log(_going(teaching.candidates, teaching.weights, column, width, teaching.size))
-        logarithms += table.T[met]
+        logarithms += np.log(_going(_by_value(believed, column, width), column)).T[met]
     found = np.exp(logarithms - logarithms.max(axis=1, keepdims=True))
     return np.asarray(found / found.sum(axis=1, keepdims=True))
 
@@ -122,16 +121,30 @@ def _weighed(candidates: Places, weights: Floats, columns: Sequence[Places], siz
     logarithms = np.zeros(weights.shape)
     for column in columns:
         width = int(column.max()) + 1
-        table = np.log(_going(candidates, weights, column, width, size))
-        logarithms += table.ravel().take(np.maximum(candidates, 0) * width + column[:, np.newaxis])
+        pairs = np.maximum(candidates, 0) * width + column[:, np.newaxis]
+        table = np.bincount(pairs.ravel(), weights=weights.ravel(), minlength=size * width).astype(np.float64)
+        logarithms += np.log(_going(table.reshape(size, width), column)).ravel().take(pairs)
     logarithms[candidates < 0] = -np.inf
     return np.asarray(np.exp(logarithms - logarithms.max(axis=1, keepdims=True)))
 
 
-def _going(candidates: Places, weights: Floats, column: Places, width: int, size: int) -> Floats:
-    """For each value (row) how often it goes with each value of a column, as shares."""
-    pairs = np.maximum(candidates, 0) * width + column[:, np.newaxis]
-    table = np.bincount(pairs.ravel(), weights=weights.ravel(), minlength=size * width).reshape(size, width)
+def _weighed_freely(weights: Floats, columns: Sequence[Places]) -> Floats:
+    """The same where every value is a candidate."""
+    logarithms = np.zeros(weights.shape)
+    for column in columns:
+        table = _by_value(weights, column, int(column.max()) + 1)
+        logarithms += np.log(_going(table, column)).T[column]
+    return np.asarray(np.exp(logarithms - logarithms.max(axis=1, keepdims=True)))
+
+
+def _by_value(weights: Floats, column: Places, width: int) -> Floats:
+    """For each value (row) how much of it goes with each value of a column."""
+    return np.array([np.bincount(column, weights=each, minlength=width) for each in weights.T])
+
+
+def _going(table: Floats, column: Places) -> Floats:
+    """From how much goes together to shares: how often a value (row) goes with each value of a column."""
+    width = table.shape[1]
     # One record more of each value, spread as the whole column is: nothing that occurs is taken to be impossible.
     overall = (np.bincount(column, minlength=width) + 1 / width) / (len(column) + 1)
     return np.asarray((table + overall) / (table.sum(axis=1, keepdims=True) + 1))

@@ -10,6 +10,7 @@ from sfumato.reproduce.experiment import Experiment
 from sfumato.reproduce.papers import (
     beyond,
     buckets,
+    buckets_errors,
     buckets_losses,
     buckets_times,
     fine_grain,
@@ -17,6 +18,8 @@ from sfumato.reproduce.papers import (
     small_domain,
     small_domain_figures,
     small_sums,
+    small_sums_figures,
+    small_sums_further,
 )
 
 EVERYTHING = "all"
@@ -27,9 +30,13 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *fine_grain.EXPERIMENTS,
     *fine_grain_figures.FIGURES,
     *small_sums.EXPERIMENTS,
+    *small_sums_figures.FIGURES,
+    *small_sums_further.FURTHER,
     *buckets.EXPERIMENTS,
     *buckets_losses.LOSSES,
+    *buckets_errors.ERRORS[:1],
     *buckets_times.TIMES,
+    *buckets_errors.ERRORS[1:],
     *beyond.EXPERIMENTS,
 )
 """In the order in which a reader of the works meets them."""

@@ -107,7 +107,7 @@ def _times(growths: Sequence[float]) -> str:
 
 def figure7_5(conditions: Conditions) -> Outcome:
     """Time against the number of records."""
-    sizes, limit = conditions.either((2_000, 16_000), (100_000, 200_000, 300_000)), conditions.either(0.5, 10.0)
+    sizes, limit = conditions.either((2_000, 16_000), (100_000, 200_000, 300_000)), conditions.either(0.2, 10.0)
     times: list[Timed] = []
     for census, rows in conditions.steps([(census, rows) for census in BOTH for rows in sizes]):
         times += _timed(census, rows, posed(census.counts(conditions, rows)), limit)
@@ -140,7 +140,7 @@ def split(counts: Sequence[int], parts: int, generator: np.random.Generator) -> 
 
 def figure7_6(conditions: Conditions) -> Outcome:
     """Time against the number of values."""
-    factors, limit = conditions.either((1, 8), (2, 8, 32)), conditions.either(0.5, 10.0)
+    factors, limit = conditions.either((1, 8), (2, 8, 32)), conditions.either(0.2, 10.0)
     rows = conditions.either(8_000, 100_000)
     searches = conditions.either([name for name in SEARCHES if name != OPTIMAL], list(SEARCHES))
     times: list[Timed] = []

@@ -119,6 +119,7 @@ def figure1(_: Conditions) -> Outcome:
         agreeing += [ours == said for ours, said in ((before, said_before), (after, said_after)) if said is not None]
     group, drawn, drawn_true, whole, own = (row[4] for row in rows)
     is_unmoved = all(row[2] == row[4] for row in rows[3:])
+    is_claimed = is_unmoved and all(agreeing[:2])
     steps = [Fraction(known, PATIENTS - 1) for known in range(PATIENTS)]
     figure = corruption(
         [
@@ -130,8 +131,9 @@ def figure1(_: Conditions) -> Outcome:
     sentence = (
         f"Groups of two raise the belief in Eva's disease from {rows[0][2]} to {group} once Fiona's is known, and "
         f"perturbing each record {'leaves it where it was' if is_unmoved else 'changes it too'} ({whole} uniform, "
-        f"{own} fine-grain, from an even start), as claimed; for perturbed groups of which one record is drawn 1/6 is "
-        f"printed, a product of two chances, where the belief is {drawn} if SARS is seen and {drawn_true} if H1N1 is. "
+        f"{own} fine-grain, from an even start), {'' if is_claimed else 'not '}as claimed; for perturbed groups of "
+        f"which one record is drawn 1/6 is printed, a product of two chances, where the belief is {drawn} if SARS is "
+        f"seen and {drawn_true} if H1N1 is. "
         "Whoever knows all counts of the table and all others needs no release, and nothing keeps from that."
     )
     headings = ("publication", "seen", "Fiona unknown", "as printed", "Fiona known", "as printed")

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import SpecError
 from sfumato.mechanisms.decoys.bounds import amplification, largest_group_size, leak, likelihood_ratio
+from sfumato.request import published_counts
 from sfumato.request.published_counts import (
     EXACT_SEATS,
     accurate_count,
@@ -119,6 +122,28 @@ def test_accurate_count_is_the_smallest(
     tails = {count: tail(count, group_size, error, inclusive=inclusive) for count in range(1, enough)}
     exceeding = [count for count, chance in tails.items() if chance > probability]
     assert accurate_count(group_size, error, probability, inclusive=inclusive) == max(exceeding, default=0) + 1
+
+
+@given(st.integers(1, 200), st.integers(2, 12), relative_errors, st.booleans())
+def test_figure_is_the_exact_tail_to_nearly_all_its_digits(
+    count: int, group_size: int, error: Fraction, inclusive: bool
+) -> None:
+    """Summed from the largest chance on, and by incomplete beta functions where there are many seats."""
+    reach, exact = published_counts._reach(count, error, inclusive), tail(count, group_size, error, inclusive=inclusive)
+    for seats in (0, published_counts.EXACT_SEATS):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(published_counts, "EXACT_SEATS", seats)
+            figure = published_counts._quick_tail(count, group_size, reach)
+        assert figure == pytest.approx(float(exact), rel=published_counts.CLOSE / 1000, abs=1e-280)
+
+
+def test_promise_of_decoys_does_without_scipy() -> None:
+    """Which takes longer to load than a small table takes to be published."""
+    code = (
+        "import sys\nfrom fractions import Fraction\nfrom sfumato.request.published_counts import accurate_count\n"
+        "accurate_count(10, Fraction(1, 10), Fraction(1, 20))\nassert 'scipy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize(("group_size", "count"), [(5, 30), (2, 23), (10, 40)])
