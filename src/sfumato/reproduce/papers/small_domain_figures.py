@@ -20,7 +20,7 @@ from sfumato.evaluate.pools import Band, Pool, crossed, passing
 from sfumato.evaluate.suppression import suppressed
 from sfumato.mechanisms import small_domain
 from sfumato.report.figure import Figure
-from sfumato.report.lines import Axis, MeasuredLine, measured_lines
+from sfumato.report.lines import Axis, MeasuredLine, Panel, measured_lines, measured_panels
 from sfumato.report.scatter import Cloud, scattered
 from sfumato.report.wording import quantity
 from sfumato.reproduce.experiment import Conditions, Experiment
@@ -124,18 +124,22 @@ def _outcome(lines: Sequence[Line], across: Axis, heading: str, verdict: Verdict
 
 
 def _figure(heading: str, across: Axis, names: Sequence[str], lines: Sequence[Line]) -> Figure:
-    drawn = [
-        MeasuredLine(name, tuple((at, errors[0].percent) for at, other, errors in lines if other == name))
-        for name in names
+    panels = [
+        Panel(
+            Axis(f"{PERCENT_WORDS}, counts from {share} of the records on", is_logarithmic=True),
+            [
+                MeasuredLine(name, tuple((at, errors[band].percent) for at, other, errors in lines if other == name))
+                for name in names
+            ],
+        )
+        for band, share in enumerate(SELECTIVITIES)
     ]
     last = {name: errors[0].percent for _, name, errors in lines}
     best = min(last, key=lambda each: last[each])
     reading = (
         f"At the last point, for counts from 0.1% of the records on, {best} has the least error: {last[best]:.0f}%."
     )
-    return measured_lines(
-        heading, across, Axis(f"{PERCENT_WORDS}, counts from 0.1% on", is_logarithmic=True), drawn, reading=reading
-    )
+    return measured_panels(heading, across, panels, reading=reading)
 
 
 def _at(lines: Sequence[Line], at: float, name: str, band: int = 0) -> Errors:
