@@ -71,7 +71,7 @@ DESIGNS = {
         {name: size for name, size in CENSUS.items() if name != "Education"} | {"Occupation": 50},
     ),
     "reactions": Design("vaers_adr40.parquet", "Reaction", 40, 0.13, 0.0099, 95_946, REPORTS),
-    "all-reactions": Design("vaers_adr_all.parquet", "Reaction", 1346, 0.079, 0.00002, 42_264, REPORTS),
+    "all-reactions": Design("vaers_adr_all.parquet", "Reaction", 1346, 0.105, 0.00002, 42_264, REPORTS),
 }
 """Small domain randomization, section 6 (CENSUS); fine-grain perturbation, section V, small sums, section 6 (CADR)."""
 
