@@ -37,6 +37,8 @@ SUBSET, BY_VARIANCE, INVERTED = "subset", "PP by variance", "Anatomy, inverted"
 THREE = (PP, UP, ANATOMY)
 FIVE = (*THREE, SUBSET, INVERTED)
 SIZES = (100_000, 200_000, 300_000, 400_000, 500_000)
+SAME = 0.1
+"""Errors that differ by less than this part are about the same."""
 PERCENT_WORDS = "mean relative error in %"
 
 
@@ -299,6 +301,24 @@ def figure4(conditions: Conditions) -> Outcome:
     return _outcome(lines, across, "Error of counts on a skewed table", verdict, sentence)
 
 
+def figure4_size(conditions: Conditions) -> Outcome:
+    """Error against the number of records on the skewed table, L = 10."""
+    sizes = conditions.either((5_000, 20_000), SIZES)
+    settings = [(size, size, 10) for size in sizes]
+    lines = _lines(conditions, "education", settings, Fraction(1, 30), _try_education, told=THREE)
+    beside = {name: [_at(lines, at, name).mean / _at(lines, at, PP).mean for at in sizes] for name in (UP, ANATOMY)}
+    least, (low, high) = min(beside[ANATOMY]), (min(beside[UP]), max(beside[UP]))
+    is_up = low > 1 - SAME and high < 1 + SAME
+    sentence = (
+        f"{_extent(conditions, max(sizes))}Anatomy after suppression has {least:.2g} to {max(beside[ANATOMY]):.2g} "
+        f"times the error of PP, {'as claimed' if least > 1 else 'where more is claimed'}; its error goes from "
+        f"{_change(lines, sizes, ANATOMY)} and that of PP from {_change(lines, sizes, PP)}, and UP has {low:.2g} to "
+        f"{high:.2g} times the error of PP (in print PP is UP)."
+    )
+    verdict = _verdict(least > 1 and is_up)
+    return _outcome(lines, Axis("records"), "Error of counts on a skewed table by its size", verdict, sentence)
+
+
 def figure5(conditions: Conditions) -> Outcome:
     """How the time grows with the number of records."""
     sizes = conditions.either((10_000, 20_000), (100_000, 300_000, 500_000))
@@ -334,8 +354,9 @@ def figure5(conditions: Conditions) -> Outcome:
 
 FIGURES = (
     Experiment("small-domain/fig2-limit", "error of counts by the posterior", figure2_limit),
-    Experiment("small-domain/fig2-size", "error of counts by the size of the table", figure2_size, is_long=True),
+    Experiment("small-domain/fig2-size", "error of counts by the size of the table", figure2_size),
     Experiment("small-domain/fig3", "estimates against the truth", figure3),
     Experiment("small-domain/fig4", "error of counts on a skewed table", figure4, is_long=True),
+    Experiment("small-domain/fig4-size", "error of counts on a skewed table by its size", figure4_size, is_long=True),
     Experiment("small-domain/fig5", "time by the size of the table", figure5, is_timed=True, is_long=True),
 )
