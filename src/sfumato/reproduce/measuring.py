@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -79,15 +79,18 @@ class Measured:
 
     def errors(self, band: Band, at_least: float = 1) -> Errors:
         """Of the queries of a band: one mean for each release, of which the mean and its standard error."""
-        chosen = band.holds(self.pool.truths)
-        truths = self.pool.truths[chosen]
-        if not len(truths):
-            return Errors(np.nan, np.nan, 0)
-        each: Floats = np.array(
-            [relative_errors(answer.value[chosen], truths, at_least).mean() for answer in self.answers]
-        )
-        spread = float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else np.nan
-        return Errors(float(each.mean()), spread, len(truths))
+        return mean_errors(self.pool, [answer.value for answer in self.answers], band, at_least)
+
+
+def mean_errors(pool: Pool, answers: Sequence[Floats], band: Band, at_least: float = 1) -> Errors:
+    """The same for answers of any origin: an array for each repeat, a number for each query of the pool."""
+    chosen = band.holds(pool.truths)
+    truths = pool.truths[chosen]
+    if not len(truths):
+        return Errors(np.nan, np.nan, 0)
+    each: Floats = np.array([relative_errors(answer[chosen], truths, at_least).mean() for answer in answers])
+    spread = float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else np.nan
+    return Errors(float(each.mean()), spread, len(truths))
 
 
 def measure(conditions: Conditions, sample: TableSample, contestant: Contestant, pool: Pool) -> Measured:
@@ -101,21 +104,22 @@ def measure(conditions: Conditions, sample: TableSample, contestant: Contestant,
 
 
 def released(
-    conditions: Conditions, sample: TableSample, contestant: Contestant, number: int = 0
+    conditions: Conditions, sample: TableSample, contestant: Contestant, number: int = 0, schema: Schema | None = None
 ) -> Iterator[tuple[Release, float]]:
     """One release, for as long as it is looked at, and the processor seconds that it took.
 
     Whatever a holder would be warned of is accepted. Other work on the machine does not change processor seconds.
     """
+    schema = schema or Schema.of(sample.sensitive)
     request = Request(
         sample.table,
-        Schema.of(sample.sensitive),
+        schema,
         contestant.spec,
         mechanism=contestant.mechanism,
         options=contestant.options,
         accept_marginal_prior=True,
         accept_exposure=True,
-        accept_telling=tuple(name for name in sample.table.column_names if name != sample.sensitive),
+        accept_telling=tuple(name for name in sample.table.column_names if name not in schema.sensitive_columns),
     )
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()

@@ -18,6 +18,8 @@ from sfumato.reproduce.papers import (
     small_domain,
     small_domain_figures,
     small_sums,
+    small_sums_figures,
+    small_sums_further,
 )
 
 EVERYTHING = "all"
@@ -28,6 +30,8 @@ EXPERIMENTS: tuple[Experiment, ...] = (
     *fine_grain.EXPERIMENTS,
     *fine_grain_figures.FIGURES,
     *small_sums.EXPERIMENTS,
+    *small_sums_figures.FIGURES,
+    *small_sums_further.FURTHER,
     *buckets.EXPERIMENTS,
     *buckets_losses.LOSSES,
     *buckets_errors.ERRORS[:1],
