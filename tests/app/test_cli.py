@@ -399,7 +399,8 @@ def test_query_keeps_its_contract_with_machines(release: Path) -> None:
 def test_query_names_the_count_as_asked_and_groups(release: Path) -> None:
     sql = "SELECT disease, COUNT(*) AS people, sex FROM release GROUP BY disease, sex"
     found = succeed("query", release, sql, "--json").json
-    assert found["columns"] == ["disease", "people", "people_se", "people_low", "people_high", "sex"]
+    columns = [name for name in found["columns"] if name != "people_note"]  # there if one is below zero, by chance
+    assert columns == ["disease", "people", "people_se", "people_low", "people_high", "sex"]
     assert {(row["disease"], row["sex"]) for row in found["rows"]} == {(each, sex) for each in DISEASES for sex in "FM"}
     assert sum(row["people"] for row in found["rows"]) == pytest.approx(60)
 

@@ -140,10 +140,15 @@ OURS = [
     *("key", "v0", "s0", "c0", "part", "members", "people", "original", "o", "t"),
 ]
 """Names that our own queries use for their columns and tables."""
+HARDEST = ("café ☕", "\u200fמחלה", 'say "hi"', "a, b", "[bold]x", "select", "place", "release", "value", "v0")
+"""Of every kind of trouble one."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*NAMES, *OURS])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in HARDEST else pytest.mark.full) for name in (*NAMES, *OURS)],
+)
 def test_column_of_any_name_is_protected_and_counted(desk: Path, name: str) -> None:
     written = people()
     values = written.pop("disease")

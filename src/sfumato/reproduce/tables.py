@@ -73,7 +73,8 @@ DESIGNS = {
     "reactions": Design("vaers_adr40.parquet", "Reaction", 40, 0.13, 0.0099, 95_946, REPORTS),
     "all-reactions": Design("vaers_adr_all.parquet", "Reaction", 1346, 0.105, 0.00002, 42_264, REPORTS),
 }
-"""Small domain randomization, section 6 (CENSUS); fine-grain perturbation, section V, small sums, section 6 (CADR)."""
+"""CENSUS as in small domain randomization, section 6. Of CADR (fine-grain perturbation, section V, small sums, section
+6) only the numbers of values and records are published: the shares and columns are those of vaccine reports."""
 
 
 @dataclass(frozen=True)
