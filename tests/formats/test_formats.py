@@ -1,7 +1,8 @@
 """Releases written by past versions must still open, verify and answer; and a key must still mean the same draws.
 
 `1/` was published from the table below by version 0.1.0, the first of format 1; the others are the first of formats 2
-and 3, the latter with the third version of the draws. None is ever written anew.
+and 3, the latter with the third version of the draws, and some with the first pages of our own. None is ever written
+anew.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from parquet_files import pages_of
 from sfumato import BreachBound, Release, Request, Schema, publish
 from sfumato.apply import scatter
 from sfumato.audit.files import FIT, verify_folder
 from sfumato.audit.laws import law_of
 from sfumato.mechanisms import REGISTRY, buckets, decoys, fine_grain, small_domain, subset
+from sfumato.parquet.file import CREATED_BY
 from sfumato.release.manifest import MANIFEST, WEIGHTS
 from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap
 from sfumato.request.hierarchy import Hierarchy
@@ -215,6 +218,10 @@ RELEASES = {
     ),
 }
 
+PAGES = {name.replace("3-", "3-pages-"): RELEASES[name] for name in ("3-uniform", "3-buckets", "3-subset-columns")}
+"""The same releases, packed into pages of our own."""
+RELEASES |= PAGES
+
 every_release = pytest.mark.parametrize("name", RELEASES)
 
 
@@ -266,3 +273,17 @@ def test_key_still_gives_the_same_rows(name: str, tmp_path: Path) -> None:
     assert tables
     for file in tables:
         assert pq.read_table(tmp_path / "release" / file).equals(pq.read_table(HERE / name / file))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_are_laid_out_as_they_were(name: str, tmp_path: Path) -> None:
+    """What is compressed, and not to how many bytes; whoever changes it changes what files say they were created by."""
+    release = RELEASES[name].publish(tmp_path / "release")
+    for file in (file for file in release.manifest.tables if file != WEIGHTS):
+        assert pq.read_metadata(HERE / name / file).created_by == CREATED_BY.decode()
+        for column in pq.read_schema(HERE / name / file).names:
+            frozen, today = (
+                [[page.data for page in group] for group in pages_of(folder / file, column)]
+                for folder in (HERE / name, tmp_path / "release")
+            )
+            assert today == frozen

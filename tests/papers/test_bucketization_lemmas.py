@@ -237,7 +237,7 @@ def test_lemma_5_the_small_size_can_be_filled_on_a_suffix_and_the_large_size_on_
     assert small == sorted(small)
     assert large == sorted(large, reverse=True)
     for column, found in enumerate((small, large)):
-        assert found == [pair[column] <= fillable(problem, column) for pair in row]
+        assert found == [pair[column] <= fillable(problem)[column] for pair in row]
 
 
 # ------------------------------------------------------------------------------------------------------- Lemmas 6 and 7

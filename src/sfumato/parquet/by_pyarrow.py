@@ -25,11 +25,11 @@ def schema_of(schema: pa.Schema) -> Struct:
     return {field: footer[field] for field in (FileFields.VERSION, FileFields.SCHEMA, FileFields.ORDERS)}
 
 
-def about_of(field: pa.Field) -> Struct:
-    """What is said about every chunk of a column: its type, its name, and how it is compressed."""
-    table = pa.Table.from_arrays([pa.nulls(1, field.type)], schema=pa.schema([field.with_nullable(True)]))
-    ((_, about),) = chunks_of(footer_of(_file(table)))
-    return {told: about[told] for told in (AboutFields.TYPE, AboutFields.PATH, AboutFields.CODEC)}
+def abouts_of(schema: pa.Schema) -> list[Struct]:
+    """What is said about every chunk of each column: its type, its name, and how it is compressed."""
+    nulls = pa.table({field.name: pa.nulls(1, field.type) for field in schema})
+    told = (AboutFields.TYPE, AboutFields.PATH, AboutFields.CODEC)
+    return [{each: about[each] for each in told} for _, about in chunks_of(footer_of(_file(nulls)))]
 
 
 def dictionary_of(field: pa.Field, values: pa.Array) -> bytes:

@@ -11,7 +11,7 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 
 from sfumato.arrays import Codes
-from sfumato.parquet.by_pyarrow import about_of, chunk_of, dictionary_of, schema_of
+from sfumato.parquet.by_pyarrow import abouts_of, chunk_of, dictionary_of, schema_of
 from sfumato.parquet.chunk import Chunk
 from sfumato.parquet.footer import MAGIC, ChunkFields, FileFields, GroupFields
 from sfumato.parquet.pages import listed_chunk, plain_chunk
@@ -62,9 +62,9 @@ class Encoder:
     """From the columns of some rows to a group; several threads may use it."""
 
     def __init__(self, columns: Sequence[FileColumn]) -> None:
-        fields = [pa.field(each.name, each.written_type, nullable=each.has_missing) for each in columns]
-        self.schema = schema_of(pa.schema(fields))
-        self._chunks = [_chunker(column, field) for column, field in zip(columns, fields, strict=True)]
+        schema = pa.schema([pa.field(each.name, each.written_type, nullable=each.has_missing) for each in columns])
+        self.schema = schema_of(schema)
+        self._chunks = [_chunker(*each) for each in zip(columns, schema, abouts_of(schema), strict=True)]
 
     def __call__(self, columns: Sequence[Codes | pa.Array]) -> EncodedRows:
         """Codes of listed values, the missing one after the last; or the values themselves."""
@@ -72,15 +72,13 @@ class Encoder:
         return EncodedRows(len(columns[0]), tuple(chunks))
 
 
-def _chunker(column: FileColumn, field: pa.Field) -> partial[Chunk]:
+def _chunker(column: FileColumn, field: pa.Field, about: Struct) -> partial[Chunk]:
     """How a column is written."""
     if column.listed is not None:
         page, size = dictionary_of(field, column.listed), len(column.listed)
-        return partial(
-            listed_chunk, dictionary=page, values=size, has_missing=column.has_missing, about=about_of(field)
-        )
+        return partial(listed_chunk, dictionary=page, values=size, has_missing=column.has_missing, about=about)
     if column.is_plain:
-        return partial(plain_chunk, has_missing=column.has_missing, about=about_of(field))
+        return partial(plain_chunk, has_missing=column.has_missing, about=about)
     return partial(chunk_of, field)
 
 

@@ -80,11 +80,22 @@ def width_of(values: int) -> int:
 
 def _plain(column: pa.Array) -> bytes:
     """The bytes of values of which none is missing."""
-    if pa.types.is_boolean(column.type):  # through numpy, so that the bits after the last one are zeros
-        return np.packbits(column.to_numpy(zero_copy_only=False), bitorder="little").tobytes()
+    if pa.types.is_boolean(column.type):
+        return _bits(column)
     size = column.type.bit_width // 8
     data: bytes = column.buffers()[1].slice(column.offset * size, len(column) * size).to_pybytes()
     return data
+
+
+def _bits(column: pa.BooleanArray) -> bytes:
+    """Truth values, eight in a byte; the bits after the last one are zeros, whatever Arrow has there."""
+    first, after = column.offset // GROUP, len(column) % GROUP
+    if column.offset % GROUP or not len(column):
+        return np.packbits(column.to_numpy(zero_copy_only=False), bitorder="little").tobytes()
+    data = bytearray(column.buffers()[1].slice(first, -(-len(column) // GROUP)))
+    if after:
+        data[-1] &= (1 << after) - 1
+    return bytes(data)
 
 
 def _levels(is_present: Mask) -> bytes:

@@ -267,6 +267,17 @@ def test_rows_that_are_slices_of_others_are_written_alike(tmp_path: Path) -> Non
     assert (tmp_path / "sliced.parquet").read_bytes() == (tmp_path / "copied.parquet").read_bytes()
 
 
+@given(st.lists(st.booleans(), max_size=70), st.integers(0, 20), st.binary(min_size=1, max_size=1))
+def test_truth_values_are_packed_whatever_is_beside_them(truths: list[bool], start: int, beside: bytes) -> None:
+    """Of an array that is part of another, and whose last byte holds something else behind it."""
+    bits = np.packbits(np.array([*[True] * start, *truths], dtype=bool), bitorder="little")
+    if len(bits) and (start + len(truths)) % 8:
+        bits[-1] |= beside[0] << (start + len(truths)) % 8 & 0xFF
+    column = pa.BooleanArray.from_buffers(pa.bool_(), len(truths), [None, pa.py_buffer(bits)], offset=start)
+    assert column.to_pylist() == truths
+    assert pages._bits(column) == np.packbits(np.array(truths, dtype=bool), bitorder="little").tobytes()
+
+
 def test_threads_make_the_same_groups(tmp_path: Path) -> None:
     columns, _ = every_kind(1)
     groups = [every_kind(size)[1] for size in range(30, 60)]

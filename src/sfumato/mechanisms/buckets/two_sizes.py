@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.problem import Blocked, Problem, TooFewSizes
 from sfumato.mechanisms.buckets.setting import Setting
 from sfumato.mechanisms.buckets.steps import first_step
@@ -35,18 +36,18 @@ class Trades:
 
 def two_sizes(problem: Problem) -> Setting:
     """The valid setting of at most two sizes with the least loss; among equals, the smallest sizes."""
-    limits = [fillable(problem, column) for column in range(len(problem.sizes))]
+    limits, total = fillable(problem).tolist(), problem.total
     best = None
     if len(problem.sizes) == 1:  # there is no pair to look at
         size = int(problem.sizes[0])
-        buckets, rest = divmod(problem.total, size)
+        buckets, rest = divmod(total, size)
         if not rest and (problem.counts <= problem.floors[:, 0] * buckets).all():
             best = Setting.of([(size, buckets)])
     for low, size in enumerate(problem.sizes.tolist()):
-        if best is not None and problem.total * (size - 1) ** 2 >= best.loss * size:
+        if best is not None and total * (size - 1) ** 2 >= best.loss * size:
             break  # the larger a bucket, the more it loses for each record
         for high in range(low + 1, len(problem.sizes)):
-            found = _best_of_pair(problem, (low, high), limits, best)
+            found = _best_of_pair(problem, total, (low, high), limits, best)
             best = best if found is None else found
     if best is None:
         raise Blocked(TooFewSizes("two"))
@@ -66,29 +67,27 @@ def pairs_of(total: int, small: int, large: int) -> Trades | None:
     return Trades(first, second, given, taken, first // given)
 
 
-def fillable(problem: Problem, column: int) -> int:
-    """The most buckets of one size that the records can fill within the caps, disregarding the other records.
+def fillable(problem: Problem) -> Integers:
+    """The most buckets of each size alone that the records can fill within the caps, disregarding the other records.
 
     The sum of min(c_i * b, o_i) - S * b is concave in b and 0 at b = 0, so it is at least 0 up to some b, and bisection
-    finds it.
+    finds it; for all sizes at once.
     """
-    floors, size = problem.floors[:, column], int(problem.sizes[column])
-    low, high = 0, problem.total // size
-    while low < high:
+    sizes, counts = problem.sizes, problem.counts[:, None]
+    low, high = np.zeros_like(sizes), problem.total // sizes
+    while (low < high).any():
         middle = (low + high + 1) // 2
-        if int(np.minimum(floors * middle, problem.counts).sum()) >= size * middle:
-            low = middle
-        else:
-            high = middle - 1
+        is_filled = np.minimum(problem.floors * middle, counts).sum(axis=0) >= sizes * middle
+        low, high = np.where(is_filled, middle, low), np.where(is_filled, high, middle - 1)
     return low
 
 
 def _best_of_pair(
-    problem: Problem, columns: tuple[int, int], limits: list[int], best: Setting | None
+    problem: Problem, total: int, columns: tuple[int, int], limits: list[int], best: Setting | None
 ) -> Setting | None:
     """The first step of the pair's row that is valid, if it beats the best so far."""
     small, large = (int(problem.sizes[column]) for column in columns)
-    trades = pairs_of(problem.total, small, large)
+    trades = pairs_of(total, small, large)
     if trades is None:
         return None
     low = max(0, _ceil(trades.first - limits[columns[0]], trades.given))
