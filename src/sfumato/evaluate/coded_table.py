@@ -63,6 +63,12 @@ class CodedTable:
         """The number of records."""
         return len(self.sensitive.codes)
 
+    def with_sensitive(self, codes: Codes) -> CodedTable:
+        """The same records with other sensitive values of the same domain: what some method would publish."""
+        if len(codes) != self.rows:
+            raise SchemaError(f"there are {self.rows:,} records, and {len(codes):,} values for them.")
+        return CodedTable(self.public, ColumnCodes(codes, self.sensitive.domain))
+
     def held(self, where: Taken) -> Counts:
         """How many of the records that a condition on public columns takes hold each sensitive value."""
         chosen: Places = np.arange(self.rows)

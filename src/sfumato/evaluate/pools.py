@@ -19,15 +19,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
 from sfumato.arrays import Counts, Mask, Places
 from sfumato.errors import SchemaError, SpecError
-from sfumato.estimate.count.queries import CountQuery
+from sfumato.estimate.count.queries import Condition, CountQuery
 from sfumato.evaluate.coded_table import CodedTable, ColumnCodes
 from sfumato.request.exact import Exact, exact
 
@@ -94,6 +95,27 @@ class Pool:
     def take(self, numbers: Places) -> Pool:
         """Some of them."""
         return Pool(tuple(self.queries[number] for number in numbers.tolist()), self.truths[numbers])
+
+    def counted(self, table: CodedTable) -> Counts:
+        """How many records of a table each query finds: of the one it was drawn from the truth, of another an estimate.
+
+        The other table has the same columns with the same domains, as after `with_sensitive`.
+        """
+        public = {name: _places(column) for name, column in table.public.items()}
+        sensitive = _places(table.sensitive)
+        wheres = [
+            {name: [public[name][value] for value in _listed(wanted)] for name, wanted in query.where.items()}
+            for query in self.queries
+        ]
+        return table.found(wheres, [[sensitive[value] for value in query.values or ()] for query in self.queries])
+
+
+def _places(column: ColumnCodes) -> dict[Any, int]:
+    return {value: code for code, value in enumerate(column.domain)}
+
+
+def _listed(wanted: Condition) -> Collection[Any]:
+    return wanted if isinstance(wanted, Collection) and not isinstance(wanted, str) else [wanted]
 
 
 def crossed(table: CodedTable, seed: int, *, conditions: int = CONDITIONS) -> Pool:

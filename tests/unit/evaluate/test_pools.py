@@ -72,6 +72,22 @@ def test_truths_are_those_of_sql_and_never_none(name: str) -> None:
     assert (pool.truths > 0).all()
 
 
+@pytest.mark.parametrize("name", POOLS)
+def test_a_pool_finds_its_truths_again_and_counts_other_values(name: str) -> None:
+    pool = POOLS[name]
+    assert (pool.counted(CODED) == pool.truths).all()
+    turned = CODED.with_sensitive((CODED.sensitive.codes + 1) % CODED.sensitive.size)
+    domain = CODED.sensitive.domain
+    back = {value: domain[place - 1] for place, value in enumerate(domain)}
+    before = [CountQuery(each.where, [back[value] for value in each.values or ()]) for each in pool.queries]
+    assert pool.counted(turned).tolist() == by_duckdb(before)
+
+
+def test_other_values_are_as_many_as_the_records() -> None:
+    with pytest.raises(SchemaError, match="600 records, and 599 values"):
+        CODED.with_sensitive(CODED.sensitive.codes[1:])
+
+
 def test_some_queries_of_a_pool_keep_their_truths() -> None:
     taken = POOLS["crossed"].take(np.array([5, 0, 5]))
     assert taken.queries == tuple(POOLS["crossed"].queries[number] for number in (5, 0, 5))
