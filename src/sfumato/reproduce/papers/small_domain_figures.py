@@ -20,7 +20,7 @@ from sfumato.evaluate.pools import Band, Pool, crossed, passing
 from sfumato.evaluate.suppression import suppressed
 from sfumato.mechanisms import small_domain
 from sfumato.report.figure import Figure
-from sfumato.report.lines import Axis, MeasuredLine, measured_lines
+from sfumato.report.lines import Axis, MeasuredLine, Panel, measured_lines, measured_panels
 from sfumato.report.scatter import Cloud, scattered
 from sfumato.report.wording import quantity
 from sfumato.reproduce.experiment import Conditions, Experiment
@@ -37,6 +37,8 @@ SUBSET, BY_VARIANCE, INVERTED = "subset", "PP by variance", "Anatomy, inverted"
 THREE = (PP, UP, ANATOMY)
 FIVE = (*THREE, SUBSET, INVERTED)
 SIZES = (100_000, 200_000, 300_000, 400_000, 500_000)
+SAME = 0.1
+"""Errors that differ by less than this part are about the same."""
 PERCENT_WORDS = "mean relative error in %"
 
 
@@ -124,18 +126,22 @@ def _outcome(lines: Sequence[Line], across: Axis, heading: str, verdict: Verdict
 
 
 def _figure(heading: str, across: Axis, names: Sequence[str], lines: Sequence[Line]) -> Figure:
-    drawn = [
-        MeasuredLine(name, tuple((at, errors[0].percent) for at, other, errors in lines if other == name))
-        for name in names
+    panels = [
+        Panel(
+            Axis(f"{PERCENT_WORDS}, counts from {share} of the records on", is_logarithmic=True),
+            [
+                MeasuredLine(name, tuple((at, errors[band].percent) for at, other, errors in lines if other == name))
+                for name in names
+            ],
+        )
+        for band, share in enumerate(SELECTIVITIES)
     ]
     last = {name: errors[0].percent for _, name, errors in lines}
     best = min(last, key=lambda each: last[each])
     reading = (
         f"At the last point, for counts from 0.1% of the records on, {best} has the least error: {last[best]:.0f}%."
     )
-    return measured_lines(
-        heading, across, Axis(f"{PERCENT_WORDS}, counts from 0.1% on", is_logarithmic=True), drawn, reading=reading
-    )
+    return measured_panels(heading, across, panels, reading=reading)
 
 
 def _at(lines: Sequence[Line], at: float, name: str, band: int = 0) -> Errors:
@@ -295,6 +301,24 @@ def figure4(conditions: Conditions) -> Outcome:
     return _outcome(lines, across, "Error of counts on a skewed table", verdict, sentence)
 
 
+def figure4_size(conditions: Conditions) -> Outcome:
+    """Error against the number of records on the skewed table, L = 10."""
+    sizes = conditions.either((5_000, 20_000), SIZES)
+    settings = [(size, size, 10) for size in sizes]
+    lines = _lines(conditions, "education", settings, Fraction(1, 30), _try_education, told=THREE)
+    beside = {name: [_at(lines, at, name).mean / _at(lines, at, PP).mean for at in sizes] for name in (UP, ANATOMY)}
+    least, (low, high) = min(beside[ANATOMY]), (min(beside[UP]), max(beside[UP]))
+    is_up = low > 1 - SAME and high < 1 + SAME
+    sentence = (
+        f"{_extent(conditions, max(sizes))}Anatomy after suppression has {least:.2g} to {max(beside[ANATOMY]):.2g} "
+        f"times the error of PP, {'as claimed' if least > 1 else 'where more is claimed'}; its error goes from "
+        f"{_change(lines, sizes, ANATOMY)} and that of PP from {_change(lines, sizes, PP)}, and UP has {low:.2g} to "
+        f"{high:.2g} times the error of PP (in print PP is UP)."
+    )
+    verdict = _verdict(least > 1 and is_up)
+    return _outcome(lines, Axis("records"), "Error of counts on a skewed table by its size", verdict, sentence)
+
+
 def figure5(conditions: Conditions) -> Outcome:
     """How the time grows with the number of records."""
     sizes = conditions.either((10_000, 20_000), (100_000, 300_000, 500_000))
@@ -330,8 +354,9 @@ def figure5(conditions: Conditions) -> Outcome:
 
 FIGURES = (
     Experiment("small-domain/fig2-limit", "error of counts by the posterior", figure2_limit),
-    Experiment("small-domain/fig2-size", "error of counts by the size of the table", figure2_size, is_long=True),
+    Experiment("small-domain/fig2-size", "error of counts by the size of the table", figure2_size),
     Experiment("small-domain/fig3", "estimates against the truth", figure3),
     Experiment("small-domain/fig4", "error of counts on a skewed table", figure4, is_long=True),
+    Experiment("small-domain/fig4-size", "error of counts on a skewed table by its size", figure4_size, is_long=True),
     Experiment("small-domain/fig5", "time by the size of the table", figure5, is_timed=True, is_long=True),
 )
