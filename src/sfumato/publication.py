@@ -252,6 +252,7 @@ def write_weights(manifest: Manifest, sensitive: Sensitive, path: Path) -> None:
     ]
     arrays: list[pa.Array] = []
     for name, column in (manifest.weights or {}).items():
+        # Numbers are arrays of numpy; names of columns are texts.
         places = in_arrow(column) if isinstance(column, np.ndarray) else pa.array(column)
         arrays += [each.take(places) for each in values] if name in VALUE_WEIGHTS else [places]
     fields = [
