@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
+from sfumato.errors import SourceError
 from sfumato.evaluate.pools import Band
 from sfumato.mechanisms import anatomy, decoys
 from sfumato.reproduce.experiment import Conditions
 from sfumato.reproduce.measuring import Contestant, released
 from sfumato.reproduce.papers import small_sums_trials as trials
+from sfumato.reproduce.papers.small_sums_further import with_age_groups
 from sfumato.reproduce.papers.small_sums_trials import QueriedTable
 from sfumato.reproduce.tables import TableSample
 from sfumato.request.group_spec import DecoyGroups, Diversity
@@ -120,3 +123,18 @@ def test_errors_without_a_table_are_exact() -> None:
     found = trials.without_table(one())
     assert found["Laplace ln 2"] == pytest.approx(np.mean(1 / (np.log(2) * truths)))
     assert found[trials.CONSTANT] == pytest.approx(np.mean(abs(2 - truths) / truths))
+
+
+def test_a_table_without_ages_is_refused_in_one_sentence() -> None:
+    with pytest.raises(SourceError, match=r"^the table of occupations needs a column Age"):
+        with_age_groups(sample())
+    with pytest.raises(SourceError, match=r"^the table of occupations needs a column Age"):
+        with_age_groups(replace(sample(), table=pa.table({"Age": ["old", "young"], "illness": ["a", "b"]})))
+
+
+def test_ages_are_put_into_ten_intervals_of_about_as_many() -> None:
+    ages = [f"Age {year:02}" for year in range(100)] * 3 + ["90 and more"] * 5
+    table = with_age_groups(replace(sample(), table=pa.table({"Age": ages, "illness": ["a"] * 305}))).table
+    counts = table["Age"].value_counts().field("counts").to_pylist()
+    assert len(counts) == 10
+    assert 27 <= min(counts) <= max(counts) <= 36

@@ -26,7 +26,6 @@ from sfumato.mechanisms.decoys.leaks import Creation, EvenLaw, capped_counts, gr
 from sfumato.mechanisms.decoys.methods import METHODS
 from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.histogram import Histogram
-from sfumato.request.published_counts import tail
 from sfumato.shown.tally import Tally
 from single import Single
 from statistical.support import keyed_draws
@@ -77,16 +76,6 @@ def test_figure_2_three_is_the_largest_group_size() -> None:
     assert largest_group_size(FIGURE_3) == 3
     with pytest.raises(InfeasibleError, match="at most 3,"):
         planned(FIGURE_3, 4)
-
-
-def test_example_1_five_records_are_off_by_more_than_three_tenths_with_a_chance_of_48_percent() -> None:
-    assert round(float(tail(5, 10, Fraction(3, 10), inclusive=False)), 2) == 0.48
-
-
-def test_example_2_up_to_three_records_are_off_with_a_chance_of_60_percent() -> None:
-    tails = [tail(count, 10, Fraction(3, 10), inclusive=False) for count in (1, 2, 3)]
-    assert min(tails) > Fraction(6, 10)
-    assert min(tails) < Fraction(62, 100)
 
 
 # ------------------------------------------------------------------------------------------------------- Group creation

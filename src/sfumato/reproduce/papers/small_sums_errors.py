@@ -118,9 +118,11 @@ def everything(shares: Sequence[str], rows: int) -> Band:
     return band
 
 
-def verdict(conditions: Conditions, *claims: bool) -> Verdict:
-    """A claim about large tables is not refuted by a small one."""
-    return Verdict.AGREES if all(claims) else conditions.either(Verdict.DIFFERS, Verdict.CONTRADICTS)
+def verdict(conditions: Conditions, *claims: bool, is_near: bool = True) -> Verdict:
+    """A claim about large tables is not refuted by a small one; and that numbers of other data are not near differs."""
+    if all(claims):
+        return Verdict.AGREES if is_near else Verdict.DIFFERS
+    return conditions.either(Verdict.DIFFERS, Verdict.CONTRADICTS)
 
 
 def extent(conditions: Conditions, trial: QueriedTable) -> str:
@@ -143,4 +145,6 @@ def reading(found: BandErrors, size: int) -> str:
 
 def listed(sizes: Sequence[int]) -> str:
     """Group sizes in a sentence."""
-    return ", ".join(map(str, sizes)) or "no size"
+    if len(sizes) > 2 and list(sizes) == list(range(sizes[0], sizes[-1] + 1)):  # noqa: PLR2004
+        return f"{sizes[0]} to {sizes[-1]}"
+    return ", ".join(map(str, sizes))

@@ -86,7 +86,7 @@ def figure7(conditions: Conditions) -> Outcome:
 
 def figure10(conditions: Conditions) -> Outcome:
     """Small counts against the group size, on reports of reactions."""
-    sample = conditions.tables.get("all-reactions", conditions.either(8000, 42_264), conditions.seed)
+    sample = conditions.tables.get("all-reactions", conditions.either(6000, 42_264), conditions.seed)
     sizes = conditions.either((2, 4, 9), (2, 3, 4, 6, 9))
     trial, found = _small_counts(conditions, sample, sizes, conditions.either(100, 1000))
     highest = _highest_from(found, sizes)
@@ -128,7 +128,7 @@ COMPARED = (PRINTED, OURS, ANATOMY, INVERTED, DBR)
 
 def figure8(conditions: Conditions) -> Outcome:
     """Large counts against the selectivity, 300,000 records of occupations in groups of five."""
-    rows = conditions.either(30_000, 300_000)
+    rows = conditions.either(20_000, 300_000)
     sample = conditions.tables.get("occupations", rows, conditions.seed)
     band = everything(CENSUS_SHARES, rows)
     trial = QueriedTable.of(conditions, sample, band, conditions.either(300, 5000))
@@ -157,7 +157,7 @@ def figure8(conditions: Conditions) -> Outcome:
 
 def figure9(conditions: Conditions) -> Outcome:
     """Large counts against the group size and the selectivity, 100,000 records of occupations."""
-    rows = conditions.either(30_000, 100_000)
+    rows = conditions.either(20_000, 100_000)
     sample = conditions.tables.get("occupations", rows, conditions.seed)
     band = everything(CENSUS_SHARES, rows)
     trial = QueriedTable.of(conditions, sample, band, conditions.either(300, 2000))
@@ -167,7 +167,7 @@ def figure9(conditions: Conditions) -> Outcome:
         found += measure(conditions, trial, size, COMPARED, [band, lower, upper])
     all_found = BandErrors(found)
     at = {part.words: all_found.error(PRINTED, DEFAULT, part) for part in (lower, upper)}
-    bounded = max(at.values()) <= 0.2  # noqa: PLR2004 - as claimed
+    is_near = at[lower.words] <= 0.2 and at[upper.words] < 0.15  # noqa: PLR2004 - as claimed, and "around 10%"
     below = [size for size in sizes if all_found.error(PRINTED, size, band) < all_found.error(ANATOMY, size, band)]
     worse = [size for size in sizes if size not in below]
     gains = {size: all_found.error(OURS, size, band) / all_found.error(PRINTED, size, band) for size in sizes}
@@ -175,14 +175,20 @@ def figure9(conditions: Conditions) -> Outcome:
         f"{extent(conditions, trial)}groups of {DEFAULT} have "
         + " and ".join(f"{percent(error)} ({words})" for words, error in at.items())
         + ", where the text has below 20% and around 10%; the printed iteration is below Anatomy "
-        + ("at all group sizes" if not worse else f"for groups of {listed(below)}, not of {listed(worse)}")
+        + _where(below, worse)
         + f"; ours has {gains[sizes[0]]:.2g} of its error in groups of {sizes[0]} and {gains[DEFAULT]:.2g} in groups "
         f"of {DEFAULT}."
     )
     drawn = BandErrors([each for each in found if each.band == band])
     figure = drawn.by_group_size("Error of large counts, 0.5% to 5% of the records", reading(drawn, DEFAULT), band)
-    claims = bounded, DEFAULT in below
-    return Outcome(HEADINGS, all_found.rows, verdict(conditions, *claims), sentence, figure)
+    verdict_here = verdict(conditions, DEFAULT in below, is_near=is_near)
+    return Outcome(HEADINGS, all_found.rows, verdict_here, sentence, figure)
+
+
+def _where(holds: Sequence[int], fails: Sequence[int]) -> str:
+    if not holds or not fails:
+        return "at all group sizes" if holds else "at no group size"
+    return f"for groups of {listed(holds)}, not of {listed(fails)}"
 
 
 def figure11(conditions: Conditions) -> Outcome:
@@ -195,13 +201,13 @@ def figure11(conditions: Conditions) -> Outcome:
     found = BandErrors(measure(conditions, trial, size, compared, [*bands, band]))
     errors = [found.error(PRINTED, size, each) for each in bands]
     mean = {name: found.error(name, size, band) for name in compared}
-    claims = max(errors) < 0.3, abs(mean[PRINTED] / mean[ANATOMY] - 1) < 0.25  # noqa: PLR2004 - as claimed, and "similar"
+    is_near, is_alike = max(errors) < 0.3, abs(mean[PRINTED] / mean[ANATOMY] - 1) < 0.25  # noqa: PLR2004 - "similar"
     missing = len(REPORT_SHARES) - 1 - len(bands)
     sentence = sentence_of(
         f"{extent(conditions, trial)}the printed iteration has {percent(min(errors))} to {percent(max(errors))} "
         f"(claimed: from below 10% to below 30%) and {percent(mean[PRINTED])} on the whole, Anatomy "
         f"{percent(mean[ANATOMY])} and DBR {percent(mean[DBR])}: "
-        + ("as alike as claimed" if claims[1] else "not as alike as claimed")
+        + ("as alike as claimed" if is_alike else "not as alike as claimed")
         + f"; ours has {percent(mean[OURS])}"
         + (f"; {missing} of the eight bands have no query on this table." if missing else ".")
     )
@@ -211,13 +217,13 @@ def figure11(conditions: Conditions) -> Outcome:
         f"On the whole the printed iteration has {percent(mean[PRINTED])}, ours {percent(mean[OURS])}.",
         rows,
     )
-    return Outcome(HEADINGS, found.rows, verdict(conditions, *claims), sentence, figure)
+    return Outcome(HEADINGS, found.rows, verdict(conditions, is_alike, is_near=is_near), sentence, figure)
 
 
 FIGURES = (
     Experiment("small-sums/fig7", "error of small counts by the group size", figure7),
     Experiment("small-sums/fig8", "error of large counts by the selectivity", figure8),
     Experiment("small-sums/fig9", "error of large counts by the group size", figure9, is_long=True),
-    Experiment("small-sums/fig10", "error of small counts of reactions", figure10),
+    Experiment("small-sums/fig10", "error of small counts of reactions", figure10, is_long=True),
     Experiment("small-sums/fig11", "error of large counts of reactions", figure11),
 )

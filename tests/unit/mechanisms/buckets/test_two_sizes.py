@@ -52,7 +52,7 @@ def test_fillable_is_where_filling_stops() -> None:
                 int(np.minimum(floors * b, problem.counts).sum()) >= size * b for b in range(problem.total // size + 2)
             ]
             assert can == sorted(can, reverse=True)
-            assert fillable(problem, column) == can.index(False) - 1
+            assert fillable(problem)[column] == can.index(False) - 1
 
 
 def _best(problem: Problem, found: list[Setting], most: int) -> int | None:
