@@ -22,6 +22,7 @@ from sfumato.report.lines import Axis, MeasuredLine, measured_lines
 from sfumato.report.wording import joined, percent
 from sfumato.reproduce.experiment import Conditions, Experiment
 from sfumato.reproduce.outcome import Outcome, Verdict
+from sfumato.request.guarantee import Guarantee
 from sfumato.request.schema import Schema
 from sfumato.request.spec import BreachBound
 
@@ -41,6 +42,12 @@ class Tried:
     def name(self) -> str:
         """The mechanism's."""
         return self.trial.mechanism.name
+
+    @property
+    def told(self) -> str:
+        """Its name, with what its promise is about where that is less than any statement."""
+        is_single = self.trial.mechanism.guarantee is Guarantee.SINGLE_VALUES
+        return f"{self.name} for single values" if is_single else self.name
 
     @property
     def holds_for_everybody(self) -> bool:
@@ -128,7 +135,7 @@ def _sentence(tried: list[Tried], without: Mapping[str, float]) -> str:
     return (
         f"At one posterior, {BOUND.posterior} from {BOUND.prior}, whoever knows all public columns guesses "
         f"{percent(without['P'])} of the people right without a release, {_range(strong)} with one that holds for "
-        f"every prior ({joined([each.name for each in strong])}), and {_range(weak)} with the others; more than "
+        f"every prior ({joined([each.told for each in strong])}), and {_range(weak)} with the others; more than "
         f"{BOUND.posterior} with {joined([each.name for each in beyond]) or 'none'}, whose promises do not cover such "
         f"knowledge. Of those that hold for every prior, {best.name} has the least error."
     )
