@@ -2,7 +2,7 @@
 
     python bench/accuracy.py --data DIR [--tables census_occ ...] [--mechanisms buckets ...]
                              [--pool small crossed large spread groups] [--repeats 5] [--queries 100] [--slow 10]
-                             [--quick]
+                             [--quick] [--processes 2]
 
 DIR holds census_occ.parquet, census_all.parquet, vaers_adr40.parquet and vaers_adr_all.parquet. Printed is one table:
 for each request, mechanism and estimator the mean relative error over queries and releases, the median in brackets, and
@@ -26,10 +26,13 @@ from __future__ import annotations
 
 import argparse
 import math
+import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -242,9 +245,12 @@ def measured(
         yield method, cells
 
 
-def compare(name: str, table: pa.Table, arguments: argparse.Namespace) -> None:
-    """Print the lines of one table."""
-    subject = SUBJECTS[name]
+def compare(name: str, arguments: argparse.Namespace) -> list[str]:
+    """The lines of one table; how far it is goes to standard error."""
+    subject, lines = SUBJECTS[name], list[str]()
+    table = pq.read_table(arguments.data / f"{name}.parquet")
+    if arguments.quick:
+        table = table.take(np.sort(np.random.default_rng(SEED).permutation(table.num_rows)[:QUICK_RECORDS]))
     pools = asked(CodedTable.of(table, subject.column), arguments.pool, arguments.queries)
     if subject.is_grouped and GROUPS in arguments.pool:
         pools[GROUPS] = asked_of_groups(table, subject.column, arguments.queries)
@@ -257,7 +263,7 @@ def compare(name: str, table: pa.Table, arguments: argparse.Namespace) -> None:
                     released(table, subject, contender, number, Path(folder)) for number in range(arguments.repeats)
                 ]
             except InfeasibleError:
-                print(f"| {name} | {contender.words} | {contender.label} | nothing meets the request |")
+                lines.append(f"| {name} | {contender.words} | {contender.label} | nothing meets the request |")
                 continue
             methods = {
                 method: method in subject.slow
@@ -271,7 +277,9 @@ def compare(name: str, table: pa.Table, arguments: argparse.Namespace) -> None:
                 words += f": {paper}" if paper else ""
                 none = ["-"] * (GROUPS in arguments.pool and not subject.is_grouped)
                 said = [name, contender.words, contender.label, words, *cells, *none]
-                print(f"| {' | '.join(said)} |", flush=True)
+                lines.append(f"| {' | '.join(said)} |")
+            print(f"{name}: {contender.label} ({contender.words})", file=sys.stderr, flush=True)
+    return lines
 
 
 def main() -> None:
@@ -286,6 +294,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--slow", type=int, default=10)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--processes", type=int, default=2, help="how many tables are measured beside each other")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.repeats, arguments.queries, arguments.slow = 1, 40, 0
@@ -305,11 +314,11 @@ def main() -> None:
     ]
     print(f"| {' | '.join(heads)} |\n|{'---|' * len(heads)}", flush=True)
     start = time.perf_counter()
-    for name in arguments.tables:
-        table = pq.read_table(arguments.data / f"{name}.parquet")
-        if arguments.quick:
-            table = table.take(np.sort(np.random.default_rng(SEED).permutation(table.num_rows)[:QUICK_RECORDS]))
-        compare(name, table, arguments)
+    # The last tables take longest, and begin first. A process that is a copy of this one would share pyarrow's threads.
+    with ProcessPoolExecutor(arguments.processes, mp_context=get_context("spawn")) as pool:
+        running = {name: pool.submit(compare, name, arguments) for name in reversed(arguments.tables)}
+        for name in arguments.tables:
+            print("\n".join(running[name].result()), flush=True)
     print(f"\n{arguments.repeats} release(s) each, {time.perf_counter() - start:.0f} s.")
 
 

@@ -29,13 +29,19 @@ VALUES: Mapping[str, tuple[pa.DataType, Sequence[Any]]] = {
         f"int{size}": (getattr(pa, f"int{size}")(), [0, -1, 7, 2 ** (size - 1) - 1, -(2 ** (size - 1))])
         for size in (8, 16, 32, 64)
     },
-    **{f"uint{size}": (getattr(pa, f"uint{size}")(), [0, 1, 7, 2**size - 1, 2 ** (size - 1)]) for size in (8, 16, 32)},
+    **{
+        f"uint{size}": (getattr(pa, f"uint{size}")(), [0, 1, 7, 2**size - 1, 2 ** (size - 1)])
+        for size in (8, 16, 32, 64)
+    },
     "float": (pa.float32(), [0.0, -1.5, float("inf"), 1e-30, 0.1015625]),
     "double": (pa.float64(), [0.0, -1.5, float("-inf"), 0.1, 1e300]),
     "decimal": (pa.decimal128(9, 2), [Decimal(text) for text in ("0.00", "-1.25", "1.00", "9999999.99", "12.34")]),
+    "long decimal": (pa.decimal128(38, 3), [Decimal(text) for text in ("0.000", f"{10**34}.125", "-1.000")]),
     "dates": (pa.date32(), DAYS),
+    "seconds": (pa.timestamp("s"), [each.replace(microsecond=0) for each in TIMES]),
     "milliseconds": (pa.timestamp("ms"), TIMES),
     "microseconds": (pa.timestamp("us"), TIMES),
+    "nanoseconds": (pa.timestamp("ns"), TIMES),
     "with a zone": (pa.timestamp("us", "UTC"), [each.replace(tzinfo=datetime.UTC) for each in TIMES]),
 }
 """Types of columns whose values are listed, with some of their values."""

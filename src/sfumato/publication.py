@@ -11,6 +11,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato.apply.alike import Uniqueness
@@ -251,7 +252,8 @@ def write_weights(manifest: Manifest, sensitive: Sensitive, path: Path) -> None:
     ]
     arrays: list[pa.Array] = []
     for name, column in (manifest.weights or {}).items():
-        places = column if isinstance(column, pa.Array) else in_arrow(column)
+        # Numbers are arrays of numpy; names of columns are texts.
+        places = in_arrow(column) if isinstance(column, np.ndarray) else pa.array(column)
         arrays += [each.take(places) for each in values] if name in VALUE_WEIGHTS else [places]
     fields = [
         pa.field(each.name, array.type, nullable=each.has_missing)

@@ -117,8 +117,11 @@ def linear(numbers: Iterable[float | None], start: float, end: float) -> Scale:
 def spanning(numbers: Iterable[float | None], start: float, end: float) -> Scale:
     """A straight scale from the least to the largest, for what was varied: it need not begin at zero."""
     found = finite(numbers)
-    if not found or max(found) - min(found) <= SMALLEST:
+    if not found:
         return linear(found, start, end)
+    if max(found) - min(found) <= SMALLEST:  # one place, in the middle
+        half = max(abs(found[0]), 1.0) / 2
+        return Scale(found[0] - half, found[0] + half, start, end)
     return Scale(min(found), max(found), start, end)
 
 

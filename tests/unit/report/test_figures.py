@@ -309,6 +309,17 @@ def test_an_axis_of_what_was_varied_ends_where_it_does_on_powers_of_ten_too() ->
     assert (first - 8, last + 8) == pytest.approx([float(each) for each in edge.groups()], abs=0.1)
 
 
+@pytest.mark.parametrize("is_logarithmic", [False, True])
+def test_one_place_of_what_was_varied_is_in_the_middle(is_logarithmic: bool) -> None:
+    line = MeasuredLine("a", ((8, 1.0),))
+    drawn = measured_lines("", Axis("x", is_logarithmic=is_logarithmic), Axis("y"), [line], reading=".")
+    root = ET.fromstring(drawn.svg)
+    (place,) = (float(each.attrib["cx"]) for each in root.iter(f"{SVG}circle"))
+    (label,) = (float(each.attrib["x"]) for each in root.iter(f"{SVG}text") if each.text == "x")
+    assert place == pytest.approx(label, abs=0.1)
+    assert "8" in texts(root)
+
+
 def test_a_line_has_a_gap_where_nothing_was_measured() -> None:
     points = ((1, 2.0), (2, 1.0), (3, None), (4, math.nan), (5, 3.0), (6, 2.0), (7, 1.0), (8, None))
     root = ET.fromstring(measured_lines("", Axis("x"), Axis("y"), [MeasuredLine("a", points)], reading=".").svg)

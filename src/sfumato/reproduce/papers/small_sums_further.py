@@ -122,7 +122,7 @@ def section6_5(conditions: Conditions) -> Outcome:
         f"{extent(conditions, trial)}the iteration stops after {quantity(min(medians))} to {quantity(max(medians))} "
         f"rounds in the median and {quantity(min(means))} to {quantity(max(means))} on average, by the group size (in "
         f"print 16 and 325 for one that is not named): where a count dies out the rule of 1% never holds, and ours "
-        f"were cut at {quantity(max(row[3] for row in found))}; a closed form needs none."
+        f"were cut at {quantity(max(row[3] for row in found))}."
     )
     headings = ("group size", "median rounds", "mean rounds", "most", "ms a query, printed", "ms a query, ours")
     return Outcome(headings, tuple(found), Verdict.AGREES if holds else Verdict.DIFFERS, sentence)
