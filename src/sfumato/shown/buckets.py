@@ -19,7 +19,7 @@ from sfumato.errors import ReleaseFormatError
 from sfumato.request.values import Value, parts
 from sfumato.shown import Contents, Counter, Naming, Reader, Replaced, Shown, SideTable
 from sfumato.shown.alike import KeptTally, Kinds, Lines, kinds_of
-from sfumato.shown.columns import Field, PartColumn, PublishedColumn, Sensitive, TableColumn, smallest_type
+from sfumato.shown.columns import Field, PartColumn, PublishedColumn, Sensitive, TableColumn, in_arrow, smallest_type
 from sfumato.shown.quoting import RECORDS, TABLE, plain_name, quoted
 from sfumato.shown.tally import COUNT, Holdings, Key, Measured, Scan, Scanner, Tally, numbers_of
 
@@ -272,4 +272,4 @@ class NumberColumn:
 
     def written(self, numbers: Codes) -> pa.Array:
         """The numbers themselves."""
-        return pa.array(numbers, type=pa.int32())
+        return in_arrow(numbers.astype(np.int32, copy=False))
