@@ -34,12 +34,27 @@ class Slots:
             raise SourceError("the table changed while it was read: a value is more frequent than before.")
         by_value = np.repeat(np.arange(len(held), dtype=codes.dtype), held)
         ranks = np.arange(len(codes)) + (ranks_before - np.cumsum(held) + held).take(by_value)
-        # Values of few records have a table, those of many are computed.
-        is_computed = self._is_computed.take(by_value)
-        is_listed = ~is_computed
-        permuted = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
-        permuted[is_computed] = self._networks(self._network.take(by_value[is_computed]), ranks[is_computed])
-        permuted[is_listed] = self._tables.take(self._first.take(by_value[is_listed]) + ranks[is_listed])
+        permuted = self._permuted(by_value, ranks)
         slots = np.empty_like(permuted)
         slots[np.argsort(codes, kind="stable")] = permuted
         return slots
+
+    def _permuted(self, by_value: Codes, ranks: Numbers) -> Numbers:
+        """What becomes of the ranks of records: values of few of them have a table, those of many are computed."""
+        kind = np.min_scalar_type(self.counts.max())
+        if self._is_computed.all():
+            return self._computed(by_value, ranks).astype(kind, copy=False)
+        if not self._is_computed.any():
+            return self._listed(by_value, ranks).astype(kind, copy=False)
+        is_computed = self._is_computed.take(by_value)
+        is_listed = ~is_computed
+        permuted = np.empty(len(ranks), dtype=kind)
+        permuted[is_computed] = self._computed(by_value[is_computed], ranks[is_computed])
+        permuted[is_listed] = self._listed(by_value[is_listed], ranks[is_listed])
+        return permuted
+
+    def _computed(self, by_value: Codes, ranks: Numbers) -> Numbers:
+        return self._networks(self._network.take(by_value), ranks)
+
+    def _listed(self, by_value: Codes, ranks: Numbers) -> Numbers:
+        return self._tables.take(self._first.take(by_value) + ranks)

@@ -128,7 +128,8 @@ def _check_weights(folder: Path, law: Law, written: Written) -> Check:
     if WEIGHTS not in written.tables:
         why = law.without_weights(written)
         return Check("weights", why is not None, why or f"{WEIGHTS} is missing.")
-    table = pq.read_table(folder / WEIGHTS).to_pydict()
+    with pq.ParquetFile(folder / WEIGHTS) as file:
+        table = file.read().to_pydict()
     is_right = law.weights is not None and law.weights(written, table)
     return Check("weights", is_right, f"the weights are {'' if is_right else 'not '}those of the design.")
 

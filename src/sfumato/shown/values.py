@@ -22,6 +22,7 @@ from sfumato.shown.columns import (
     Sensitive,
     TableColumn,
     coded,
+    in_arrow,
     smallest_type,
 )
 from sfumato.shown.quoting import TABLE, plain_name, quoted
@@ -60,7 +61,7 @@ class Values(Shown):
             for column in columns
         ]
         if self.cells is not None:
-            numbers = pa.array(np.arange(int(self.cells.max()) + 1, dtype=np.int32))
+            numbers = in_arrow(np.arange(int(self.cells.max()) + 1, dtype=np.int32))
             found.append(CodedColumn(cell, numbers, False))
         return tuple(found)
 

@@ -72,7 +72,7 @@ def _cut(counts: Places, groups: int, tranches: int) -> Places:
 def _wrapped(counts: Places, order: Places, groups: int) -> list[tuple[Sequence[int], int]]:
     """The runs of equal groups when values in this order go round the groups: they change where a value ends."""
     ends = np.cumsum(counts)
-    cuts = np.unique(np.append(0, ends % groups))
+    cuts = np.array(sorted({0, *(ends % groups).tolist()}), dtype=np.int64)
     lengths = np.diff(np.append(cuts, groups))
     total = int(ends[-1])
     positions = cuts[:, None] + groups * np.arange(-(-total // groups))

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.errors import InfeasibleError
 from sfumato.evaluate.pools import Band, between
 from sfumato.report.figure import Figure
 from sfumato.report.lines import Axis, MeasuredLine, measured_lines
@@ -98,13 +97,8 @@ HEADINGS = ("group size", "true counts", "method", "error in %", "standard error
 def measure(
     conditions: Conditions, trial: QueriedTable, group_size: int, names: Sequence[str], bands: Sequence[Band]
 ) -> list[BandError]:
-    """The errors of some contestants in some bands; none where no such groups can be made."""
-    try:
-        tries = [
-            answers(conditions, trial, group_size, number, names) for number in range(conditions.either(1, REPEATS))
-        ]
-    except InfeasibleError:
-        return []
+    """The errors of some contestants in some bands."""
+    tries = [answers(conditions, trial, group_size, number, names) for number in range(conditions.either(1, REPEATS))]
     return [
         BandError(group_size, band, name, mean_errors(trial.pool, [each[name] for each in tries], band))
         for band in bands

@@ -75,14 +75,15 @@ def figure12(conditions: Conditions) -> Outcome:
     pairs = {size: (shown.error(PRINTED, size), alone[size].errors.mean) for size in alone}
     matched = [size for size, (both, only) in pairs.items() if both <= 1.25 * only]
     last = sizes[-1]
+    is_lost = shown.error(OURS, last) > shown.error(DBR, last)
     sentence = sentence_of(
         f"{extent(conditions, two)}the printed iteration has {percent(pairs[sizes[0]][0])} for two columns and "
         f"{percent(pairs[sizes[0]][1])} for one in groups of {sizes[0]}, {percent(pairs[last][0])} and "
         f"{percent(pairs[last][1])} in groups of {last}, and matches one column to a quarter "
         + (f"in groups of {listed(matched)}" if matched else "at no group size")
         + f"; values drawn afresh, each column for itself, have {percent(shown.error(DBR, last))}, and counted without "
-        f"bias the error is {percent(shown.error(OURS, sizes[0]))} and {percent(shown.error(OURS, last))}: in large "
-        "groups hardly anything is told of how the columns go together."
+        f"bias the error is {percent(shown.error(OURS, sizes[0]))} and {percent(shown.error(OURS, last))}"
+        + (": groups that large tell less of how columns go together than is lost by noise." if is_lost else ".")
     )
     figure = shown.by_group_size(
         "Error of counts of two sensitive values, 0.1% to 0.7% of the records", reading(shown, last)
