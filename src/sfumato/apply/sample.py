@@ -62,7 +62,7 @@ class Sampler:
             chosen = np.flatnonzero(words < self.below)
             if len(chosen) < len(words):
                 batch, words = batch.take(in_arrow(chosen)), words[chosen]
-        columns = list(map(_with_whole_dictionary, batch.columns))
+        columns = list(map(_unifiable, batch.columns))
         self.taken.append((pa.RecordBatch.from_arrays(columns, names=batch.schema.names), words))
         if sum(len(each) for _, each in self.taken) > 2 * self.most:
             self._prune()
@@ -103,13 +103,15 @@ def coded(records: pa.Table, columns: Sequence[TableColumn], sensitive: Sensitiv
     return Sample(found, sensitive.encode({name: _whole(arrays[name]) for name in parts}), total)
 
 
-def _with_whole_dictionary(column: pa.Array) -> pa.Array:
-    """A column whose dictionary has no missing entry, with which Arrow could not unify another one."""
-    if not pa.types.is_dictionary(column.type) or not column.dictionary.null_count:
+def _unifiable(column: pa.Array) -> pa.Array:
+    """A column whose dictionary Arrow can unify with another one: codes of one width, and no missing entry."""
+    if not pa.types.is_dictionary(column.type):
         return column
-    codes, values = local_codes(column)
-    indices = pa.array(codes, type=column.type.index_type, mask=codes == len(values))
-    return pa.DictionaryArray.from_arrays(indices, values.cast(column.type.value_type))
+    indices, values = column.indices, column.dictionary
+    if values.null_count:
+        codes, values = local_codes(column)
+        indices = pa.array(codes, mask=codes == len(values))
+    return pa.DictionaryArray.from_arrays(indices.cast(pa.int32()), values.cast(column.type.value_type))
 
 
 def _whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:

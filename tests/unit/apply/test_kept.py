@@ -177,3 +177,17 @@ def test_publishing_reads_a_file_once(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(source, "batches", lambda *given: (readings.append(given), batches(*given))[1])
     published(tmp_path / "people.parquet", tmp_path / "release", engine=LocalEngine(7, 2, 0))
     assert len(readings) == 1
+
+
+@pytest.mark.parametrize("room", [10**6, 3000], ids=["all are kept", "given up midway"])
+def test_batches_of_few_and_of_many_values_are_published_together(
+    room: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their codes are narrow in some batches and wide in others."""
+    monkeypatch.setattr(kept, "LEAST_LISTED", room)
+    rows, given = 900, people(900)
+    words = pa.array([f"word {row % (100 if row < 300 else 290)}" for row in range(rows)])
+    pq.write_table(given.append_column("word", words), tmp_path / "people.parquet", row_group_size=300)
+    release = published(tmp_path / "people.parquet", tmp_path / "release", engine=LocalEngine(300, 2, 0))
+    shown = pq.read_table(release.folder / "data.parquet").column("word")
+    assert sorted(shown.to_pylist()) == sorted(words.to_pylist())

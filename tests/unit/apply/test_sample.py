@@ -94,9 +94,11 @@ def test_texts_of_every_kind_are_sampled(kind: pa.DataType) -> None:
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.string_view()], ids=str)
 def test_batches_with_dictionaries_of_their_own_are_read_together(kind: pa.DataType) -> None:
+    some = [([0, 1], ["a", "b"]), ([0, 1, None], ["c", "b"]), ([0], ["b"]), ([0, 1], ["d", None])]
+    widths = [pa.int8(), pa.uint8(), pa.uint16(), pa.int32()]  # as wide as each batch needs
     batches = [
-        pa.DictionaryArray.from_arrays(pa.array(codes, pa.int8()), pa.array(texts, kind))
-        for codes, texts in (([0, 1], ["a", "b"]), ([0, 1, None], ["c", "b"]), ([0], ["b"]), ([0, 1], ["d", None]))
+        pa.DictionaryArray.from_arrays(pa.array(codes, width), pa.array(texts, kind))
+        for width, (codes, texts) in zip(widths, some, strict=True)
     ]
     sampler, first = sampler_of(pa.schema([("text", pa.string())]), 10), 0
     for column in batches:
