@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sfumato.apply.threads import read_ahead
 from sfumato.audit.result import Check
 from sfumato.errors import ReleaseFormatError
 from sfumato.release.manifest import KNOWN_FILES
@@ -134,7 +135,13 @@ class Written:
         return found
 
     def batches(self, folder: Path, columns: Sequence[str], table: str | None = None) -> Iterator[pa.RecordBatch]:
-        """Some columns of the records, or of another table, group by group; texts by dictionaries, quick to count."""
+        """Some columns of the records, or of another table, group by group; texts by dictionaries, quick to count.
+
+        The next ones are read while some are looked at.
+        """
+        return read_ahead(self._batches(folder, columns, table))
+
+    def _batches(self, folder: Path, columns: Sequence[str], table: str | None) -> Iterator[pa.RecordBatch]:
         for path in [folder / name for name in (self.records if table is None else [table])]:
             with pq.ParquetFile(path) as file:
                 strings = [name for name in columns if pa.types.is_string(file.schema_arrow.field(name).type)]

@@ -195,3 +195,13 @@ def test_a_member_twice_is_one_member() -> None:
 def test_sets_that_are_not_of_the_domain_are_refused(column: pa.Array, as_list: bool) -> None:
     with pytest.raises(ReleaseFormatError, match="sets that are not of its domain"):
         Sets(2, as_list).membership(column, _domain(2))
+
+
+@both_forms
+@given(st.data(), st.sampled_from([1, 7, 8, 9, 63, 64, 65, 128, 130]))
+def test_sizes_of_sets_are_counted_in_domains_of_any_size(as_list: bool, data: st.DataObject, size: int) -> None:
+    sets = data.draw(st.lists(st.frozensets(st.integers(0, size - 1)), max_size=10))
+    batch = pa.RecordBatch.from_arrays([_column(sets, size, as_list=as_list)], names=["members"])
+    found, has_stray = Sets(size, as_list).sizes(batch, _domain(size))
+    assert found.tolist() == [len(each) for each in sets]
+    assert not has_stray

@@ -12,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.apply.threads import read_ahead
 from sfumato.arrays import Codes
 from sfumato.audit.comparison import Connection, coarse_columns, original_counts
 from sfumato.audit.laws.law import Json, Law
@@ -58,7 +57,7 @@ def _sizes(folder: Path, written: Written) -> Codes | None:
     """How many records each bucket has; None where ids do not run from 0 without a gap."""
     rows = sum(pq.read_metadata(folder / name).num_rows for name in written.records)
     sizes = np.zeros(0, dtype=np.int32 if rows < FIRST_WIDE else np.int64)  # narrow: there may be many of them
-    for batch in read_ahead(written.batches(folder, written.shown_names)):
+    for batch in written.batches(folder, written.shown_names):
         if batch.column(0).null_count:
             return None
         ids = batch.column(0).to_numpy(zero_copy_only=False)
@@ -78,7 +77,7 @@ def _wrong(folder: Path, written: Written, sizes: Codes, *, once: bool) -> str |
     caps = [exact(cap) for cap in written.design["caps"]]
     held, last = np.zeros(len(sizes), dtype=np.int64), -1
     found: set[tuple[int, int, int]] = set()
-    for batch in read_ahead(written.batches(folder, names, table)):
+    for batch in written.batches(folder, names, table):
         if batch.column(names[0]).null_count or batch.column(names[-1]).null_count:
             return "a bucket has no id or no count."
         ids, counts = (batch.column(name).to_numpy(zero_copy_only=False) for name in (names[0], names[-1]))
