@@ -267,6 +267,11 @@ def table3(conditions: Conditions) -> Outcome:
     return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence)
 
 
+def example6(conditions: Conditions) -> Outcome:
+    """Balancing in numbers (the thesis' Example 6), which Figure 11 draws."""
+    return replace(figure11(conditions), figure=None)
+
+
 def figure11(_: Conditions) -> Outcome:
     """Balancing, iteration by iteration (the thesis' Example 6 and Figure 11)."""
     balanced = Planned.of(EXAMPLE, "1/3", "2/3").balanced
@@ -373,6 +378,7 @@ EXPERIMENTS = (
     Experiment("small-domain/ex2", "initial groups", example2),
     Experiment("small-domain/ex3", "the order of groups", example3),
     Experiment("small-domain/ex4", "groups merged into sub-tables", example4),
+    Experiment("small-domain/ex6", "balancing in numbers", example6),
     Experiment("small-domain/fig11", "balancing, iteration by iteration", figure11),
     Experiment("small-domain/ex7", "groups where not all values are protected", example7),
     Experiment("small-domain/table2", "retention against the posterior", table2, ("the row UP has a prior of 7.5%",)),
