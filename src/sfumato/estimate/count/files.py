@@ -23,8 +23,8 @@ from sfumato.arrays import Counts
 from sfumato.estimate.count import bitmaps
 from sfumato.estimate.count.asked import AskedCells
 from sfumato.estimate.count.blocks import BLOCK_ROWS, Block, BlockMaker, batches, rows_of
-from sfumato.estimate.count.choice import Choice, chosen
 from sfumato.estimate.count.cubes import Cube
+from sfumato.estimate.count.ways import ChosenWays, chosen
 from sfumato.estimate.count.workload import Workload
 from sfumato.shown import Reader
 
@@ -102,17 +102,17 @@ class SymbolCounting:
         self.found = np.zeros((len(work.wheres), size), dtype=kind)
         self.everything = [number for number, where in enumerate(work.wheres) if not where]
         self.conditions = [number for number, where in enumerate(work.wheres) if where]
-        self.choice: Choice | None = None
+        self.ways: ChosenWays | None = None
         self.counted: dict[Cube | AskedCells, Counts] = {}
         """What each of the chosen ways has counted so far."""
 
     def add(self, block: Block) -> None:
         """Count the records of a block."""
         with self.lock:
-            choice = self.choice = self.choice or chosen(self.work, self.conditions, self.size, block)
-        left = choice.left
-        if choice.holds(block):
-            for way in choice.ways:
+            made = self.ways = self.ways or chosen(self.work, self.conditions, self.size, block)
+        left = made.left
+        if made.holds(block):
+            for way in made.ways:
                 cells = way.counted(block)
                 with self.lock:
                     known = self.counted.get(way)

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from releases import SENSITIVE, WAYS, published, published_by
 from selection import examples
 from sfumato.errors import QueryError, ReleaseFormatError
-from sfumato.estimate.count import bitmaps, blocks, choice, keys
+from sfumato.estimate.count import bitmaps, blocks, keys, ways
 from sfumato.estimate.count.asked import AskedCells
 from sfumato.estimate.count.cubes import Cube
 from sfumato.estimate.count.files import SymbolCounting
@@ -286,11 +286,11 @@ def test_cubes_and_tables_count_what_they_say_they_answer(
     work, block, symbols = problem
     answered: dict[int, list[int]] = {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choice, "LARGEST_CUBE", largest)
+        patch.setattr(ways, "LARGEST_CUBE", largest)
         patch.setattr(keys, "SLICE_ROWS", slice_rows)
         for name, price in PRICES[cheap].items():
-            patch.setattr(choice, name, price)
-        made = choice.chosen(work, combined(work), symbols, block)
+            patch.setattr(ways, name, price)
+        made = ways.chosen(work, combined(work), symbols, block)
         for way in made.ways:
             assert isinstance(way, {"cubes": Cube, "tables": AskedCells}[cheap])
             for some, lines in way.answers(work, way.counted(block)):
@@ -316,7 +316,7 @@ def test_blocks_are_counted_by_any_mixture_of_ways(
     counting = SymbolCounting(work, symbols)
     with pytest.MonkeyPatch.context() as patch:
         for name, price in prices.items():
-            patch.setattr(choice, name, price)
+            patch.setattr(ways, name, price)
         for rows in itertools.starmap(slice, itertools.pairwise(cuts)):
             counting.add(
                 blocks.Block(
@@ -349,7 +349,7 @@ def test_the_way_depends_on_how_much_is_asked(size: int, asked: int, expected: t
     pairs = list(itertools.product(list(atoms)[:size], list(atoms)[size:]))[:: size * size // asked][:asked]
     nothing = np.zeros(0, dtype=np.int64)
     work = Workload(columns, atoms, [*pairs, *((each,) for each in atoms if expected is Cube)], [], nothing, nothing)
-    made = choice.chosen(work, range(len(work.wheres)), 10, block)
+    made = ways.chosen(work, range(len(work.wheres)), 10, block)
     assert [type(way) for way in made.ways] == ([expected] if expected else [])
     assert len(made.left) == (0 if expected else asked)
 
@@ -358,11 +358,11 @@ def test_cubes_have_no_room_for_codes_that_do_not_occur() -> None:
     columns, atoms, block = grid(20)
     nothing = np.zeros(0, dtype=np.int64)
     work = Workload(columns, atoms, [(each,) for each in atoms], [], nothing, nothing)
-    assert choice.chosen(work, range(40), 10, block).sizes == [20, 20]
+    assert ways.chosen(work, range(40), 10, block).sizes == [20, 20]
     block.codes[1][5] = columns[1].size - 1
-    assert choice.chosen(work, range(40), 10, block).sizes == [20, 22]
+    assert ways.chosen(work, range(40), 10, block).sizes == [20, 22]
     work.atoms[0] = Atom(0, (columns[0].missing,))  # type: ignore[index]
-    assert choice.chosen(work, range(40), 10, block).sizes == [21, 22]
+    assert ways.chosen(work, range(40), 10, block).sizes == [21, 22]
 
 
 @given(st.lists(st.text(max_size=3)))

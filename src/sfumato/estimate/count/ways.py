@@ -37,7 +37,7 @@ Columns = tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class ChosenWays:
     """The ways that are worth it, and the combinations that are left to the bitmaps."""
 
     ways: Sequence[Cube | AskedCells]
@@ -50,7 +50,7 @@ class Choice:
         return all(codes.max(initial=0) < size for codes, size in zip(block.codes, self.sizes, strict=True))
 
 
-def chosen(work: Workload, wheres: Sequence[int], symbols: int, block: Block) -> Choice:
+def chosen(work: Workload, wheres: Sequence[int], symbols: int, block: Block) -> ChosenWays:
     """How to count combinations in blocks like this one; of the codes that are not asked about, only if they occur."""
     pricing = _Pricing(work, symbols, block)
     listed = {number for number, atom in work.atoms.items() if len(atom.codes) != 1}
@@ -71,7 +71,7 @@ def chosen(work: Workload, wheres: Sequence[int], symbols: int, block: Block) ->
     tables = pricing.tables({columns: grouped[columns] for columns in rest}, has_bitmaps=bool(left))
     ways += [AskedCells(work, each, pricing.shape(each), grouped[each], symbols) for each in tables]
     left += [where for each in rest if each not in tables for where in grouped[each]]
-    return Choice(ways, sorted(left), pricing.sizes)
+    return ChosenWays(ways, sorted(left), pricing.sizes)
 
 
 def _is_short(work: Workload, where: int) -> bool:
