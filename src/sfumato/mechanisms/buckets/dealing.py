@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,6 +36,7 @@ from sfumato.mechanisms.stretches import Runs
 MOST_TRANCHES = 256  # of one size
 LEAST_BUCKETS = 4  # in a tranche, where there are several
 MOST_CELLS = 2**22  # tranches times values: what the closed form keeps in memory
+HALF_WIDE = 2**31
 
 
 class Deal(StrEnum):
@@ -44,8 +46,7 @@ class Deal(StrEnum):
     ROUND_ROBIN = "round-robin"
 
 
-@dataclass(frozen=True, slots=True)
-class Tranche:
+class Tranche(NamedTuple):
     """Some of the buckets of one size."""
 
     size: int
@@ -65,10 +66,15 @@ class Dealing:
         """The number of buckets of every tranche."""
         return np.array([tranche.buckets for tranche in self.tranches], dtype=np.int64)
 
+    @cached_property
+    def tranche_sizes(self) -> Integers:
+        """The size of the buckets of every tranche."""
+        return np.array([tranche.size for tranche in self.tranches], dtype=np.int64)
+
     @property
     def sizes(self) -> Integers:
         """The size of every bucket, by its number."""
-        return np.repeat(self._sizes, self.buckets)
+        return np.repeat(self.tranche_sizes, self.buckets)
 
     @property
     def size(self) -> int:
@@ -78,7 +84,7 @@ class Dealing:
     @property
     def in_the_clear(self) -> int:
         """How many records are in buckets of one value, which tell that value of each of them."""
-        sizes = self._sizes[:, None]
+        sizes = self.tranche_sizes[:, None]
         rounds, more = np.divmod(self.counts, self.buckets[:, None])
         whole = np.where(rounds == sizes, self.buckets[:, None], np.where(rounds == sizes - 1, more, 0))
         return int((whole * sizes).sum())
@@ -102,7 +108,7 @@ class Dealing:
         runs, held, first_records, first_positions = self._records
         numbers = numbers.astype(runs.type, copy=False)
         tranche = self._numbers.find(numbers.astype(self._numbers.type, copy=False))
-        sizes, buckets = self._sizes.astype(runs.type).take(tranche), self._buckets.take(tranche)
+        sizes, buckets = self.tranche_sizes.astype(runs.type).take(tranche), self._buckets.take(tranche)
         # Where in the row of its tranche the first record of a bucket is: rows need not start at position 0.
         turned = (numbers - self._first_buckets.take(tranche) + buckets - first_positions.take(tranche)) % buckets
         first = first_records.take(tranche) + turned
@@ -141,11 +147,6 @@ class Dealing:
         return Runs(self.buckets)
 
     @cached_property
-    def _sizes(self) -> Integers:
-        """The size of the buckets of every tranche."""
-        return np.array([tranche.size for tranche in self.tranches], dtype=np.int64)
-
-    @cached_property
     def _buckets(self) -> Numbers:
         return self.buckets.astype(self._slots[0].type)
 
@@ -156,14 +157,31 @@ class Dealing:
     def holdings(self) -> Iterator[Integers]:
         """How many records of each value (column) every bucket (row) holds, tranche after tranche."""
         for number, tranche in enumerate(self.tranches):
-            yield self.held(number, np.arange(tranche.buckets))
+            yield self.held(np.full(tranche.buckets, number), np.arange(tranche.buckets))
 
-    def held(self, tranche: int, buckets: Integers) -> Integers:
-        """How many records of each value some buckets of a tranche hold."""
-        starts, number, bucket = self.starts[tranche], self.tranches[tranche].buckets, buckets[:, None]
-        ends = starts + self.counts[tranche]
-        held: Integers = (ends - 1 - bucket) // number - (starts - 1 - bucket) // number
-        return held
+    def numbered(self, tranches: Integers, buckets: Integers) -> Integers:
+        """The numbers of buckets, by their tranches and their places in them."""
+        return _starts(self.buckets).take(tranches) + buckets
+
+    def held(self, tranches: Integers, buckets: Integers) -> Integers:
+        """How many records of each value buckets hold, by their tranches and their places in them.
+
+        One in each whole round, and one more if the bucket comes soon enough after that which has the first record.
+        """
+        whole, more, first = (each.take(tranches, axis=0) for each in self._rounds)
+        number = self.buckets.astype(first.dtype).take(tranches)[:, None]
+        after = buckets.astype(first.dtype)[:, None] - first
+        after = np.minimum(after, after + number)  # what is below zero wraps, and is huge
+        whole += after < more
+        return whole
+
+    @cached_property
+    def _rounds(self) -> tuple[Numbers, Numbers, Numbers]:
+        """For each tranche and value the whole rounds of its records, how many are left over, and the first bucket."""
+        buckets = self.buckets[:, None]
+        whole, more = np.divmod(self.counts, buckets)
+        kind = np.uint32 if int(buckets.max()) < HALF_WIDE else np.uint64
+        return whole.astype(np.int32), more.astype(kind), (self.starts % buckets).astype(kind)
 
 
 def _starts(lengths: Integers) -> Integers:
@@ -222,8 +240,7 @@ def mixed(assignment: Assignment, floors: Integers, tranches: tuple[Tranche, ...
         chosen = slice(sizes.index(size), sizes.index(size) + sizes.count(size))
         buckets = np.array([tranche.buckets for tranche in tranches[chosen]], dtype=np.int64)
         shares = _shares(assignment.records[:, column], buckets)
-        _trade(shares, buckets[:, None] * floors[:, column], orders[chosen])
-        counts[chosen] = shares
+        counts[chosen] = _traded(shares, buckets[:, None] * floors[:, column], orders[chosen])
     ordered = np.take_along_axis(counts, orders, axis=1)
     starts = np.zeros_like(counts)
     np.put_along_axis(starts, orders, np.cumsum(ordered, axis=1) - ordered, axis=1)
@@ -243,20 +260,22 @@ def _shares(counts: Integers, buckets: Integers) -> Integers:
     return dealt(ends) - dealt(ends - counts)
 
 
-def _trade(counts: Integers, most: Integers, orders: Integers) -> None:
+def _traded(counts: Integers, most: Integers, orders: Integers) -> Integers:
     """Let each two tranches whose numbers differ in one binary digit swap records, digit by digit.
 
     Early values of the first one's order go to it, late ones to the second. It is half of what the caps allow, because
     everything would leave tranches that hold a value up to its cap or not at all.
     """
-    numbers, half = np.arange(len(counts)), orders.shape[1] // 2
+    numbers, values = np.arange(len(counts)), orders.shape[1]
+    half, held, room = values // 2, counts.flatten(), most.flatten()
     for digit in range(max(0, math.ceil(math.log2(len(counts))))):
         first = numbers[(numbers >> digit & 1 == 0) & (numbers + 2**digit < len(counts))]
-        early, late = orders[first, :half], orders[first, half:]
-        at, other = first[:, None], first[:, None] + 2**digit
-        inward = np.minimum(counts[other, early], most[at, early] - counts[at, early])
-        outward = np.minimum(counts[at, late], most[other, late] - counts[other, late])
+        at = first[:, None] * values + orders[first]  # the places of the first one's values, in its order
+        other = at + 2**digit * values
+        ours, theirs = held.take(at), held.take(other)
+        inward = np.minimum(theirs[:, :half], room.take(at[:, :half]) - ours[:, :half])
+        outward = np.minimum(ours[:, half:], room.take(other[:, half:]) - theirs[:, half:])
         amount = (np.minimum(inward.sum(axis=1), outward.sum(axis=1)) + 1) // 2
-        for moved, values, sign in ((share_out(amount, inward), early, 1), (share_out(amount, outward), late, -1)):
-            counts[at, values] += sign * moved
-            counts[other, values] -= sign * moved
+        moved = np.concatenate([share_out(amount, inward), -share_out(amount, outward)], axis=1)
+        held[at], held[other] = ours + moved, theirs - moved
+    return held.reshape(counts.shape)
