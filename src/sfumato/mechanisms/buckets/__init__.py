@@ -173,8 +173,8 @@ def contents(plan: Plan, /) -> Contents:
         step = max(1, rows * plan.size // plan.histogram.total)
         for first in range(0, plan.size, step):
             ids = np.arange(first, min(first + step, plan.size), dtype=np.int32)
-            found, places, counts = plan.dealing.contents(plan.ids.inverse(ids))
-            yield ids.take(found), places, counts.astype(np.int32)
+            lines, places, counts = plan.dealing.contents(plan.ids.inverse(ids))
+            yield np.repeat(ids, lines), places, counts.astype(np.int32)
 
     return Contents(plan.dealing.size, batches)
 
@@ -307,10 +307,10 @@ def remarks(plan: Plan, /) -> list[Notice]:
 def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
     """The part of each value's records that is in the bucket."""
     numbers = plan.ids.inverse(np.asarray(replaced.cells))
-    found, places, counts = plan.dealing.contents(numbers)
+    lines, places, counts = plan.dealing.contents(numbers)
     held = np.array(plan.histogram.counts, dtype=np.float64)
     likely = np.zeros((len(numbers), len(held)))
-    likely[found, places] = counts / held.take(places)
+    likely[np.repeat(np.arange(len(numbers)), lines), places] = counts / held.take(places)
     return (likely,)
 
 
