@@ -63,6 +63,10 @@ class Dealing:
     counts: Integers
     starts: Integers
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It travels without its tables, which may be as long as the table of the records."""
+        return Dealing, (self.tranches, self.counts, self.starts)
+
     @cached_property
     def buckets(self) -> Integers:
         """The number of buckets of every tranche."""

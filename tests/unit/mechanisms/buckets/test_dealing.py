@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -106,6 +107,19 @@ def test_batches_are_dealt_alike() -> None:
     order = np.random.default_rng(19).permutation(len(values))
     apart = np.array([dealing.bucket_of(values[[row]], slots[[row]])[0] for row in order])
     assert (apart == dealing.bucket_of(values, slots)[order]).all()
+
+
+def test_tables_do_not_travel() -> None:
+    """A plan is sent to every worker of a cluster, perhaps after somebody looked at its buckets here."""
+    counts = [900, 700, 300, 200, 90, 50, 20, 7]
+    choice = choose(counts, linear_caps(counts, Fraction(2), Fraction(1, 20)), "optimal")
+    dealing = _mixed(choice.assignment, choice.floors)
+    before, numbers = len(pickle.dumps(dealing)), np.arange(9)
+    listed = dealing.contents(numbers)
+    sent = pickle.dumps(dealing)
+    assert len(sent) == before
+    for here, there in zip(listed, pickle.loads(sent).contents(numbers), strict=True):
+        assert np.array_equal(here, there)
 
 
 @pytest.mark.slow
