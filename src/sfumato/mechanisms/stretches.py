@@ -17,6 +17,7 @@ class Runs:
     def __init__(self, lengths: Counts) -> None:
         self.given = np.flatnonzero(lengths)
         """The number of each run among the lengths that were given."""
+        self.lengths = lengths[self.given]
         ends = np.cumsum(lengths)[self.given]
         total = int(ends[-1])
         self.type = np.dtype(np.uint32 if total < 2**32 else np.uint64)

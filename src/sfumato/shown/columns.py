@@ -130,6 +130,8 @@ def coded(column: pa.Array, wanted: pa.Array) -> Codes:
         codes[values.is_null().to_numpy(zero_copy_only=False)] = missing
     if not is_encoded:
         return codes
+    if not column.indices.null_count and np.array_equal(codes, np.arange(len(codes))):  # they are numbered alike
+        return np.asarray(column.indices.to_numpy(zero_copy_only=False).astype(codes.dtype))
     indices = column.indices.fill_null(len(codes)) if column.indices.null_count else column.indices
     return np.asarray(np.append(codes, codes.dtype.type(missing)).take(indices.to_numpy(zero_copy_only=False)))
 

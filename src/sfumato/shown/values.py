@@ -188,6 +188,8 @@ class SymbolReader:
             unknown = len(self.symbols)
             self.table = np.full(int(np.prod(self.sizes)), unknown, dtype=smallest_type(unknown))
             self.table[self.keys] = self.symbols
+        self.is_numbered_alike = len(self.known) == 1 and np.array_equal(self.keys, self.symbols)
+        """Whether there is one column, and the code of each value is its symbol."""
 
     def _keys(self, codes: Sequence[Codes]) -> Places:
         """One number for what all columns of a record show."""
@@ -213,6 +215,8 @@ class SymbolReader:
             codes = [coded(column, known) for column, known in zip(columns, self.known, strict=True)]
         except pa.ArrowException as error:
             raise _outside() from error
+        if self.is_numbered_alike:
+            return np.asarray(np.minimum(codes[0], codes[0].dtype.type(len(self.symbols))))
         if self.table is not None:
             return self.table.take(codes[0] if len(codes) == 1 else self._keys(codes))
         keys = self._keys(codes)

@@ -19,7 +19,7 @@ from sfumato.apply.preparation import merged
 from sfumato.errors import SchemaError, SourceError
 from sfumato.request.schema import Bins, Merged
 from sfumato.request.values import plain_type
-from sfumato.shown.columns import CodedColumn, RawColumn, dense, local_codes, smallest_type
+from sfumato.shown.columns import CodedColumn, RawColumn, coded, dense, local_codes, smallest_type
 
 KINDS: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
     "text": (pa.string(), st.text("abé☕", max_size=2)),
@@ -298,3 +298,22 @@ def test_merged_values_are_published_as_one(
 
 def test_numbers_can_be_left_blank() -> None:
     assert merged(pa.array([1, 2, None, 3]), Merged(frozenset({2, 3}), None)).to_pylist() == [1, None, None, None]
+
+
+TEXTS = st.lists(st.sampled_from(["a", "b", "c", "d", None]), max_size=8)
+
+
+@given(TEXTS, st.lists(st.sampled_from("abcdx"), unique=True), st.booleans(), st.booleans())
+def test_wanted_values_are_numbered_by_their_places(
+    column: list[str | None], wanted: list[str], is_encoded: bool, has_none_listed: bool
+) -> None:
+    """However the column is numbered itself: also in the same order as what is wanted."""
+    array = pa.array(column, pa.string())
+    if is_encoded:
+        listed = [*wanted, *sorted({*"abcd"} - {*wanted}), *([None] if has_none_listed else [])]
+        indices = [None if each is None and not has_none_listed else listed.index(each) for each in column]
+        array = pa.DictionaryArray.from_arrays(pa.array(indices, pa.int32()), pa.array(listed, pa.string()))
+    known = {**{value: place for place, value in enumerate(wanted)}, None: len(wanted)}
+    found = coded(array, pa.array(wanted, pa.string()))
+    assert found.tolist() == [known.get(value, len(wanted) + 1) for value in column]
+    assert found.dtype == smallest_type(len(wanted) + 1)

@@ -20,8 +20,11 @@ import pyarrow as pa
 from sfumato.address import File
 from sfumato.apply.engine import Engine
 from sfumato.arrays import Counts
-from sfumato.estimate.count import bitmaps, cubes
+from sfumato.estimate.count import bitmaps
+from sfumato.estimate.count.asked import AskedCells
 from sfumato.estimate.count.blocks import BLOCK_ROWS, Block, BlockMaker, batches, rows_of
+from sfumato.estimate.count.cubes import Cube
+from sfumato.estimate.count.ways import ChosenWays, chosen
 from sfumato.estimate.count.workload import Workload
 from sfumato.shown import Reader
 
@@ -62,7 +65,7 @@ class FileCounter:
     def symbols(self, size: int, files: Sequence[File]) -> Counts:
         """For each condition, how many of its records show each symbol."""
         rows, make = rows_of(files), BlockMaker(self.work, self.read)
-        counting = SymbolCounting(self.work, size, rows)
+        counting = SymbolCounting(self.work, size)
         _each(lambda batch: counting.add(make(batch)), self._batches(files), rows)
         return counting.counts()
 
@@ -88,38 +91,47 @@ class FileCounter:
 
 
 class SymbolCounting:
-    """For each condition, how many of its records show each symbol: by cubes where they pay, else by bitmaps.
+    """For each condition, how many of its records show each symbol, by the ways that are worth it.
 
     Blocks may be added by several threads at a time.
     """
 
-    def __init__(self, work: Workload, size: int, rows: int, kind: type[Any] = np.int64) -> None:
-        """Begin with nothing; so many rows are to come."""
-        conditions = [number for number, where in enumerate(work.wheres) if where]
+    def __init__(self, work: Workload, size: int, kind: type[Any] = np.int64) -> None:
+        """Begin with nothing."""
         self.work, self.size, self.lock = work, size, Lock()
         self.found = np.zeros((len(work.wheres), size), dtype=kind)
         self.everything = [number for number, where in enumerate(work.wheres) if not where]
-        self.cubes, self.left = cubes.chosen(work, conditions, size, min(rows, BLOCK_ROWS))
+        self.conditions = [number for number, where in enumerate(work.wheres) if where]
+        self.ways: ChosenWays | None = None
+        self.counted: dict[Cube | AskedCells, Counts] = {}
+        """What each of the chosen ways has counted so far."""
 
     def add(self, block: Block) -> None:
         """Count the records of a block."""
-        for cube in self.cubes:
-            cells = cube.counted(block)
-            with self.lock:
-                cube.counts.ravel()[:] += cells
+        with self.lock:
+            made = self.ways = self.ways or chosen(self.work, self.conditions, self.size, block)
+        left = made.left
+        if made.holds(block):
+            for way in made.ways:
+                cells = way.counted(block)
+                with self.lock:
+                    known = self.counted.get(way)
+                    self.counted[way] = cells if known is None else np.add(known, cells, out=known)
+        else:  # other values than those of the first block
+            left = self.conditions
         if self.everything:
             shown = np.bincount(block.shown, minlength=self.size).astype(self.found.dtype)
             with self.lock:
                 self.found[self.everything] += shown
-        for numbers, counts in bitmaps.counts(self.work, block, self.left, self.size):
+        for numbers, counts in bitmaps.counts(self.work, block, left, self.size):
             with self.lock:
                 self.found[numbers] += counts
 
     def counts(self) -> Counts:
         """All that was counted, a line for each condition."""
-        for cube in self.cubes:
-            for numbers, counts in cube.answers(self.work):
-                self.found[numbers] = counts
+        for way, counted in self.counted.items():
+            for numbers, counts in way.answers(self.work, counted):
+                self.found[numbers] += counts
         return self.found
 
 

@@ -157,7 +157,7 @@ class KeptRecords:
         """For each condition, how many of its records have each code."""
         # Thousands of conditions times thousands of kinds take much memory, and no count exceeds the records.
         kind = np.int32 if self.block.rows < 1 << 31 else np.int64
-        counting = SymbolCounting(self.work, size, self.block.rows, kind)
+        counting = SymbolCounting(self.work, size, kind)
         counting.add(replace(self.block, shown=codes))
         return counting.counts()
 

@@ -33,7 +33,8 @@ _FITTING: Mapping[str, tuple[type, ...]] = {
 class AskedColumn:
     """A public column that some query names.
 
-    Its values are numbered as the queries mention them; then comes the missing value, then all others together.
+    Its values are numbered as the queries mention them, and in the end in their order; then comes the missing value,
+    then all others together.
     """
 
     name: str
@@ -61,6 +62,17 @@ class AskedColumn:
             return -1
         given = self.fitting(value)
         return None if given is None else self.mentioned.setdefault(given, len(self.mentioned))
+
+    def put_in_order(self) -> list[int]:
+        """Number the mentioned values in their order, as releases list them; the new codes, that of the missing last.
+
+        Where all values of a column are mentioned, the numbers in the file then are the codes.
+        """
+        order = sorted(self.mentioned)  # type: ignore[type-var]
+        place = {value: code for code, value in enumerate(order)}
+        found = [place[value] for value in self.mentioned]
+        self.mentioned = place
+        return [*found, self.missing]
 
     def fitting(self, value: Scalar) -> Scalar:
         """The value as the column would hold it; None if it cannot."""
@@ -202,13 +214,10 @@ class _QueryReader:
         return found
 
     def final_atoms(self) -> dict[int, Atom]:
-        """The conditions, now that the code of each column's missing value is known."""
+        """The conditions, now that all values of a column are known, and so their codes and the missing one's."""
+        codes = [column.put_in_order() for column in self.columns]
         return {
-            number: Atom(
-                each.column,
-                tuple(self.columns[each.column].missing if code < 0 else code for code in each.codes),
-                each.range,
-            )
+            number: Atom(each.column, tuple(sorted(codes[each.column][code] for code in each.codes)), each.range)
             for number, each in self.atoms.items()
         }
 

@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,11 +31,14 @@ from sfumato.draws import Draws
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.flow import share_out
 from sfumato.mechanisms.buckets.setting import Assignment, Setting
+from sfumato.mechanisms.buckets.sorting import sort_columns
 from sfumato.mechanisms.stretches import Runs
 
 MOST_TRANCHES = 256  # of one size
 LEAST_BUCKETS = 4  # in a tranche, where there are several
 MOST_CELLS = 2**22  # tranches times values: what the closed form keeps in memory
+HALF_WIDE = 2**31
+LARGEST_TABLE = 2**26  # records whose values are kept in a table, a byte or two each
 
 
 class Deal(StrEnum):
@@ -44,8 +48,7 @@ class Deal(StrEnum):
     ROUND_ROBIN = "round-robin"
 
 
-@dataclass(frozen=True, slots=True)
-class Tranche:
+class Tranche(NamedTuple):
     """Some of the buckets of one size."""
 
     size: int
@@ -60,15 +63,24 @@ class Dealing:
     counts: Integers
     starts: Integers
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It travels without its tables, which may be as long as the table of the records."""
+        return Dealing, (self.tranches, self.counts, self.starts)
+
     @cached_property
     def buckets(self) -> Integers:
         """The number of buckets of every tranche."""
         return np.array([tranche.buckets for tranche in self.tranches], dtype=np.int64)
 
+    @cached_property
+    def tranche_sizes(self) -> Integers:
+        """The size of the buckets of every tranche."""
+        return np.array([tranche.size for tranche in self.tranches], dtype=np.int64)
+
     @property
     def sizes(self) -> Integers:
         """The size of every bucket, by its number."""
-        return np.repeat(self._sizes, self.buckets)
+        return np.repeat(self.tranche_sizes, self.buckets)
 
     @property
     def size(self) -> int:
@@ -78,7 +90,7 @@ class Dealing:
     @property
     def in_the_clear(self) -> int:
         """How many records are in buckets of one value, which tell that value of each of them."""
-        sizes = self._sizes[:, None]
+        sizes = self.tranche_sizes[:, None]
         rounds, more = np.divmod(self.counts, self.buckets[:, None])
         whole = np.where(rounds == sizes, self.buckets[:, None], np.where(rounds == sizes - 1, more, 0))
         return int((whole * sizes).sum())
@@ -94,22 +106,42 @@ class Dealing:
         return numbers
 
     def contents(self, numbers: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """What buckets hold: for each bucket (its place among the numbers) and value that meet, how many records.
+        """What buckets hold: how many lines each has, and for each line a value and how many records have it.
 
         Lines stand in the order of the numbers, and then of the values. A bucket has a record in every round of its
-        tranche.
+        tranche; so the buckets of one size are a matrix, a column each, that is sorted and counted by its rows.
         """
-        runs, held, first_records, first_positions = self._records
-        numbers = numbers.astype(runs.type, copy=False)
         tranche = self._numbers.find(numbers.astype(self._numbers.type, copy=False))
-        sizes, buckets = self._sizes.astype(runs.type).take(tranche), self._buckets.take(tranche)
+        sizes, buckets = self.tranche_sizes.take(tranche), self.buckets.take(tranche)
+        first_records, first_buckets = self._firsts
         # Where in the row of its tranche the first record of a bucket is: rows need not start at position 0.
-        turned = (numbers - self._first_buckets.take(tranche) + buckets - first_positions.take(tranche)) % buckets
+        turned = (numbers.astype(np.int64) - first_buckets.take(tranche)) % buckets
         first = first_records.take(tranche) + turned
-        places = np.repeat(np.arange(len(numbers), dtype=runs.type), sizes)
-        rounds = np.arange(len(places), dtype=runs.type) - (np.cumsum(sizes, dtype=runs.type) - sizes).take(places)
-        values = held.take(runs.find(first.take(places) + rounds * buckets.take(places)))
-        return _counted(places, values, len(numbers), self.counts.shape[1])
+        lines, parts = np.empty(len(numbers), dtype=np.int64), []
+        for size in np.unique(self.tranche_sizes):
+            mine = np.flatnonzero(sizes == size)
+            held = self._values_at(first.take(mine) + np.arange(size)[:, None] * buckets.take(mine))
+            sort_columns(held)
+            is_new = held[1:] != held[:-1]
+            line = np.zeros(held.shape, dtype=np.min_scalar_type(size))  # of each record, among those of its bucket
+            np.cumsum(is_new, axis=0, dtype=line.dtype, out=line[1:])
+            lines[mine] = line[-1]
+            parts.append((mine, held, is_new, line))
+        lines += 1
+        starts, more = _starts(lines), []
+        values = np.empty(int(lines.sum()), dtype=self._value_type)
+        for mine, held, is_new, line in parts:
+            at = line + starts.take(mine)
+            values[at] = held
+            more.append(at[1:][~is_new])
+        return lines, values, 1 + np.bincount(np.concatenate(more), minlength=len(values))
+
+    def _values_at(self, records: Integers) -> Numbers:
+        """The values of records, by their places in the row of all tranches: from a table, unless it were large."""
+        if self.counts.sum() <= LARGEST_TABLE:
+            return self._values.take(records)
+        runs, held = self._records
+        return held.take(runs.find(records.astype(runs.type)))
 
     @cached_property
     def _slots(self) -> tuple[Runs, Numbers, Numbers, Numbers]:
@@ -125,25 +157,31 @@ class Dealing:
         return runs, first, (runs.given % len(self.tranches)).astype(np.int32), shifts
 
     @cached_property
-    def _records(self) -> tuple[Runs, Numbers, Numbers, Numbers]:
-        """The records of all tranches in one row, as they stand: for each tranche a run of every value.
-
-        With the value of each run, and for each tranche its first record in the row and its first position.
-        """
+    def _records(self) -> tuple[Runs, Numbers]:
+        """The records of all tranches in one row, as they stand: for each tranche a run of every value, and which."""
         order = np.argsort(self.starts, axis=1, kind="stable")
         runs = Runs(np.take_along_axis(self.counts, order, axis=1).ravel())
-        first = _starts(self.counts.sum(axis=1)).astype(runs.type)
-        return runs, order.ravel()[runs.given].astype(runs.type), first, self.starts.min(axis=1).astype(runs.type)
+        return runs, order.ravel()[runs.given].astype(self._value_type)
+
+    @cached_property
+    def _values(self) -> Numbers:
+        """The value of every record in that row."""
+        runs, held = self._records
+        return np.repeat(held, runs.lengths)
+
+    @property
+    def _value_type(self) -> np.dtype[Any]:
+        return np.min_scalar_type(self.counts.shape[1] - 1)
+
+    @cached_property
+    def _firsts(self) -> tuple[Integers, Integers]:
+        """For each tranche its first record in that row, and the number of the bucket which has it."""
+        return _starts(self.counts.sum(axis=1)), _starts(self.buckets) + self.starts.min(axis=1)
 
     @cached_property
     def _numbers(self) -> Runs:
         """The buckets of all tranches in one row."""
         return Runs(self.buckets)
-
-    @cached_property
-    def _sizes(self) -> Integers:
-        """The size of the buckets of every tranche."""
-        return np.array([tranche.size for tranche in self.tranches], dtype=np.int64)
 
     @cached_property
     def _buckets(self) -> Numbers:
@@ -156,31 +194,37 @@ class Dealing:
     def holdings(self) -> Iterator[Integers]:
         """How many records of each value (column) every bucket (row) holds, tranche after tranche."""
         for number, tranche in enumerate(self.tranches):
-            yield self.held(number, np.arange(tranche.buckets))
+            yield self.held(np.full(tranche.buckets, number), np.arange(tranche.buckets))
 
-    def held(self, tranche: int, buckets: Integers) -> Integers:
-        """How many records of each value some buckets of a tranche hold."""
-        starts, number, bucket = self.starts[tranche], self.tranches[tranche].buckets, buckets[:, None]
-        ends = starts + self.counts[tranche]
-        held: Integers = (ends - 1 - bucket) // number - (starts - 1 - bucket) // number
-        return held
+    def numbered(self, tranches: Integers, buckets: Integers) -> Integers:
+        """The numbers of buckets, by their tranches and their places in them."""
+        return _starts(self.buckets).take(tranches) + buckets
+
+    def held(self, tranches: Integers, buckets: Integers) -> Integers:
+        """How many records of each value buckets hold, by their tranches and their places in them.
+
+        One in each whole round, and one more if the bucket comes soon enough after that which has the first record.
+        """
+        whole, more, first = (each.take(tranches, axis=0) for each in self._rounds)
+        number = self.buckets.astype(first.dtype).take(tranches)[:, None]
+        after = buckets.astype(first.dtype)[:, None] - first
+        after = np.minimum(after, after + number)  # what is below zero wraps, and is huge
+        whole += after < more
+        return whole
+
+    @cached_property
+    def _rounds(self) -> tuple[Numbers, Numbers, Numbers]:
+        """For each tranche and value the whole rounds of its records, how many are left over, and the first bucket."""
+        buckets = self.buckets[:, None]
+        whole, more = np.divmod(self.counts, buckets)
+        kind = np.uint32 if int(buckets.max()) < HALF_WIDE else np.uint64
+        return whole.astype(np.int32), more.astype(kind), (self.starts % buckets).astype(kind)
 
 
 def _starts(lengths: Integers) -> Integers:
     """Where each begins if they stand in a row."""
     starts: Integers = np.cumsum(lengths) - lengths
     return starts
-
-
-def _counted(places: Numbers, values: Numbers, most: int, width: int) -> tuple[Numbers, Numbers, Numbers]:
-    """The different pairs of a place (below `most`) and a value (below `width`) in order, and how often each occurs."""
-    kind = np.min_scalar_type(most * width)
-    keys = places.astype(kind) * kind.type(width) + values.astype(kind)
-    keys.sort()
-    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    pairs = keys.take(first)
-    found = pairs // kind.type(width)
-    return found, pairs - found * kind.type(width), np.diff(first, append=len(keys))
 
 
 def deal_out(assignment: Assignment, floors: Integers, deal: Deal, draws: Draws, name: str) -> Dealing:
@@ -222,8 +266,7 @@ def mixed(assignment: Assignment, floors: Integers, tranches: tuple[Tranche, ...
         chosen = slice(sizes.index(size), sizes.index(size) + sizes.count(size))
         buckets = np.array([tranche.buckets for tranche in tranches[chosen]], dtype=np.int64)
         shares = _shares(assignment.records[:, column], buckets)
-        _trade(shares, buckets[:, None] * floors[:, column], orders[chosen])
-        counts[chosen] = shares
+        counts[chosen] = _traded(shares, buckets[:, None] * floors[:, column], orders[chosen])
     ordered = np.take_along_axis(counts, orders, axis=1)
     starts = np.zeros_like(counts)
     np.put_along_axis(starts, orders, np.cumsum(ordered, axis=1) - ordered, axis=1)
@@ -243,20 +286,22 @@ def _shares(counts: Integers, buckets: Integers) -> Integers:
     return dealt(ends) - dealt(ends - counts)
 
 
-def _trade(counts: Integers, most: Integers, orders: Integers) -> None:
+def _traded(counts: Integers, most: Integers, orders: Integers) -> Integers:
     """Let each two tranches whose numbers differ in one binary digit swap records, digit by digit.
 
     Early values of the first one's order go to it, late ones to the second. It is half of what the caps allow, because
     everything would leave tranches that hold a value up to its cap or not at all.
     """
-    numbers, half = np.arange(len(counts)), orders.shape[1] // 2
+    numbers, values = np.arange(len(counts)), orders.shape[1]
+    half, held, room = values // 2, counts.flatten(), most.flatten()
     for digit in range(max(0, math.ceil(math.log2(len(counts))))):
         first = numbers[(numbers >> digit & 1 == 0) & (numbers + 2**digit < len(counts))]
-        early, late = orders[first, :half], orders[first, half:]
-        at, other = first[:, None], first[:, None] + 2**digit
-        inward = np.minimum(counts[other, early], most[at, early] - counts[at, early])
-        outward = np.minimum(counts[at, late], most[other, late] - counts[other, late])
+        at = first[:, None] * values + orders[first]  # the places of the first one's values, in its order
+        other = at + 2**digit * values
+        ours, theirs = held.take(at), held.take(other)
+        inward = np.minimum(theirs[:, :half], room.take(at[:, :half]) - ours[:, :half])
+        outward = np.minimum(ours[:, half:], room.take(other[:, half:]) - theirs[:, half:])
         amount = (np.minimum(inward.sum(axis=1), outward.sum(axis=1)) + 1) // 2
-        for moved, values, sign in ((share_out(amount, inward), early, 1), (share_out(amount, outward), late, -1)):
-            counts[at, values] += sign * moved
-            counts[other, values] -= sign * moved
+        moved = np.concatenate([share_out(amount, inward), -share_out(amount, outward)], axis=1)
+        held[at], held[other] = ours + moved, theirs - moved
+    return held.reshape(counts.shape)

@@ -10,8 +10,7 @@ Notation: o, W, p as in `estimation`; the inverse estimate of a count of value x
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -32,6 +31,10 @@ SCATTER = 0.5
 LEAST_BUCKETS = 1 << 14
 BUCKETS_PER_VALUE = 12
 """So many buckets are looked at, if there are as many; the others are much like them."""
+MOST_DENSE = 128
+"""Up to so many values, a row of them for each bucket is quicker than a list of those that it holds."""
+BLOCK = 1 << 10
+"""So many rows are worked on at a time: they stay in the cache of a core."""
 
 
 class CountErrors:
@@ -48,8 +51,11 @@ class CountErrors:
     @cached_property
     def _told(self) -> tuple[Floats, Floats]:
         """How much buckets tell of each direction in which counts can differ, on the scale of the roots of counts."""
+        from scipy.linalg import eigh  # noqa: PLC0415 - scipy takes long to load, and few commands need it
+
         roots = np.sqrt(self.held)
-        kept, directions = np.linalg.eigh(self.weights / np.outer(roots, roots))
+        # Not numpy's: it wakes the threads of its library for a matrix of fifty lines, and waits for them.
+        kept, directions = eigh(self.weights / np.outer(roots, roots), driver="evd")
         return kept, directions
 
     @cached_property
@@ -138,19 +144,31 @@ class CountErrors:
 
 def _meeting(dealing: Dealing) -> Floats:
     """W: how often each two values meet in a bucket, by the size of the bucket; from some of the buckets if many."""
+    values = dealing.counts.shape[1]
+    tranches, buckets, weights = _some_buckets(dealing, max(LEAST_BUCKETS, BUCKETS_PER_VALUE * values))
+    roots = np.sqrt(weights)
+    if values <= MOST_DENSE:
+        found = np.zeros((values, values))
+        for start in range(0, len(roots), BLOCK):
+            part = slice(start, start + BLOCK)
+            scaled = dealing.held(tranches[part], buckets[part]) * roots[part, None]
+            found += scaled.T @ scaled
+        return found
     from scipy import sparse  # noqa: PLC0415 - scipy takes long to load, and few commands need it
 
-    some = [*_some_buckets(dealing, max(LEAST_BUCKETS, BUCKETS_PER_VALUE * dealing.counts.shape[1]))]
-    scaled = sparse.csr_array(np.concatenate([held * math.sqrt(weight) for held, weight in some]))
-    found: Floats = (scaled.T @ scaled).toarray()
-    return found
+    lines, held, counts = dealing.contents(dealing.numbered(tranches, buckets))
+    entries = (counts * np.repeat(roots, lines), held.astype(np.int64), np.append(0, np.cumsum(lines)))
+    rows = sparse.csr_array(entries, shape=(len(roots), values))
+    return np.asarray((rows.T @ rows).toarray())
 
 
-def _some_buckets(dealing: Dealing, most: int) -> Iterator[tuple[Integers, float]]:
-    """What buckets of every tranche hold, evenly chosen, and how many each stands for, divided by its size."""
-    tranches = Counter(tranche.size for tranche in dealing.tranches)
-    for number, tranche in enumerate(dealing.tranches):
-        taken = min(tranche.buckets, max(1, most // len(tranches) // tranches[tranche.size]))
-        # The first buckets of tranches have something in common, so each tranche begins elsewhere.
-        places = (number + np.arange(taken) * tranche.buckets // taken) % tranche.buckets
-        yield dealing.held(number, places), tranche.buckets / taken / tranche.size
+def _some_buckets(dealing: Dealing, most: int) -> tuple[Integers, Integers, Floats]:
+    """Buckets of every tranche, evenly chosen, by tranche and place; and how many each stands for, over its size."""
+    sizes, buckets = dealing.tranche_sizes, dealing.buckets
+    _, of_size, tranches = np.unique(sizes, return_inverse=True, return_counts=True)
+    taken = np.minimum(buckets, np.maximum(1, most // len(tranches) // tranches.take(of_size)))
+    tranche = np.repeat(np.arange(len(taken)), taken)
+    number = np.arange(len(tranche)) - (np.cumsum(taken) - taken).take(tranche)
+    # The first buckets of tranches have something in common, so each tranche begins elsewhere.
+    places = (tranche + number * buckets.take(tranche) // taken.take(tranche)) % buckets.take(tranche)
+    return tranche, places, (buckets / taken / sizes).take(tranche)

@@ -22,7 +22,10 @@ from hypothesis import strategies as st
 from releases import SENSITIVE, WAYS, published, published_by
 from selection import examples
 from sfumato.errors import QueryError, ReleaseFormatError
-from sfumato.estimate.count import bitmaps, blocks, cubes
+from sfumato.estimate.count import bitmaps, blocks, keys, ways
+from sfumato.estimate.count.asked import AskedCells
+from sfumato.estimate.count.cubes import Cube
+from sfumato.estimate.count.files import SymbolCounting
 from sfumato.estimate.count.many import count_many
 from sfumato.estimate.count.queries import CountQuery, Range
 from sfumato.estimate.count.simple import simple_count
@@ -250,11 +253,15 @@ def slow(work: Workload, block: blocks.Block, where: int, symbols: int) -> list[
     return counts
 
 
+def combined(work: Workload) -> list[int]:
+    return [number for number, where in enumerate(work.wheres) if where]
+
+
 @settings(deadline=None)
 @given(problems())
 def test_bitmaps_and_row_numbers_count_alike(problem: tuple[Workload, blocks.Block, int]) -> None:
     work, block, symbols = problem
-    wheres = [number for number, where in enumerate(work.wheres) if where]
+    wheres = combined(work)
     for way in (bitmaps.symbol_counts, bitmaps.row_counts):
         found = {
             number: line
@@ -266,39 +273,106 @@ def test_bitmaps_and_row_numbers_count_alike(problem: tuple[Workload, blocks.Blo
             assert found[number].tolist() == slow(work, block, number, symbols)
 
 
+PRICES = {"cubes": {"ASKED": 1e9, "COMBINATION": 1e12}, "tables": {"CELL": 1e9, "COMBINATION": 1e12}}
+"""So that one way is cheaper than all others."""
+
+
 @settings(deadline=None)
-@given(problems(), st.sampled_from([0, 60, 1 << 20]))
-def test_cubes_count_what_they_say_they_answer(problem: tuple[Workload, blocks.Block, int], largest: int) -> None:
+@given(problems(), st.sampled_from([0, 60, 1 << 20]), st.sampled_from([7, 1 << 16]))
+@pytest.mark.parametrize("cheap", PRICES)
+def test_cubes_and_tables_count_what_they_say_they_answer(
+    cheap: str, problem: tuple[Workload, blocks.Block, int], largest: int, slice_rows: int
+) -> None:
     work, block, symbols = problem
-    wheres = [number for number, where in enumerate(work.wheres) if where]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cubes, "LARGEST_CUBE", largest)
-        patch.setattr(cubes, "COMBINATION", 1e12)
-        made, left = cubes.chosen(work, wheres, symbols, block.rows)
     answered: dict[int, list[int]] = {}
-    for cube in made:
-        cube.counts.ravel()[:] += cube.counted(block)
-        for some, lines in cube.answers(work):
-            answered.update(zip(some, lines.tolist(), strict=True))
-    assert sorted([*answered, *left]) == wheres
-    assert {number for number in left} == {
-        number for number in wheres if any(work.atoms[atom].range for atom in work.wheres[number])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ways, "LARGEST_CUBE", largest)
+        patch.setattr(keys, "SLICE_ROWS", slice_rows)
+        for name, price in PRICES[cheap].items():
+            patch.setattr(ways, name, price)
+        made = ways.chosen(work, combined(work), symbols, block)
+        for way in made.ways:
+            assert isinstance(way, {"cubes": Cube, "tables": AskedCells}[cheap])
+            for some, lines in way.answers(work, way.counted(block)):
+                answered.update(zip(some, lines.tolist(), strict=True))
+    assert made.holds(block)
+    assert sorted([*answered, *made.left]) == combined(work)
+    assert {number for number in made.left} == {
+        number for number in combined(work) if any(work.atoms[atom].range for atom in work.wheres[number])
     }
     for number, counts in answered.items():
         assert counts == slow(work, block, number, symbols)
 
 
-def test_cubes_are_made_only_where_they_pay() -> None:
-    columns = [AskedColumn(str(number), pa.int16(), {each: each for each in range(50)}) for number in range(2)]
-    atoms = {(number << COLUMN_SHIFT) + each: Atom(number, (each,)) for number in range(2) for each in range(50)}
+@settings(deadline=None)
+@given(problems(), st.data())
+def test_blocks_are_counted_by_any_mixture_of_ways(
+    problem: tuple[Workload, blocks.Block, int], data: st.DataObject
+) -> None:
+    """Also by those that were chosen for the codes of the first block, where others have more of them."""
+    work, block, symbols = problem
+    prices = {name: data.draw(st.sampled_from([0.0, 1.0, 1e3, 1e6]), name) for name in ("CELL", "ASKED", "COMBINATION")}
+    cuts = sorted(data.draw(st.sets(st.integers(1, block.rows), max_size=3)) | {0, block.rows})
+    counting = SymbolCounting(work, symbols)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, price in prices.items():
+            patch.setattr(ways, name, price)
+        for rows in itertools.starmap(slice, itertools.pairwise(cuts)):
+            counting.add(
+                blocks.Block(
+                    rows.stop - rows.start,
+                    [codes[rows] for codes in block.codes],
+                    {number: mask[rows] for number, mask in block.ranges.items()},
+                    block.shown[rows],
+                )
+            )
+    expected = [slow(work, block, number, symbols) for number in range(len(work.wheres))]
+    assert counting.counts().tolist() == expected
+
+
+def grid(size: int) -> tuple[list[AskedColumn], dict[int, Atom], blocks.Block]:
+    """Two columns of so many values, a condition for each value, and 100,000 records."""
+    columns = [AskedColumn(str(number), pa.int16(), {each: each for each in range(size)}) for number in range(2)]
+    atoms = {(number << COLUMN_SHIFT) + each: Atom(number, (each,)) for number in range(2) for each in range(size)}
+    codes = [np.arange(100_000) % size, np.arange(100_000) // 7 % size]
+    shown = (np.arange(100_000) % 10).astype(np.uint8)
+    return columns, atoms, blocks.Block(100_000, [each.astype(np.uint8) for each in codes], {}, shown)
+
+
+@pytest.mark.parametrize(
+    ("size", "asked", "expected"),
+    [(50, 2, None), (50, 60, AskedCells), (20, 400, Cube)],
+    ids=["few by bitmaps", "many of more by a table", "all by a cube"],
+)
+def test_the_way_depends_on_how_much_is_asked(size: int, asked: int, expected: type | None) -> None:
+    columns, atoms, block = grid(size)
+    pairs = list(itertools.product(list(atoms)[:size], list(atoms)[size:]))[:: size * size // asked][:asked]
     nothing = np.zeros(0, dtype=np.int64)
-    few = list(zip(list(atoms)[:2], list(atoms)[50:52], strict=True))
-    work = Workload(columns, atoms, few, [], nothing, nothing)
-    assert cubes.chosen(work, range(2), 10, 100_000) == ([], [0, 1])
-    several = list(itertools.product(list(atoms)[:50], list(atoms)[50:]))
-    work = Workload(columns, atoms, several, [], nothing, nothing)
-    (cube,), left = cubes.chosen(work, range(2500), 10, 100_000)
-    assert (cube.columns, cube.shape, left) == ((0, 1), (10, 52, 52), [])
+    work = Workload(columns, atoms, [*pairs, *((each,) for each in atoms if expected is Cube)], [], nothing, nothing)
+    made = ways.chosen(work, range(len(work.wheres)), 10, block)
+    assert [type(way) for way in made.ways] == ([expected] if expected else [])
+    assert len(made.left) == (0 if expected else asked)
+
+
+def test_cubes_have_no_room_for_codes_that_do_not_occur() -> None:
+    columns, atoms, block = grid(20)
+    nothing = np.zeros(0, dtype=np.int64)
+    work = Workload(columns, atoms, [(each,) for each in atoms], [], nothing, nothing)
+    assert ways.chosen(work, range(40), 10, block).sizes == [20, 20]
+    block.codes[1][5] = columns[1].size - 1
+    assert ways.chosen(work, range(40), 10, block).sizes == [20, 22]
+    work.atoms[0] = Atom(0, (columns[0].missing,))  # type: ignore[index]
+    assert ways.chosen(work, range(40), 10, block).sizes == [21, 22]
+
+
+@given(st.lists(st.text(max_size=3)))
+def test_values_are_numbered_in_their_order_in_the_end(texts: list[str]) -> None:
+    column = AskedColumn("x", pa.string())
+    first = [column.code(text) for text in texts]
+    codes = column.put_in_order()
+    assert list(column.mentioned) == sorted(set(texts))
+    assert [codes[code] for code in first if code is not None] == [column.mentioned[text] for text in texts]
+    assert codes[-1] == column.missing == len(set(texts))
 
 
 # ------------------------------------------------------------------------------------------------------ what is refused

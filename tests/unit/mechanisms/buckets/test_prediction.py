@@ -42,6 +42,40 @@ def errors_of(choice: Choice, counts: tuple[int, ...] = COUNTS) -> CountErrors:
     return CountErrors(dealing, np.array(counts))
 
 
+# -------------------------------------------------------------------------------------------------------------- meeting
+
+
+@pytest.mark.parametrize("deal", Deal)
+@pytest.mark.parametrize("most_dense", [0, 100], ids=["lists", "rows"])
+def test_values_meet_as_often_as_in_the_buckets(deal: Deal, most_dense: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of so few buckets all are looked at; in blocks that do not come out even."""
+    monkeypatch.setattr(prediction, "MOST_DENSE", most_dense)
+    monkeypatch.setattr(prediction, "BLOCK", 7)
+    choice = choices(COUNTS, caps_of(COUNTS, 2, "1/20"))["optimal", 2]
+    dealing = deal_out(choice.assignment, choice.floors, deal, DRAWS, "test")
+    held = np.concatenate(list(dealing.holdings()))
+    weights = (held / dealing.sizes[:, None]).T @ held
+    assert CountErrors(dealing, np.array(COUNTS)).weights == pytest.approx(weights)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("most", "values", "factor", "offset", "way", "setting"),
+    [
+        (40_000, 20, 3, "1/50", ("two", 16), ((16, 6_869), (17, 2_000))),
+        (900_000, 50, 8, "1/50", ("two", 2), ((5, 509_197), (18, 83_516))),
+        (5_000, 140, 2, "1/20", ("two", 20), ((20, 1_364), (21, 13))),
+    ],
+)
+def test_what_is_chosen_for_known_counts_stays(  # noqa: PLR0913, PLR0917 - a case, and what was chosen for it
+    most: int, values: int, factor: int, offset: str, way: tuple[str, int], setting: tuple[tuple[int, int], ...]
+) -> None:
+    """Found when each bucket that is looked at was listed by itself, and their matrix multiplied as a sparse one."""
+    counts = tuple(most // rank for rank in range(1, values + 1))
+    best, *_ = compared(counts, choices(counts, caps_of(counts, factor, offset)), Deal.MIXED)
+    assert ((best.sizes, best.least), best.setting.pairs) == (way, setting)
+
+
 # ------------------------------------------------------------------------------------------------------------ predicted
 
 
