@@ -31,10 +31,9 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -51,7 +50,6 @@ from sfumato import (
     InfeasibleError,
     LinearCap,
     Release,
-    Request,
     Schema,
     Tolerance,
     publish,
@@ -60,7 +58,7 @@ from sfumato.evaluate.accuracy import accuracy
 from sfumato.evaluate.coded_table import CodedTable
 from sfumato.evaluate.pools import Band, Pool, between, crossed, passing, small_counts, spread, within
 from sfumato.mechanisms import REGISTRY, buckets, fine_grain, small_domain
-from sfumato.request.spec import PrivacySpec
+from sfumato.reproduce.measuring import Contestant, requested
 
 SEED = 14
 GROUPS, LETTER = "groups", "letter"
@@ -82,19 +80,6 @@ PAPERS = {
 
 
 @dataclass(frozen=True)
-class Contender:
-    """A mechanism with what is asked of it."""
-
-    label: str
-    mechanism: str
-    words: str
-    spec: PrivacySpec
-    options: Mapping[str, Any] = field(default_factory=dict)
-    methods: tuple[str, ...] | None = None
-    """The estimators that are tried; all if none is named."""
-
-
-@dataclass(frozen=True)
 class Subject:
     """A table, its sensitive column, and requests that it allows: its largest share is below the prior and 1/size."""
 
@@ -111,29 +96,29 @@ class Subject:
     is_grouped: bool = False
     """Whether values are grouped by their first letter."""
 
-    def contenders(self) -> Iterator[Contender]:
-        """Every mechanism, with the requests that it is made for."""
+    def contestants(self) -> Iterator[tuple[str, Contestant]]:
+        """Every mechanism, with the requests that it is made for, in words and as such."""
         bound, words = BreachBound(self.prior, self.posterior), f"{self.prior} to {self.posterior}"
-        yield Contender("uniform", "uniform", words, bound)
-        yield Contender("subset", "subset", words, bound)
+        yield words, Contestant("uniform", "uniform", bound)
+        yield words, Contestant("subset", "subset", bound)
         if self.is_grouped:
-            yield Contender("levels", "levels", words, bound)
+            yield words, Contestant("levels", "levels", bound)
         merging = {"small-domain": small_domain.Options(small_domain.Merge.PAPER)}
-        yield Contender("small-domain, paper's merging", "small-domain", words, bound, merging, ("closed",))
-        yield Contender("small-domain", "small-domain", words, bound)
+        yield words, Contestant("small-domain, paper's merging", "small-domain", bound, merging, "closed")
+        yield words, Contestant("small-domain", "small-domain", bound)
         counts = {"fine-grain": fine_grain.Options(objective=fine_grain.Objective.AGGREGATE)}
-        yield Contender("fine-grain", "fine-grain", "tolerance 10", Tolerance(10))
-        yield Contender("fine-grain for counts", "fine-grain", "tolerance 10", Tolerance(10), counts)
-        yield Contender("harmonic", "harmonic", "tolerance 10", Tolerance(10))
-        yield Contender("subset by a tolerance", "subset", "tolerance 10", Tolerance(10))
-        yield Contender("anatomy", "anatomy", f"diversity {self.size}", Diversity(self.size))
+        yield "tolerance 10", Contestant("fine-grain", "fine-grain", Tolerance(10))
+        yield "tolerance 10", Contestant("fine-grain for counts", "fine-grain", Tolerance(10), counts)
+        yield "tolerance 10", Contestant("harmonic", "harmonic", Tolerance(10))
+        yield "tolerance 10", Contestant("subset by a tolerance", "subset", Tolerance(10))
+        yield f"diversity {self.size}", Contestant("anatomy", "anatomy", Diversity(self.size))
         for factor in self.factors:
             caps = LinearCap(factor, "1/50")
-            yield Contender("buckets", "buckets", f"caps {factor}f + 1/50", caps)
+            yield f"caps {factor}f + 1/50", Contestant("buckets", "buckets", caps)
             least_loss = {"buckets": buckets.Options(buckets.Sizes.OPTIMAL)}
-            yield Contender("buckets of least loss", "buckets", f"caps {factor}f + 1/50", caps, least_loss)
+            yield f"caps {factor}f + 1/50", Contestant("buckets of least loss", "buckets", caps, least_loss)
         for size in self.group_sizes:
-            yield Contender("decoys", "decoys", f"groups of {size}", DecoyGroups(size))
+            yield f"groups of {size}", Contestant("decoys", "decoys", DecoyGroups(size))
 
 
 SUBJECTS = {
@@ -197,20 +182,11 @@ def hierarchy_of(table: pa.Table, column: str) -> Hierarchy:
     return Hierarchy.of(("value", LETTER), [(value, value[:1]) for value in values])
 
 
-def released(table: pa.Table, subject: Subject, contender: Contender, number: int, folder: Path) -> Release:
-    """One of the releases; whatever a holder would be warned of is accepted."""
+def released(table: pa.Table, subject: Subject, contestant: Contestant, number: int, folder: Path) -> Release:
+    """One of the releases."""
     column = subject.column
     grouping = {column: hierarchy_of(table, column)} if subject.is_grouped else {}
-    request = Request(
-        table,
-        Schema.of(column, hierarchies=grouping),
-        contender.spec,
-        mechanism=contender.mechanism,
-        options=contender.options,
-        accept_marginal_prior=True,
-        accept_exposure=True,
-        accept_telling=tuple(name for name in table.column_names if name != column),
-    )
+    request = requested(table, Schema.of(column, hierarchies=grouping), contestant)
     key = f"{SEED + number:064x}"
     return publish(request, folder / str(number), unsafe_test_key=key, on_notice=lambda notice: None).release
 
@@ -254,31 +230,31 @@ def compare(name: str, arguments: argparse.Namespace) -> list[str]:
     pools = asked(CodedTable.of(table, subject.column), arguments.pool, arguments.queries)
     if subject.is_grouped and GROUPS in arguments.pool:
         pools[GROUPS] = asked_of_groups(table, subject.column, arguments.queries)
-    for contender in subject.contenders():
-        if arguments.mechanisms and contender.mechanism not in arguments.mechanisms:
+    for words, contestant in subject.contestants():
+        if arguments.mechanisms and contestant.mechanism not in arguments.mechanisms:
             continue
         with tempfile.TemporaryDirectory() as folder:
             try:
                 releases = [
-                    released(table, subject, contender, number, Path(folder)) for number in range(arguments.repeats)
+                    released(table, subject, contestant, number, Path(folder)) for number in range(arguments.repeats)
                 ]
             except InfeasibleError:
-                lines.append(f"| {name} | {contender.words} | {contender.label} | nothing meets the request |")
+                lines.append(f"| {name} | {words} | {contestant.name} | nothing meets the request |")
                 continue
             methods = {
                 method: method in subject.slow
-                for method in contender.methods or releases[0].methods
+                for method in ([contestant.method] if contestant.method else releases[0].methods)
                 if method not in subject.left_out and (arguments.slow or method not in subject.slow)
             }
             for method, cells in measured(methods, releases, pools, arguments.slow):
-                paper = PAPERS.get((contender.label, method))
-                words = f"**{method}**" if method == releases[0].methods[0] else method
-                words += "\\*" if methods[method] else "†" * (method in ONCE)
-                words += f": {paper}" if paper else ""
+                paper = PAPERS.get((contestant.name, method))
+                estimator = f"**{method}**" if method == releases[0].methods[0] else method
+                estimator += "\\*" if methods[method] else "†" * (method in ONCE)
+                estimator += f": {paper}" if paper else ""
                 none = ["-"] * (GROUPS in arguments.pool and not subject.is_grouped)
-                said = [name, contender.words, contender.label, words, *cells, *none]
+                said = [name, words, contestant.name, estimator, *cells, *none]
                 lines.append(f"| {' | '.join(said)} |")
-            print(f"{name}: {contender.label} ({contender.words})", file=sys.stderr, flush=True)
+            print(f"{name}: {contestant.name} ({words})", file=sys.stderr, flush=True)
     return lines
 
 

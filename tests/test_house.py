@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -30,65 +31,109 @@ ROOMS = {each.plan.__module__.removeprefix("sfumato.mechanisms.").split(".")[0] 
     "coins"
 }
 MOST_ONE_CALLER = 0.18
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
-@cache
-def modules() -> dict[str, ast.Module]:
-    """What is written in every module; read when the first test asks."""
-    return {name: ast.parse((ROOT / name).read_text()) for name in NAMES}
+@dataclass(frozen=True)
+class Module:
+    """What a module says, of all that is written in it: a tree of each of them would be a million objects."""
+
+    lines: int
+    imports: frozenset[str]
+    """Every module, or name of a module, that it imports."""
+    constants: frozenset[str]
+    """Every string."""
+    uses: Counter[str]
+    """How often each name is used, by itself or as an attribute."""
+    functions: list[tuple[str, int]]
+    """Each function, and how many lines it has without its docstring."""
+    classes: list[str]
+    """The classes that stand by themselves."""
+    asked: dict[int, set[str]]
+    """The names that `isinstance` asks for, by line."""
+
+    @property
+    def one_caller(self) -> list[str]:
+        """The private functions that exactly one place calls."""
+        private = (name for name, _ in self.functions if name.startswith("_") and not name.startswith("__"))
+        return [name for name in private if self.uses[name] == 1]
 
 
-def imports(tree: ast.Module) -> Iterator[str]:
-    """Every module, or name of a module, that a tree imports."""
+def read(text: str) -> Module:
+    """What a module says whose source this is."""
+    tree = ast.parse(text)
+    nodes = defaultdict(list)
     for node in ast.walk(tree):
+        nodes[type(node)].append(node)
+    uses = Counter([*(node.id for node in nodes[ast.Name]), *(node.attr for node in nodes[ast.Attribute])])
+    return Module(
+        lines=len(text.splitlines()),
+        imports=frozenset(_imports([*nodes[ast.Import], *nodes[ast.ImportFrom]])),
+        constants=frozenset(node.value for node in nodes[ast.Constant] if isinstance(node.value, str)),
+        uses=uses,
+        functions=[(node.name, _length(node)) for kind in FUNCTIONS for node in nodes[kind]],
+        classes=[node.name for node in tree.body if isinstance(node, ast.ClassDef)],
+        asked={
+            node.lineno: {each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)}
+            for node in nodes[ast.Call]
+            if isinstance(node.func, ast.Name) and node.func.id == "isinstance"
+        },
+    )
+
+
+def _imports(nodes: Sequence[ast.Import | ast.ImportFrom]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+        elif node.module:
             yield node.module
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def constants(tree: ast.Module) -> Iterator[str]:
-    """Every string constant."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
+def _length(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    body = node.body[1:] if ast.get_docstring(node) else node.body
+    return (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
-def strangers(knowing: tuple[str, ...]) -> dict[str, ast.Module]:
+@cache
+def modules() -> dict[str, Module]:
+    """What every module says; read when the first test asks."""
+    return {name: read((ROOT / name).read_text()) for name in NAMES}
+
+
+def strangers(knowing: tuple[str, ...]) -> dict[str, Module]:
     """The modules that are not among those that may know."""
-    return {name: tree for name, tree in modules().items() if not name.startswith(knowing)}
+    return {name: module for name, module in modules().items() if not name.startswith(knowing)}
 
 
 def test_only_mechanisms_and_their_laws_know_a_mechanism() -> None:
     rooms = tuple(f"sfumato.mechanisms.{room}" for room in ROOMS)
-    for name, tree in strangers(KNOWING_MECHANISMS).items():
+    for name, module in strangers(KNOWING_MECHANISMS).items():
         # A kind of record has the name of a mechanism; and what hierarchies have is called levels, where it is written.
         alike = {"buckets"} if name.startswith("shown/") else {"levels"} if name in WITH_HIERARCHIES else set()
         named = set(REGISTRY) - alike
-        assert not named & set(constants(tree)), f"{name} names a mechanism"
-        assert not [each for each in imports(tree) if each.startswith(rooms)], f"{name} imports a mechanism"
+        assert not named & module.constants, f"{name} names a mechanism"
+        assert not [each for each in module.imports if each.startswith(rooms)], f"{name} imports a mechanism"
 
 
 def test_only_shown_knows_what_kind_of_thing_a_record_shows() -> None:
     homes = tuple(kind.__module__ for kind in KINDS)
-    for name, tree in strangers(KNOWING_KINDS).items():
-        assert not [each for each in imports(tree) if each.startswith(homes)], f"{name} imports a kind of record"
+    for name, module in strangers(KNOWING_KINDS).items():
+        assert not [each for each in module.imports if each.startswith(homes)], f"{name} imports a kind of record"
 
 
 def test_nobody_asks_a_mechanism_or_a_record_what_it_is() -> None:
     kinds = {kind.__name__ for kind in KINDS}
-    for name, tree in modules().items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "isinstance":
-                asked = {each.id for each in ast.walk(node.args[1]) if isinstance(each, ast.Name)}
-                assert not asked & kinds, f"{name}:{node.lineno}"
+    for name, module in modules().items():
+        for line, asked in module.asked.items():
+            assert not asked & kinds, f"{name}:{line}"
 
 
 def test_rule_would_notice_who_knows_too_much() -> None:
-    tree = ast.parse("from sfumato.mechanisms import uniform\nname = 'subset'")
-    assert "sfumato.mechanisms.uniform" in set(imports(tree))
-    assert "subset" in set(constants(tree))
+    module = read("from sfumato.mechanisms import uniform\nname = 'subset'\nisinstance(name, Sets | Values)")
+    assert "sfumato.mechanisms.uniform" in module.imports
+    assert "subset" in module.constants
+    assert module.asked == {3: {"Sets", "Values"}}
 
 
 def test_every_mechanism_has_a_law_and_every_law_a_mechanism() -> None:
@@ -98,26 +143,9 @@ def test_every_mechanism_has_a_law_and_every_law_a_mechanism() -> None:
 
 
 def test_laws_use_no_code_of_the_mechanisms() -> None:
-    for name, tree in modules().items():
+    for name, module in modules().items():
         if name.startswith("audit/laws/") and name != "audit/laws/__init__.py":  # which knows the registry
-            assert not [each for each in imports(tree) if each.startswith("sfumato.mechanisms")], name
-
-
-def functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-
-
-def uses(tree: ast.Module) -> Counter[str]:
-    """How often each name is used in a module, by itself or as an attribute."""
-    names = Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-    return names + Counter(node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-
-
-def one_caller(tree: ast.Module) -> list[str]:
-    """The private functions of a module that exactly one place calls."""
-    called = uses(tree)
-    private = (each.name for each in functions(tree) if each.name.startswith("_") and not each.name.startswith("__"))
-    return [name for name in private if called[name] == 1]
+            assert not [each for each in module.imports if each.startswith("sfumato.mechanisms")], name
 
 
 def test_functions_earn_their_names_by_an_idea_or_a_second_caller() -> None:
@@ -125,16 +153,23 @@ def test_functions_earn_their_names_by_an_idea_or_a_second_caller() -> None:
 
     The share is printed by name where it is too large: inline what has no idea of its own.
     """
-    found = {name: one_caller(tree) for name, tree in modules().items()}
-    number = sum(len(list(functions(tree))) for tree in modules().values())
+    found = {name: module.one_caller for name, module in modules().items()}
+    number = sum(len(module.functions) for module in modules().values())
     share = sum(map(len, found.values())) / number
     most = sorted(found.items(), key=lambda item: -len(item[1]))[:8]
     assert share <= MOST_ONE_CALLER, f"{share:.1%} of {number}: {most}"
 
 
 def test_one_caller_is_counted() -> None:
-    tree = ast.parse("def _a(): pass\ndef _b(): _a()\ndef c(): _b(); _b()")
-    assert one_caller(tree) == ["_a"]
+    module = read("def _a(): pass\ndef _b(): _a()\ndef c(): _b(); _b()")
+    assert module.one_caller == ["_a"]
+
+
+def test_functions_are_measured_without_what_is_said_of_them() -> None:
+    module = read(
+        'def told():\n    """Say.\n\n    More.\n    """\n    one = 1\n    return one\n\n\nasync def no(): pass\n'
+    )
+    assert (module.lines, module.functions) == (10, [("told", 2), ("no", 1)])
 
 
 LENGTHS = {"src": 450, "function": 60}
@@ -142,15 +177,13 @@ LENGTHS = {"src": 450, "function": 60}
 
 @pytest.mark.parametrize("name", NAMES)
 def test_modules_and_functions_are_short_enough_to_be_read(name: str) -> None:
-    assert len((ROOT / name).read_text().splitlines()) <= LENGTHS["src"]
-    for node in functions(modules()[name]):
-        body = node.body[1:] if ast.get_docstring(node) else node.body
-        length = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
-        assert length <= LENGTHS["function"], f"{name}: {node.name}"
+    module = modules()[name]
+    assert module.lines <= LENGTHS["src"]
+    assert not [function for function, lines in module.functions if lines > LENGTHS["function"]]
 
 
 def test_class_names_have_one_meaning() -> None:
     """Every room has its Plan, Design and Options; no other class name stands twice."""
     shared = {"Plan", "Design", "Options"}
-    names = Counter(node.name for tree in modules().values() for node in tree.body if isinstance(node, ast.ClassDef))
+    names = Counter(name for module in modules().values() for name in module.classes)
     assert not [name for name, number in names.items() if number > 1 and name not in shared]

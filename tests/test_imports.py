@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from releases import people
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms.mechanism import AnyMechanism
 
 SLOW = ["duckdb", "sqlglot", "scipy"]
 EXTRAS = [
@@ -61,6 +63,22 @@ def test_sums_of_large_tables_load_scipy() -> None:
         "from sfumato.estimate.consistent.sums import Family, Sums\n"
         "Sums([Family(np.array([0, 0]), np.array([3.0]), 'all', str)], 2).matrix"
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", [each for each in REGISTRY.values() if each.loads], ids=lambda each: each.name)
+def test_planning_loads_what_the_mechanism_says(mechanism: AnyMechanism) -> None:
+    """Whoever reads the table has loaded it meanwhile; with nothing that planning does not need."""
+    request = {"anatomy": "Diversity(2)", "buckets": "LinearCap(2, '1/4')"}[mechanism.name]
+    loaded = loaded_by(
+        "from sfumato import Diversity, Histogram, LinearCap, choose\n"
+        "from sfumato.draws import Draws\n"
+        f"histogram, request = Histogram.of('abcde', [9, 8, 7, 5, 4]), {request}\n"
+        f"chosen = choose(histogram, request, Draws.secret(), {mechanism.name!r})\n"
+        "chosen.mechanism.remarks(chosen.plan)\n"
+        f"assert all(name in sys.modules for name in {mechanism.loads!r})"
+    )
+    assert loaded >= {name.partition(".")[0] for name in mechanism.loads}
 
 
 def test_program_tells_its_version_before_it_loads_anything() -> None:

@@ -28,7 +28,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enumeration import Law, Shown, replaced_by, shown_by, transition_law
+from enumeration import Law, Shown, replaced_by, shown_by, transition_law, whole_law
 from releases import people, published_by
 from sfumato.apply.slots import Slots
 from sfumato.arrays import Words
@@ -136,7 +136,7 @@ class Case:
     @cached_property
     def law(self) -> Law:
         """The exact transition law, by running through every outcome of the draws."""
-        return transition_law(self.mechanism, self.plan, self.counts)
+        return whole_law(self.mechanism, self.plan, self.counts)
 
     @property
     def caps(self) -> tuple[Fraction, ...]:
@@ -562,6 +562,13 @@ PUBLISHED: Mapping[str, Callable[[Case], Law]] = {
 """The law of each mechanism whose records are not kept or redrawn in cells, and not dealt."""
 
 
+@pytest.mark.slow
+@every_case
+def test_the_law_is_the_one_of_records_that_are_replaced_alone(case: Case) -> None:
+    """All outcomes at once, against each in a batch of its own."""
+    assert case.law == transition_law(case.mechanism, case.plan, case.counts)
+
+
 @every_case
 def test_the_law_is_a_law(case: Case) -> None:
     has_records = [count > 0 or not case.mechanism.uses_slots for count in case.counts]
@@ -833,7 +840,7 @@ def test_likelihoods_of_decoys_are_those_of_the_law_on_average_over_the_other_re
     """
     shown, found = _likelihoods(case)
     if case.options.groups is not decoys.Creation.MIXED:
-        assert len({round(each, 12) for each in found[0].tolist()}) > 2
+        assert max(len({round(each, 12) for each in likely}) for likely in found.tolist()) > 2
         return
     enlarged = {place for members, _ in case.runs if len(members) > case.spec.group_size for place in members}
     for likely, place in zip(found.tolist(), shown, strict=True):

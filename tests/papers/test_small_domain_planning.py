@@ -7,11 +7,11 @@ are not public: its numbers are compared with those of stand-ins, and the docstr
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from itertools import permutations
 from statistics import mean
-from typing import NamedTuple
 
 import pytest
 
@@ -35,7 +35,7 @@ from papers.small_domain_cases import (
     parts,
     places,
 )
-from sfumato.mechanisms.small_domain.balancing import Balanced, Group, balance, protected_places
+from sfumato.mechanisms.small_domain.balancing import Balanced, Group, protected_places
 from sfumato.mechanisms.small_domain.merging import (
     CountedCell,
     Part,
@@ -45,51 +45,25 @@ from sfumato.mechanisms.small_domain.merging import (
     merged_by_variance,
     total_variance,
 )
-from sfumato.mechanisms.small_domain.rearranging import rearranged
+from sfumato.reproduce.papers.small_domain import Planned
 from sfumato.request.histogram import Histogram
 
 EXAMPLE = "12 8 6 5 4 3 1x4"
 THIRD, TWO_THIRDS = Fraction(1, 3), Fraction(2, 3)
 
 
-class Planned(NamedTuple):
-    """A table on its way through the phases of the paper."""
-
-    counts: tuple[int, ...]
-    posterior: Fraction
-    protected: tuple[int, ...]
-    balanced: Balanced
-    order: tuple[int, ...]
-    parts: tuple[Part, ...]
-
-    @property
-    def groups(self) -> list[CountedCell]:
-        return [cell([group], self.protected) for group in self.balanced.groups]
-
-    @property
-    def whole(self) -> CountedCell:
-        return cell(self.balanced.groups, self.protected)
-
-    @property
-    def cells(self) -> list[CountedCell]:
-        return self.merged(self.parts)
-
-    def merged(self, parts: Sequence[Part]) -> list[CountedCell]:
-        return [cell([self.balanced.groups[number] for number in part], self.protected) for part in parts]
-
-
 @cache
-def _planned(counts_text: str, prior: str, posterior: str) -> Planned:
-    counts = numbers(counts_text)
-    protected = protected_places(counts, Fraction(prior))
-    balanced = balance(counts, protected)
-    order = rearranged(balanced.groups)
-    merged = merged_by_bound(balanced.groups, order, protected, Fraction(posterior), 0)
-    return Planned(counts, Fraction(posterior), protected, balanced, order, merged)
+def _planned(counts: str, prior: str, posterior: str) -> Planned:
+    return Planned.of(numbers(counts), prior, posterior)
 
 
 def _case(case: Case | VarianceCase) -> Planned:
     return _planned(case.counts, case.prior, case.posterior)
+
+
+def _cells(planned: Planned, parts: Sequence[Part]) -> list[CountedCell]:
+    """The sub-tables, if the groups were merged like this."""
+    return replace(planned, parts=tuple(parts)).cells
 
 
 def _close(expected: float) -> object:
@@ -162,7 +136,8 @@ def test_error_bounds(case: Case) -> None:
     planned = _case(case)
     assert error_bound(planned.cells, planned.posterior) == _close(case.bound)
     assert error_bound([planned.whole], planned.posterior) == _close(case.bound_of_the_whole)
-    assert error_bound(planned.groups, planned.posterior) == _close(case.bound_of_the_groups)
+    groups = _cells(planned, [(number,) for number in planned.order])
+    assert error_bound(groups, planned.posterior) == _close(case.bound_of_the_groups)
 
 
 @each_case
@@ -180,7 +155,7 @@ def test_parts_of_least_variance(case: VarianceCase) -> None:
     planned = _case(case)
     merged = merged_by_variance(planned.balanced.groups, planned.protected, planned.posterior, case.minimum)
     assert merged == parts(case.parts)
-    assert total_variance(planned.merged(merged), planned.posterior) == _close(case.variance)
+    assert total_variance(_cells(planned, merged), planned.posterior) == _close(case.variance)
 
 
 @each_variance_case
@@ -193,7 +168,7 @@ def test_variance_when_merged_by_the_bound(case: VarianceCase) -> None:
 def test_the_bound_ranks_wrongly(case: VarianceCase) -> None:
     """Whoever follows the paper's bound accepts more variance: up to three times as much."""
     planned = _case(case)
-    best = planned.merged(parts(case.parts))
+    best = _cells(planned, parts(case.parts))
     assert total_variance(best, planned.posterior) < total_variance(planned.cells, planned.posterior)
     assert error_bound(best, planned.posterior) > error_bound(planned.cells, planned.posterior)
 
@@ -268,7 +243,7 @@ def test_example_3_the_order_decides_the_result() -> None:
     bounds = set()
     for order in permutations(range(5)):
         merged = merged_by_bound(planned.balanced.groups, order, planned.protected, TWO_THIRDS, 0)
-        bounds.add(round(error_bound(planned.merged(merged), TWO_THIRDS), 9))
+        bounds.add(round(error_bound(_cells(planned, merged), TWO_THIRDS), 9))
     assert len(bounds) == 6
     assert min(bounds) == pytest.approx(2.0196, abs=5e-5)
     assert any(bound == pytest.approx(2.0303, abs=5e-5) for bound in bounds)
@@ -294,7 +269,7 @@ def _set_partitions(numbers: Sequence[int]) -> Iterator[list[list[int]]]:
 def test_example_4_is_the_best_of_all_partitions() -> None:
     """Not only of the consecutive ones."""
     planned = _planned(EXAMPLE, "1/3", "2/3")
-    every = [planned.merged([tuple(block) for block in blocks]) for blocks in _set_partitions(range(5))]
+    every = [_cells(planned, [tuple(block) for block in blocks]) for blocks in _set_partitions(range(5))]
     assert len(every) == 52
     assert min(error_bound(one, TWO_THIRDS) for one in every) == error_bound(planned.cells, TWO_THIRDS)
 
@@ -358,7 +333,7 @@ def test_table_3_groups_and_cells(counts: str, found: int, cells_: int, values: 
     the mean number of values (15.0 to 20.9 in print) and the mean amplification (2.6 to 2.8) are of the same size.
     """
     planned = _planned(counts, "1/13", "1/6")
-    assert (len(planned.groups), len(planned.cells)) == (found, cells_)
+    assert (len(planned.balanced.groups), len(planned.cells)) == (found, cells_)
     assert round(mean(part.domain_size for part in planned.cells), 1) == values
     amplifications = [part.amplification(planned.posterior) or Fraction(0) for part in planned.cells]
     assert round(float(mean(amplifications)), 1) == amplification
@@ -367,9 +342,9 @@ def test_table_3_groups_and_cells(counts: str, found: int, cells_: int, values: 
 def test_section_5_2_the_order_as_made_has_a_lower_bound_than_the_rearranged_one() -> None:
     """On the stand-in for OCC-300K: 0.1873 against 0.2009."""
     planned = _planned(OCCUPATIONS_300K, "1/13", "1/6")
-    made = range(len(planned.groups))
+    made = range(len(planned.balanced.groups))
     merged = merged_by_bound(planned.balanced.groups, made, planned.protected, planned.posterior, 0)
-    assert round(error_bound(planned.merged(merged), planned.posterior), 4) == 0.1873
+    assert round(error_bound(_cells(planned, merged), planned.posterior), 4) == 0.1873
     assert round(error_bound(planned.cells, planned.posterior), 4) == 0.2009
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.arrays import Floats
 from sfumato.estimate.estimate import Estimates
@@ -108,22 +109,26 @@ def released(
 ) -> Iterator[tuple[Release, float]]:
     """One release, for as long as it is looked at, and the processor seconds that it took.
 
-    Whatever a holder would be warned of is accepted. Other work on the machine does not change processor seconds.
+    Other work on the machine does not change processor seconds.
     """
-    schema = schema or Schema.of(sample.sensitive)
-    request = Request(
-        sample.table,
-        schema,
-        contestant.spec,
-        mechanism=contestant.mechanism,
-        options=contestant.options,
-        accept_marginal_prior=True,
-        accept_exposure=True,
-        accept_telling=tuple(name for name in sample.table.column_names if name not in schema.sensitive_columns),
-    )
+    request = requested(sample.table, schema or Schema.of(sample.sensitive), contestant)
     with tempfile.TemporaryDirectory() as folder:
         began = time.process_time()
         made = publish(
             request, Path(folder) / "release", unsafe_test_key=conditions.key(number), on_notice=lambda notice: None
         )
         yield made.release, time.process_time() - began
+
+
+def requested(table: pa.Table, schema: Schema, contestant: Contestant) -> Request:
+    """What is published: whatever a holder would be warned of is accepted."""
+    return Request(
+        table,
+        schema,
+        contestant.spec,
+        mechanism=contestant.mechanism,
+        options=contestant.options,
+        accept_marginal_prior=True,
+        accept_exposure=True,
+        accept_telling=tuple(name for name in table.column_names if name not in schema.sensitive_columns),
+    )

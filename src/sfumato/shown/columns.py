@@ -203,19 +203,16 @@ class CodedColumn:
         """Turn a batch into codes; a value that the first pass did not see means that the table changed."""
         codes, values = local_codes(column)
         last = len(self.values) if self.has_missing else len(self.values) - 1
-        places = self._places(values, last + 1)
-        encoded = np.append(places, len(self.values)).astype(self.code_type).take(codes)
+        if len(values) == len(self.values) and values.equals(self.values):
+            encoded = codes.astype(self.code_type, copy=False)
+        else:
+            places = pc.index_in(values, self.values).fill_null(last + 1).to_numpy(zero_copy_only=False)
+            encoded = np.append(places, len(self.values)).astype(self.code_type).take(codes)
         if encoded.max(initial=0) > last:
             raise SourceError(
                 f"the table changed while it was read: {self.name!r} holds values it did not hold before."
             )
         return encoded
-
-    def _places(self, values: pa.Array, unknown: int) -> Codes:
-        """The code of each of some values."""
-        if len(values) == len(self.values) and values.equals(self.values):
-            return np.arange(len(values))
-        return np.asarray(pc.index_in(values, self.values).fill_null(unknown).to_numpy(zero_copy_only=False))
 
     def written(self, codes: Codes) -> Codes | pa.Array:
         """The codes themselves, where values are listed."""

@@ -18,8 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_files import VALUES, Column, codes_for, every_kind, listed_column, pages_of, values_of, write
-from sfumato.parquet import pages
-from sfumato.parquet.file import Encoder, FileWriter
+from sfumato.apply import scatter, writing
+from sfumato.parquet import by_pyarrow, pages
+from sfumato.parquet.file import CREATED_BY, Encoder, FileWriter
 from sfumato.parquet.table import write_table
 
 Read = Callable[[Path], pa.Table]
@@ -103,6 +104,17 @@ def test_pages_and_groups_without_any_value_are_read_back(reader: str, tmp_path:
     groups = [[codes, pa.array(truths)], none, none]
     write(tmp_path / "file.parquet", columns, groups)
     check(READERS[reader], tmp_path / "file.parquet", columns, groups)
+
+
+def test_bytes_are_cut_where_they_always_were() -> None:
+    """The same plan file gives the same bytes with every version, so that whoever has both can compare them.
+
+    Small tables have one page and one group, whatever these numbers are, so that no release in the tests shows them.
+    Who changes one changes the bytes of large releases: then the name of the writer has to be another too.
+    """
+    assert (CREATED_BY, scatter.FILE_ROWS, writing.ROW_GROUP_ROWS) == (b"sfumato version 1", 2**24, 2**20)
+    assert (pages.PAGE_ROWS, pages.PAGE_BYTES) == (2**17, 2**20)
+    assert (by_pyarrow.PAGE_BYTES, by_pyarrow.MOST_LISTED) == (2**17, 2**26)
 
 
 @READ_BY

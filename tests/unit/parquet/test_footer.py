@@ -12,8 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_files import every_kind, write
-from sfumato.parquet.footer import AboutFields, FileFields, chunks_of, read_footer, tells_more, value_of, values_in
-from sfumato.parquet.thrift import I32, STRUCT, ThriftError, listed, number, read, written
+from sfumato.parquet.footer import (
+    AboutFields,
+    ChunkFields,
+    FileFields,
+    chunks_of,
+    read_footer,
+    tells_more,
+    value_of,
+    values_in,
+)
+from sfumato.parquet.thrift import I32, STRUCT, ThriftError, listed, long_number, number, read, written
 
 SILENT: dict[str, Any] = {"write_statistics": False, "store_schema": False}
 
@@ -39,6 +48,17 @@ def table() -> pa.Table:
 def test_what_a_file_tells_besides_its_rows_is_found(options: dict[str, Any], is_telling: bool, tmp_path: Path) -> None:
     pq.write_table(table(), tmp_path / "file.parquet", row_group_size=1, **{**SILENT, **options})
     assert tells_more(read_footer(tmp_path / "file.parquet")) is is_telling
+
+
+@pytest.mark.parametrize("group", range(3))
+def test_index_of_pages_is_found_where_nothing_else_tells(group: int, tmp_path: Path) -> None:
+    """pyarrow writes none without statistics; others may."""
+    pq.write_table(table().select(["x"]), tmp_path / "file.parquet", row_group_size=1, **SILENT)
+    footer = read_footer(tmp_path / "file.parquet")
+    assert not tells_more(footer)
+    chunk, _ = list(chunks_of(footer))[group]
+    chunk[ChunkFields.COLUMN_INDEX] = long_number(4)
+    assert tells_more(read(written(footer))[0])
 
 
 def test_metadata_of_a_file_is_found(tmp_path: Path) -> None:

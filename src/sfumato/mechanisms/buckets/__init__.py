@@ -173,8 +173,8 @@ def contents(plan: Plan, /) -> Contents:
         step = max(1, rows * plan.size // plan.histogram.total)
         for first in range(0, plan.size, step):
             ids = np.arange(first, min(first + step, plan.size), dtype=np.int32)
-            found, places, counts = plan.dealing.contents(plan.ids.inverse(ids))
-            yield ids.take(found), places, counts.astype(np.int32)
+            lines, places, counts = plan.dealing.contents(plan.ids.inverse(ids))
+            yield np.repeat(ids, lines), places, counts.astype(np.int32)
 
     return Contents(plan.dealing.size, batches)
 
@@ -307,10 +307,10 @@ def remarks(plan: Plan, /) -> list[Notice]:
 def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
     """The part of each value's records that is in the bucket."""
     numbers = plan.ids.inverse(np.asarray(replaced.cells))
-    found, places, counts = plan.dealing.contents(numbers)
+    lines, places, counts = plan.dealing.contents(numbers)
     held = np.array(plan.histogram.counts, dtype=np.float64)
     likely = np.zeros((len(numbers), len(held)))
-    likely[found, places] = counts / held.take(places)
+    likely[np.repeat(np.arange(len(numbers)), lines), places] = counts / held.take(places)
     return (likely,)
 
 
@@ -345,12 +345,14 @@ def promise(design: Design, /) -> str:
     )
 
 
-def dealing_mechanism(
+def dealing_mechanism(  # noqa: PLR0913 - what the two that deal do not share
     name: str,
     spec: type[SpecT],
     options: type[OptionsT],
     plan: Callable[[Histogram, SpecT, OptionsT, Draws], Plan],
     at_posterior: Callable[[BreachBound, Sequence[Value]], SpecT],
+    *,
+    loads: str,
 ) -> Mechanism[SpecT, OptionsT, Plan, Design]:
     """A mechanism that deals records to buckets; how many of which size is for its plan to decide."""
     return Mechanism(
@@ -358,6 +360,7 @@ def dealing_mechanism(
         guarantee=Guarantee.BUCKET_ONLY,
         spec=spec,
         uses_slots=True,
+        loads=(loads,),
         options=options,
         plan=plan,
         replace=replace,
@@ -384,4 +387,4 @@ def dealing_mechanism(
     )
 
 
-MECHANISM = dealing_mechanism(NAME, ShareCap, Options, plan, ShareCap.of_posterior)
+MECHANISM = dealing_mechanism(NAME, ShareCap, Options, plan, ShareCap.of_posterior, loads="scipy.optimize")

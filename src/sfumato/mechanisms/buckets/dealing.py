@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,12 +31,14 @@ from sfumato.draws import Draws
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.flow import share_out
 from sfumato.mechanisms.buckets.setting import Assignment, Setting
+from sfumato.mechanisms.buckets.sorting import sort_columns
 from sfumato.mechanisms.stretches import Runs
 
 MOST_TRANCHES = 256  # of one size
 LEAST_BUCKETS = 4  # in a tranche, where there are several
 MOST_CELLS = 2**22  # tranches times values: what the closed form keeps in memory
 HALF_WIDE = 2**31
+LARGEST_TABLE = 2**26  # records whose values are kept in a table, a byte or two each
 
 
 class Deal(StrEnum):
@@ -60,6 +62,10 @@ class Dealing:
     tranches: tuple[Tranche, ...]
     counts: Integers
     starts: Integers
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It travels without its tables, which may be as long as the table of the records."""
+        return Dealing, (self.tranches, self.counts, self.starts)
 
     @cached_property
     def buckets(self) -> Integers:
@@ -100,22 +106,42 @@ class Dealing:
         return numbers
 
     def contents(self, numbers: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-        """What buckets hold: for each bucket (its place among the numbers) and value that meet, how many records.
+        """What buckets hold: how many lines each has, and for each line a value and how many records have it.
 
         Lines stand in the order of the numbers, and then of the values. A bucket has a record in every round of its
-        tranche.
+        tranche; so the buckets of one size are a matrix, a column each, that is sorted and counted by its rows.
         """
-        runs, held, first_records, first_positions = self._records
-        numbers = numbers.astype(runs.type, copy=False)
         tranche = self._numbers.find(numbers.astype(self._numbers.type, copy=False))
-        sizes, buckets = self.tranche_sizes.astype(runs.type).take(tranche), self._buckets.take(tranche)
+        sizes, buckets = self.tranche_sizes.take(tranche), self.buckets.take(tranche)
+        first_records, first_buckets = self._firsts
         # Where in the row of its tranche the first record of a bucket is: rows need not start at position 0.
-        turned = (numbers - self._first_buckets.take(tranche) + buckets - first_positions.take(tranche)) % buckets
+        turned = (numbers.astype(np.int64) - first_buckets.take(tranche)) % buckets
         first = first_records.take(tranche) + turned
-        places = np.repeat(np.arange(len(numbers), dtype=runs.type), sizes)
-        rounds = np.arange(len(places), dtype=runs.type) - (np.cumsum(sizes, dtype=runs.type) - sizes).take(places)
-        values = held.take(runs.find(first.take(places) + rounds * buckets.take(places)))
-        return _counted(places, values, len(numbers), self.counts.shape[1])
+        lines, parts = np.empty(len(numbers), dtype=np.int64), []
+        for size in np.unique(self.tranche_sizes):
+            mine = np.flatnonzero(sizes == size)
+            held = self._values_at(first.take(mine) + np.arange(size)[:, None] * buckets.take(mine))
+            sort_columns(held)
+            is_new = held[1:] != held[:-1]
+            line = np.zeros(held.shape, dtype=np.min_scalar_type(size))  # of each record, among those of its bucket
+            np.cumsum(is_new, axis=0, dtype=line.dtype, out=line[1:])
+            lines[mine] = line[-1]
+            parts.append((mine, held, is_new, line))
+        lines += 1
+        starts, more = _starts(lines), []
+        values = np.empty(int(lines.sum()), dtype=self._value_type)
+        for mine, held, is_new, line in parts:
+            at = line + starts.take(mine)
+            values[at] = held
+            more.append(at[1:][~is_new])
+        return lines, values, 1 + np.bincount(np.concatenate(more), minlength=len(values))
+
+    def _values_at(self, records: Integers) -> Numbers:
+        """The values of records, by their places in the row of all tranches: from a table, unless it were large."""
+        if self.counts.sum() <= LARGEST_TABLE:
+            return self._values.take(records)
+        runs, held = self._records
+        return held.take(runs.find(records.astype(runs.type)))
 
     @cached_property
     def _slots(self) -> tuple[Runs, Numbers, Numbers, Numbers]:
@@ -131,15 +157,26 @@ class Dealing:
         return runs, first, (runs.given % len(self.tranches)).astype(np.int32), shifts
 
     @cached_property
-    def _records(self) -> tuple[Runs, Numbers, Numbers, Numbers]:
-        """The records of all tranches in one row, as they stand: for each tranche a run of every value.
-
-        With the value of each run, and for each tranche its first record in the row and its first position.
-        """
+    def _records(self) -> tuple[Runs, Numbers]:
+        """The records of all tranches in one row, as they stand: for each tranche a run of every value, and which."""
         order = np.argsort(self.starts, axis=1, kind="stable")
         runs = Runs(np.take_along_axis(self.counts, order, axis=1).ravel())
-        first = _starts(self.counts.sum(axis=1)).astype(runs.type)
-        return runs, order.ravel()[runs.given].astype(runs.type), first, self.starts.min(axis=1).astype(runs.type)
+        return runs, order.ravel()[runs.given].astype(self._value_type)
+
+    @cached_property
+    def _values(self) -> Numbers:
+        """The value of every record in that row."""
+        runs, held = self._records
+        return np.repeat(held, runs.lengths)
+
+    @property
+    def _value_type(self) -> np.dtype[Any]:
+        return np.min_scalar_type(self.counts.shape[1] - 1)
+
+    @cached_property
+    def _firsts(self) -> tuple[Integers, Integers]:
+        """For each tranche its first record in that row, and the number of the bucket which has it."""
+        return _starts(self.counts.sum(axis=1)), _starts(self.buckets) + self.starts.min(axis=1)
 
     @cached_property
     def _numbers(self) -> Runs:
@@ -188,17 +225,6 @@ def _starts(lengths: Integers) -> Integers:
     """Where each begins if they stand in a row."""
     starts: Integers = np.cumsum(lengths) - lengths
     return starts
-
-
-def _counted(places: Numbers, values: Numbers, most: int, width: int) -> tuple[Numbers, Numbers, Numbers]:
-    """The different pairs of a place (below `most`) and a value (below `width`) in order, and how often each occurs."""
-    kind = np.min_scalar_type(most * width)
-    keys = places.astype(kind) * kind.type(width) + values.astype(kind)
-    keys.sort()
-    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
-    pairs = keys.take(first)
-    found = pairs // kind.type(width)
-    return found, pairs - found * kind.type(width), np.diff(first, append=len(keys))
 
 
 def deal_out(assignment: Assignment, floors: Integers, deal: Deal, draws: Draws, name: str) -> Dealing:

@@ -156,8 +156,9 @@ def _meeting(dealing: Dealing) -> Floats:
         return found
     from scipy import sparse  # noqa: PLC0415 - scipy takes long to load, and few commands need it
 
-    places, held, counts = dealing.contents(dealing.numbered(tranches, buckets))
-    rows = sparse.csr_array((counts * roots.take(places), (places, held)), shape=(len(roots), values))
+    lines, held, counts = dealing.contents(dealing.numbered(tranches, buckets))
+    entries = (counts * np.repeat(roots, lines), held.astype(np.int64), np.append(0, np.cumsum(lines)))
+    rows = sparse.csr_array(entries, shape=(len(roots), values))
     return np.asarray((rows.T @ rows).toarray())
 
 

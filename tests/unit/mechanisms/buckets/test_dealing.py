@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -8,6 +9,7 @@ import pytest
 
 from bucket_cases import CASES, EDU_LIKE_300000, Case, linear_caps
 from bucket_oracles import seeded_requests
+from sfumato.mechanisms.buckets import dealing as module
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.dealing import Dealing, mixed, round_robin, tranches_of
 from sfumato.mechanisms.buckets.fullest_first import anatomy
@@ -46,12 +48,36 @@ def _check(choice: Choice, counts: list[int], dealing: Dealing) -> None:
     floors = dict(zip([size for size, _ in choice.assignment.setting], choice.floors.T, strict=True))
     assert (held.sum(axis=1) == dealing.sizes).all()
     assert (held == np.concatenate(list(dealing.holdings()))).all()
-    numbers = np.random.default_rng(3).permutation(len(held))
-    listed = np.nonzero(held[numbers])
-    assert np.array_equal(dealing.contents(numbers), [*listed, held[numbers][listed]])
+    _check_contents(dealing, held, np.random.default_rng(3).permutation(len(held)))
     assert all((row <= floors[size]).all() for row, size in zip(held, dealing.sizes.tolist(), strict=True))
     sizes, buckets = np.unique(dealing.sizes, return_counts=True)
     assert Setting.of(zip(sizes, buckets, strict=True)) == choice.assignment.setting
+
+
+def _check_contents(dealing: Dealing, held: Integers, numbers: Integers) -> None:
+    lines, values, counts = dealing.contents(numbers)
+    found, places = np.nonzero(held[numbers])
+    assert np.array_equal(np.repeat(np.arange(len(numbers)), lines), found)
+    assert np.array_equal(values, places)
+    assert np.array_equal(counts, held[numbers][found, places])
+
+
+@pytest.mark.parametrize("largest", [0, module.LARGEST_TABLE], ids=["found", "from a table"])
+@pytest.mark.parametrize("dealer", DEALERS)
+def test_some_buckets_are_listed_as_they_are_among_all(
+    dealer: Dealer, largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Any of them in any order, also none, or those of one size of several."""
+    monkeypatch.setattr(module, "LARGEST_TABLE", largest)
+    counts = [900, 700, 300, 200, 90, 50, 20, 7]
+    choice = choose(counts, linear_caps(counts, Fraction(2), Fraction(1, 20)), "optimal")
+    assert len(choice.assignment.setting.pairs) > 1
+    dealt = dealer(choice.assignment, choice.floors)
+    held = _dealt(counts, dealt)
+    chance = np.random.default_rng(4)
+    for size in (0, 1, 5, len(held)):
+        _check_contents(dealt, held, chance.choice(len(held), size, replace=False))
+    _check_contents(dealt, held, np.flatnonzero(dealt.sizes == dealt.sizes.max()))
 
 
 @pytest.mark.parametrize("dealer", DEALERS)
@@ -81,6 +107,19 @@ def test_batches_are_dealt_alike() -> None:
     order = np.random.default_rng(19).permutation(len(values))
     apart = np.array([dealing.bucket_of(values[[row]], slots[[row]])[0] for row in order])
     assert (apart == dealing.bucket_of(values, slots)[order]).all()
+
+
+def test_tables_do_not_travel() -> None:
+    """A plan is sent to every worker of a cluster, perhaps after somebody looked at its buckets here."""
+    counts = [900, 700, 300, 200, 90, 50, 20, 7]
+    choice = choose(counts, linear_caps(counts, Fraction(2), Fraction(1, 20)), "optimal")
+    dealing = _mixed(choice.assignment, choice.floors)
+    before, numbers = len(pickle.dumps(dealing)), np.arange(9)
+    listed = dealing.contents(numbers)
+    sent = pickle.dumps(dealing)
+    assert len(sent) == before
+    for here, there in zip(listed, pickle.loads(sent).contents(numbers), strict=True):
+        assert np.array_equal(here, there)
 
 
 @pytest.mark.slow
