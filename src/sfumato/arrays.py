@@ -7,6 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+BLOCK_ROWS = 1 << 17
+"""So many rows are worked on at a time, where several steps follow each other. What they need stays near a core; and
+steps are long enough for threads, which wait for each other between them: of blocks of a tenth of that, two threads
+together make no more than one."""
+
 Codes = npt.NDArray[Any]
 """Numbers of values in the order of their domain, in the narrowest unsigned type."""
 

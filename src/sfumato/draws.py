@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from sfumato.arrays import Numbers, Words
+from sfumato.arrays import BLOCK_ROWS, Counts, Numbers, Words
 from sfumato.errors import InternalError, SpecError
 from sfumato.ordering import LARGEST_WORD, positions_in_order
 
@@ -47,10 +47,7 @@ LARGEST_TABLE = 65_536
 
 FEISTEL_ROUNDS = 10
 
-CACHED = 1 << 15
-"""So many numbers at a time are drawn or permuted: they stay in the cache of a core from step to step."""
-
-ZEROS = memoryview(bytes(CACHED * WORD_BYTES))
+ZEROS = memoryview(bytes(BLOCK_ROWS * WORD_BYTES))
 """What is encrypted, so that the keystream itself is left."""
 
 
@@ -253,8 +250,9 @@ class FeistelPermutation:
     def _walked(self, numbers: Numbers, rounds: Callable[[Halves], Halves]) -> Numbers:
         """Walk on until within the range."""
         walked = np.empty(len(numbers), dtype=np.min_scalar_type(self.left_size * self.right_size))
-        for start in range(0, len(numbers), CACHED):
-            walked[start : start + CACHED] = self._once(numbers[start : start + CACHED].astype(walked.dtype), rounds)
+        for start in range(0, len(numbers), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            walked[part] = self._once(numbers[part].astype(walked.dtype), rounds)
         outside = np.flatnonzero(walked >= self.size)
         while len(outside):
             walked[outside] = self._once(walked[outside], rounds)
@@ -285,34 +283,39 @@ class FeistelPermutations:
     @classmethod
     def joined(cls, networks: Sequence[FeistelPermutation]) -> FeistelPermutations:
         """Put networks side by side."""
-        kind = np.min_scalar_type(max((each.left_size * each.right_size for each in networks), default=0))
+        lefts, rights = ([getattr(each, side) for each in networks] for side in ("left_size", "right_size"))
+        kind = np.min_scalar_type(max(map(math.prod, zip(lefts, rights, strict=True)), default=0))
+        # A half is added to another one, or to where the hashes of its network begin.
+        half = np.min_scalar_type(max(2 * max(lefts, default=0), sum(lefts)))
         return cls(
             np.array([each.size for each in networks], dtype=kind),
-            np.array([each.left_size for each in networks], dtype=kind),
-            np.array([each.right_size for each in networks], dtype=kind),
+            np.array(lefts, dtype=half),
+            np.array(rights, dtype=half),
             tuple(
-                np.concatenate(hashes).astype(kind) for hashes in zip(*(each.rounds for each in networks), strict=True)
+                np.concatenate(hashes).astype(half) for hashes in zip(*(each.rounds for each in networks), strict=True)
             ),
         )
 
-    def __call__(self, which: Numbers, ranks: Numbers) -> Numbers:
-        """The slot of each rank in the network of that number."""
-        slots = np.empty(len(ranks), dtype=self.sizes.dtype)
-        for start in range(0, len(ranks), CACHED):
-            part = slice(start, start + CACHED)
-            slots[part] = self._once(which[part], ranks[part].astype(slots.dtype))
-        outside = np.flatnonzero(slots >= self.sizes.take(which))
+    def __call__(self, which: Numbers, held: Counts, ranks: Numbers) -> Numbers:
+        """The slots of ranks in some networks, one network after the other; `held` says how many each of them has."""
+        slots = self._once(which, held, ranks.astype(self.sizes.dtype, copy=False))
+        outside = np.flatnonzero(slots >= np.repeat(self.sizes.take(which), held))
         while len(outside):
-            slots[outside] = self._once(which[outside], slots[outside])
-            outside = outside[slots[outside] >= self.sizes.take(which[outside])]
+            each = np.repeat(which, held)[outside]
+            slots[outside] = self._once(each, 1, slots[outside])
+            outside = outside[slots[outside] >= self.sizes.take(each)]
         return slots
 
-    def _once(self, which: Numbers, numbers: Numbers) -> Numbers:
-        sizes = self.left_sizes.take(which), self.right_sizes.take(which)
-        firsts = _starts(self.left_sizes).take(which), _starts(self.right_sizes).take(which)
-        left = numbers // sizes[1]
-        left, right = _rounds((left, numbers - left * sizes[1]), self.rounds, sizes, firsts)
-        joined: Numbers = left * sizes[1] + right
+    def _once(self, which: Numbers, held: Counts | int, numbers: Numbers) -> Numbers:
+        def repeated(each: Numbers) -> Numbers:
+            return np.repeat(each.take(which), held)
+
+        sizes = repeated(self.left_sizes), repeated(self.right_sizes)
+        firsts = repeated(_starts(self.left_sizes)), repeated(_starts(self.right_sizes))
+        half, widths = sizes[1].dtype, sizes[1].astype(numbers.dtype)
+        whole = numbers // widths
+        left, right = _rounds((whole.astype(half), (numbers - whole * widths).astype(half)), self.rounds, sizes, firsts)
+        joined: Numbers = left.astype(numbers.dtype) * widths + right
         return joined
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,7 +44,7 @@ from sfumato.release.description import Description
 from sfumato.release.destinations import Destination, destination_of
 from sfumato.release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Manifest
 from sfumato.release.readme import release_readme
-from sfumato.release.staging import check_plan_file, remove_stale, workshop
+from sfumato.release.staging import check_plan_file, remove_stale, sync, workshop
 from sfumato.release.store import pack
 from sfumato.report.drawing import element, escaped
 from sfumato.report.exposures import ColumnExposure, exposure_by_column
@@ -140,8 +141,8 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             manifest = _manifest(request, found, rewrite, about)
             contents = chosen.mechanism.contents(chosen.plan)
             side = None if contents is None else rewrite.shown.side(found.sensitive, manifest.naming, contents)
-            with _unchanged(digest, fingerprint):
-                written = write_records(engine, found, rewrite, built, side)
+            with _unchanged(digest, fingerprint) as check:
+                written = write_records(engine, found, rewrite, built, side=side, when_read=check)
             manifest = replace(manifest, file_rows=written.rows, has_copies=as_csv)
             if manifest.domain != found.histogram.values:
                 raise InternalError("the design is not the one that was asked for. Please report this.")
@@ -170,19 +171,20 @@ def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
 
 
 @contextmanager
-def _unchanged(digest: Callable[[], str], fingerprint: str) -> Iterator[None]:
-    """Refuse a table that is another one at the second reading, whatever that broke in between."""
-    changed = SourceError("the table changed while it was read; publish it again when nobody writes to it.")
+def _unchanged(digest: Callable[[], str], fingerprint: str) -> Iterator[Callable[[], None]]:
+    """Refuse a table that is another one at the second reading: to be checked after it, and if anything breaks."""
+
+    def check() -> None:
+        if _has_changed(digest, fingerprint):
+            raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
+
     try:
-        yield
+        yield check
     except SfumatoError:
         raise
-    except Exception as error:
-        if _has_changed(digest, fingerprint):
-            raise changed from error
+    except Exception:
+        check()  # whatever that broke in between
         raise
-    if _has_changed(digest, fingerprint):
-        raise changed
 
 
 def _has_changed(digest: Callable[[], str], fingerprint: str) -> bool:
@@ -212,7 +214,11 @@ def _describe(built: Path, manifest: Manifest, found: Survey, engine: Engine, di
     (built / README).write_text(release_readme(manifest, found.histogram.total), encoding="utf-8")
     written = json.dumps(manifest.to_json(built, engine.each, digests), indent=2, ensure_ascii=False, allow_nan=False)
     (built / MANIFEST).write_text(written + "\n", encoding="utf-8")
-    for check in verify_folder(built, engine.each).checks:
+    with ThreadPoolExecutor(1) as other:
+        on_disk = other.submit(sync, *(built / name for name in digests))  # which only waits for the disk
+        verified = verify_folder(built, engine.each, are_ours=True)
+        on_disk.result()
+    for check in verified.checks:
         if not check.passed and check.name != FIT:
             raise InternalError(f"the release failed its own check of {check.name}: {check.detail} Please report this.")
 

@@ -14,9 +14,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sfumato.arrays import Words
+from sfumato.arrays import BLOCK_ROWS, Words
 from sfumato.draws import (
-    CACHED,
     KEY_BYTES,
     LARGEST_BOUND,
     LARGEST_TABLE,
@@ -83,9 +82,11 @@ def test_words_follow_the_documented_layout(first_row: int, attempt: int, column
 
 @pytest.mark.parametrize("first_row", [0, 1])
 def test_words_go_on_from_one_cached_block_to_the_next(first_row: int) -> None:
-    subkey, rows = _subkey_by_hand(KEY, "", "coins"), 2 * CACHED + 3
+    subkey, rows = _subkey_by_hand(KEY, "", "coins"), 2 * BLOCK_ROWS + 3
     words = _draws().stream("coins").words(first_row, rows)
-    looked_at = [edge + step for edge in (0, CACHED, 2 * CACHED) for step in (-2, -1, 0, 1, 2) if edge + step >= 0]
+    looked_at = [
+        edge + step for edge in (0, BLOCK_ROWS, 2 * BLOCK_ROWS) for step in (-2, -1, 0, 1, 2) if edge + step >= 0
+    ]
     assert len(words) == rows
     assert words[looked_at].tolist() == [_word_by_hand(subkey, first_row + row) for row in looked_at]
 
@@ -297,11 +298,11 @@ def test_networks_side_by_side_permute_as_each_does_alone() -> None:
     networks = [
         FeistelPermutation.of(bytes([number] * KEY_BYTES), size) for number, size in enumerate([7, 90_000, 300])
     ]
-    which = np.random.default_rng(1).integers(0, 3, 50_000)
-    ranks = np.arange(50_000) % np.array([7, 90_000, 300])[which]
-    slots = FeistelPermutations.joined(networks)(which, ranks)
-    for number, network in enumerate(networks):
-        assert np.array_equal(slots[which == number], network(ranks[which == number]))
+    asked, held = np.array([2, 1, 0]), np.array([300, 40_000, 7])
+    ranks = np.concatenate([np.arange(size) for size in held])
+    slots = np.split(FeistelPermutations.joined(networks)(asked, held, ranks), np.cumsum(held)[:-1])
+    for number, size, found in zip(asked, held, slots, strict=True):
+        assert np.array_equal(found, networks[number](np.arange(size)))
 
 
 @given(batch_splits(ROWS), st.sampled_from([ROWS, LARGEST_TABLE + 1]))

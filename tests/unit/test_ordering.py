@@ -7,7 +7,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sfumato import ordering
 from sfumato.ordering import positions_in_order
 
 # Words that differ only in their lowest bits, or not at all, are what the fast way cannot tell apart.
@@ -45,15 +44,6 @@ def test_positions_leave_the_words_as_they_are() -> None:
     words = np.array([3, 1, 2], dtype=np.uint64)
     positions_in_order(words)
     assert words.tolist() == [3, 1, 2]
-
-
-@pytest.mark.parametrize("few", [1, 3, 50])
-@given(st.lists(st.integers(0, 2**64 - 1) | NEIGHBOURS, max_size=200))
-def test_words_that_are_divided_have_the_same_order(few: int, words: list[int]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ordering, "CACHED_WORDS", few)
-        positions = positions_in_order(np.array(words, dtype=np.uint64))
-    assert positions.tolist() == sorted(range(len(words)), key=words.__getitem__)
 
 
 @pytest.mark.parametrize("bits", [64, 30, 3])

@@ -13,17 +13,13 @@ import pyarrow as pa
 from sfumato.apply.offsets import Offset, PieceCounts, offsets
 from sfumato.apply.scatter import ORDER, Rows
 from sfumato.apply.slots import Slots
-from sfumato.arrays import Codes, Counts, Numbers, Words
+from sfumato.arrays import BLOCK_ROWS, Codes, Counts, Numbers, Words
 from sfumato.draws import Draws
 from sfumato.errors import SourceError
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.request.histogram import margins
 from sfumato.shown import Replaced, Shown
 from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
-
-BLOCK_ROWS = 12 << 10
-"""So many rows are replaced at a time: what they need stays in the cache of a core, and an array of words has less
-than the 128 KiB from which on the C library asks the system for fresh memory each time."""
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,10 @@ from sfumato.shown.columns import in_arrow, smallest_type
 
 FILE_ROWS = 1 << 24
 """So many rows make a file, and up to here they are in one."""
-PART_ROWS = 1 << 17
+PART_ROWS, LARGEST_PART = 1 << 17, 1 << 19
+"""So many rows make a part; more of them, up to the second number, where there would be too many parts."""
+MOST_PARTS = 1 << 8
+"""As many as a byte numbers: by bytes rows are sorted fastest."""
 
 Rows = dict[str, Any]
 """Rows on their way: for each column its codes (numpy), or its values (Arrow) where they are not coded."""
@@ -44,7 +47,8 @@ class Layout:
     def of(cls, rows: int) -> Layout:
         """The layout of so many rows, and of nothing else: files of about the same size."""
         files = max(1, -(-rows // FILE_ROWS))
-        return cls(files, max(1, -(-rows // (files * PART_ROWS))))
+        most, least = (max(1, -(-rows // (files * size))) for size in (PART_ROWS, LARGEST_PART))
+        return cls(files, max(least, min(most, MOST_PARTS // files)))
 
 
 @dataclass(frozen=True)
@@ -147,17 +151,23 @@ class Gathered:
         if self.file is None:
             # Without a name from the beginning: what is in it is gone with its last user, even one that is killed.
             self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed at the end of all parts
-        self.coded = frozenset(name for name, column in self.held[0].rows.items() if isinstance(column, np.ndarray))
-        for number in range(self.parts):
-            arrays = {
-                name: in_arrow(column) if name in self.coded else column
-                for name, column in joined(self._slices(number)).items()
-            }
-            batch = pa.RecordBatch.from_pydict(arrays)
-            self.schema = batch.schema
-            self.places[number].append((self.file.tell(), self.file.write(batch.serialize())))
+        rows, offsets = self._together()
+        self.coded = frozenset(name for name, column in rows.items() if isinstance(column, np.ndarray))
+        arrays = {name: in_arrow(column) if name in self.coded else column for name, column in rows.items()}
+        batch = pa.RecordBatch.from_pydict(arrays)
+        self.schema = batch.schema
+        for places, start, stop in zip(self.places, offsets[:-1], offsets[1:], strict=True):
+            part = batch.slice(start, stop - start)
+            places.append((self.file.tell(), self.file.write(part.serialize())))
         self.file.flush()
         self.held, self.held_bytes = [], 0
+
+    def _together(self) -> tuple[Rows, list[int]]:
+        """What is held as one, part by part, and where each part begins: many slices take longer than one more sort."""
+        numbers = np.arange(self.parts, dtype=smallest_type(self.parts))
+        part = np.concatenate([np.repeat(numbers, np.diff(each.offsets)) for each in self.held])
+        rows = taken(joined([each.rows for each in self.held]), np.argsort(part, kind="stable"))
+        return rows, [0, *np.cumsum(np.bincount(part, minlength=self.parts)).tolist()]
 
     def _read(self, number: int) -> list[Rows]:
         found: list[Rows] = []

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.arrays import Codes, Counts, Numbers
+from sfumato.arrays import BLOCK_ROWS, Codes, Counts, Numbers, Places
 from sfumato.draws import Draws, FeistelPermutation, FeistelPermutations, TablePermutation
 from sfumato.errors import SourceError
 
@@ -32,29 +32,30 @@ class Slots:
         held = np.bincount(codes, minlength=len(self.counts))
         if (ranks_before + held > self.counts).any():
             raise SourceError("the table changed while it was read: a value is more frequent than before.")
-        by_value = np.repeat(np.arange(len(held), dtype=codes.dtype), held)
-        ranks = np.arange(len(codes)) + (ranks_before - np.cumsum(held) + held).take(by_value)
-        permuted = self._permuted(by_value, ranks)
+        permuted = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
+        ends = np.cumsum(held)
+        shifts = ranks_before + held - ends  # from where a record stands among all, value by value, to its rank
+        for start in range(0, len(codes), BLOCK_ROWS):
+            stop = min(start + BLOCK_ROWS, len(codes))
+            first, last = np.searchsorted(ends, [start, stop - 1], side="right")
+            values = np.arange(first, last + 1)
+            limits = np.clip(ends[values], start, stop)
+            inside = limits - np.append(start, limits[:-1])
+            ranks = np.arange(start, stop) + np.repeat(shifts[values], inside)
+            permuted[start:stop] = self._permuted(values, inside, ranks)
         slots = np.empty_like(permuted)
         slots[np.argsort(codes, kind="stable")] = permuted
         return slots
 
-    def _permuted(self, by_value: Codes, ranks: Numbers) -> Numbers:
-        """What becomes of the ranks of records: values of few of them have a table, those of many are computed."""
-        kind = np.min_scalar_type(self.counts.max())
-        if self._is_computed.all():
-            return self._computed(by_value, ranks).astype(kind, copy=False)
-        if not self._is_computed.any():
-            return self._listed(by_value, ranks).astype(kind, copy=False)
-        is_computed = self._is_computed.take(by_value)
-        is_listed = ~is_computed
-        permuted = np.empty(len(ranks), dtype=kind)
-        permuted[is_computed] = self._computed(by_value[is_computed], ranks[is_computed])
-        permuted[is_listed] = self._listed(by_value[is_listed], ranks[is_listed])
+    def _permuted(self, values: Places, held: Counts, ranks: Numbers) -> Numbers:
+        """What becomes of so many ranks of each value: some values have a table, those of many records are computed."""
+        is_computed = self._is_computed[values]
+        if is_computed.all():
+            return self._networks(self._network[values], held, ranks)
+        if not is_computed.any():
+            return self._tables.take(np.repeat(self._first[values], held) + ranks)
+        permuted = np.empty_like(ranks)
+        for chosen in (is_computed, ~is_computed):
+            mine = np.repeat(chosen, held)
+            permuted[mine] = self._permuted(values[chosen], held[chosen], ranks[mine])
         return permuted
-
-    def _computed(self, by_value: Codes, ranks: Numbers) -> Numbers:
-        return self._networks(self._network.take(by_value), ranks)
-
-    def _listed(self, by_value: Codes, ranks: Numbers) -> Numbers:
-        return self._tables.take(self._first.take(by_value) + ranks)

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.arrays import Codes, Counts, Places, Words
-
-CACHED = 1 << 14
-"""So many rows at a time are looked at: they stay in the cache of a core from column to column."""
+from sfumato.arrays import BLOCK_ROWS, Codes, Counts, Places, Words
 
 MOST_NUMBERS = 1 << 12
 """So many combinations of codes have a table: it stays in the cache too."""
@@ -23,8 +20,8 @@ def counted_together(columns: Mapping[str, tuple[Codes, Words]], rows: int) -> t
     """
     groups = list(_groups({name: _Column(name, *each) for name, each in columns.items()}))
     sums: Words = np.zeros(rows, dtype=np.uint64)
-    for first in range(0, rows, CACHED):
-        part = slice(first, first + CACHED)
+    for first in range(0, rows, BLOCK_ROWS):
+        part = slice(first, first + BLOCK_ROWS)
         for group in groups:
             places = group.places(part)
             group.count(places)

@@ -7,7 +7,7 @@ threads there were.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -48,12 +48,23 @@ class WrittenTables:
     digests: dict[str, str]
 
 
-def write_records(
-    engine: Engine, found: Survey, rewrite: Rewrite, folder: Path, side: SideTable | None = None
+def nothing() -> None:
+    """What is done where nothing is to be done."""
+
+
+def write_records(  # noqa: PLR0913 - what is written, where, and what is done beside it
+    engine: Engine,
+    found: Survey,
+    rewrite: Rewrite,
+    folder: Path,
+    *,
+    side: SideTable | None = None,
+    when_read: Callable[[], None] = nothing,
 ) -> WrittenTables:
     """Rewrite the table that was surveyed, and write all its rows in the published order into files of a folder.
 
-    A table beside them is written at the same time: rows alone do not keep all cores busy.
+    What does not need the table any more is done beside that, as soon as it was read for the last time: rows alone do
+    not keep all cores busy. That is a table beside them, and whatever else the caller wants to be done then.
     """
     done = list(accumulate(piece.rows for piece in found.pieces))
     rows = done[-1]
@@ -66,10 +77,14 @@ def write_records(
         finish = _Writing(rewrite.published, paths, Path(attempts).absolute(), layout, engine.means(layout.files))
         others: list[Future[dict[str, str]]] = []
 
+        def beside() -> dict[str, str]:
+            when_read()
+            return {} if side is None else write_side(engine, side, folder)
+
         def rewritten(pieces: int) -> None:
             engine.progress("rewriting", done[pieces - 1], rows)
-            if pieces == len(done) and side is not None:
-                others.append(other.submit(write_side, engine, side, folder))
+            if pieces == len(done):
+                others.append(other.submit(beside))
 
         def items() -> Iterator[tuple[TablePiece, Offset]]:
             pieces = engine.pieces(found.source, found.preparation.columns)

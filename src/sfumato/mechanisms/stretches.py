@@ -6,14 +6,15 @@ import numpy as np
 
 from sfumato.arrays import Counts, Numbers
 
-TABLE_BITS = 20
-"""The table that leads to a run has at most so many bits of entries, however long the row is."""
+MORE_BITS, MOST_BITS = 6, 20
+"""The table that leads to a run has so many bits of entries more than there are runs, so that it seldom leads to one
+before; and so many at most, however long the row is. The smaller it is, the nearer it stays to a core."""
 
 
 class Runs:
     """Runs one after the other; those of no length are passed over."""
 
-    def __init__(self, lengths: Counts, table_bits: int | None = None) -> None:
+    def __init__(self, lengths: Counts) -> None:
         self.given = np.flatnonzero(lengths)
         """The number of each run among the lengths that were given."""
         self.lengths = lengths[self.given]
@@ -21,7 +22,8 @@ class Runs:
         total = int(ends[-1])
         self.type = np.dtype(np.uint32 if total < 2**32 else np.uint64)
         self._ends = ends.astype(self.type)
-        self._bits = self.type.type(max(0, total.bit_length() - (table_bits or TABLE_BITS)))
+        table_bits = min(len(self.given).bit_length() + MORE_BITS, MOST_BITS)
+        self._bits = self.type.type(max(0, total.bit_length() - table_bits))
         steps = np.arange(0, total, 1 << int(self._bits))
         self._table = np.searchsorted(ends, steps, side="right").astype(np.int32)
 

@@ -25,9 +25,6 @@ MOST_VALUES = 63
 TABLE_VALUES = 13
 """All sets of so many values stand in a table, which stays in the cache of a core."""
 
-GUIDE_BITS = 12
-"""As many bits lead to a split, or before it; such a table stays in the cache too."""
-
 
 class Numbered(Protocol):
     """The sets of some sizes, in the order of their numbers."""
@@ -70,7 +67,7 @@ class _Halved:
             for within in range(max(0, size - right.values), min(size, left.values) + 1)
         ]
         lengths = [math.comb(left.values, within) * math.comb(right.values, size - within) for size, within in splits]
-        self._splits = Runs(np.array(lengths, dtype=np.int64), GUIDE_BITS)
+        self._splits = Runs(np.array(lengths, dtype=np.int64))
         kind = self._splits.type
         self._starts = (np.cumsum(lengths, dtype=np.int64) - lengths).astype(kind)
         self._widths = np.array([math.comb(right.values, size - within) for size, within in splits], dtype=kind)

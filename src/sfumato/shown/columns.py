@@ -27,8 +27,11 @@ ANY_TYPE = "any"
 MOST_LISTED, MOST_LISTED_BYTES = 1 << 16, 1 << 20
 """So many values, of so many bytes, may be listed in each group of rows: they take less room than the rows."""
 
+WIDEST_TABLE = 1 << 16
+"""Whole numbers that are looked for in a table are no further from each other."""
+
 LOOKED_AT = 1 << 16
-"""So many rows at a time are looked at for values that do not occur."""
+"""So many rows at a time are looked at."""
 
 
 @dataclass(frozen=True)
@@ -124,8 +127,10 @@ def coded(column: pa.Array, wanted: pa.Array) -> Codes:
     values = (column.dictionary if is_encoded else column).cast(wanted.type)
     if pa.types.is_floating(wanted.type):
         values = pc.add(values, pa.scalar(0.0, wanted.type))  # zero has one sign
-    places = pc.index_in(values, value_set=wanted, skip_nulls=True).fill_null(other)
-    codes: Codes = places.to_numpy(zero_copy_only=False).astype(smallest_type(other))
+    codes = _near_numbers(values, wanted)
+    if codes is None:
+        places = pc.index_in(values, value_set=wanted, skip_nulls=True).fill_null(other)
+        codes = places.to_numpy(zero_copy_only=False).astype(smallest_type(other))
     if values.null_count:
         codes[values.is_null().to_numpy(zero_copy_only=False)] = missing
     if not is_encoded:
@@ -134,6 +139,31 @@ def coded(column: pa.Array, wanted: pa.Array) -> Codes:
         return np.asarray(column.indices.to_numpy(zero_copy_only=False).astype(codes.dtype))
     indices = column.indices.fill_null(len(codes)) if column.indices.null_count else column.indices
     return np.asarray(np.append(codes, codes.dtype.type(missing)).take(indices.to_numpy(zero_copy_only=False)))
+
+
+def _near_numbers(values: pa.Array, wanted: pa.Array) -> Codes | None:
+    """The places of wanted whole numbers that are near each other, by a look into a table; missing ones have any."""
+    if not pa.types.is_integer(wanted.type) or not len(wanted):
+        return None
+    low, high = pc.min_max(wanted).as_py().values()
+    if high - low >= WIDEST_TABLE:
+        return None
+    table = np.full(high - low + 2, len(wanted) + 1, dtype=smallest_type(len(wanted) + 1))
+    table[_above(low, wanted)] = np.arange(len(wanted))
+    codes = np.empty(len(values), dtype=table.dtype)
+    for start in range(0, len(values), LOOKED_AT):  # so many stay in the cache
+        some = values.slice(start, LOOKED_AT)
+        at = _above(low, some.fill_null(low) if some.null_count else some)
+        last = min(high - low + 1, np.iinfo(at.dtype).max)  # of a type that has no more numbers, all are in the table
+        codes[start : start + LOOKED_AT] = table.take(np.minimum(at, at.dtype.type(last)))
+    return codes
+
+
+def _above(low: int, numbers: pa.Array) -> Codes:
+    """How far numbers are above one; those below it are further above than any, because there is no sign."""
+    given = numbers.to_numpy(zero_copy_only=False)
+    kind = np.dtype(f"u{given.dtype.itemsize}")
+    return np.asarray(given.view(kind) - kind.type(low % (1 << 8 * kind.itemsize)))
 
 
 def _are_used(codes: Codes, size: int) -> Mask:
@@ -173,19 +203,16 @@ class CodedColumn:
         """Turn a batch into codes; a value that the first pass did not see means that the table changed."""
         codes, values = local_codes(column)
         last = len(self.values) if self.has_missing else len(self.values) - 1
-        places = self._places(values, last + 1)
-        encoded = np.append(places, len(self.values)).astype(self.code_type).take(codes)
+        if len(values) == len(self.values) and values.equals(self.values):
+            encoded = codes.astype(self.code_type, copy=False)
+        else:
+            places = pc.index_in(values, self.values).fill_null(last + 1).to_numpy(zero_copy_only=False)
+            encoded = np.append(places, len(self.values)).astype(self.code_type).take(codes)
         if encoded.max(initial=0) > last:
             raise SourceError(
                 f"the table changed while it was read: {self.name!r} holds values it did not hold before."
             )
         return encoded
-
-    def _places(self, values: pa.Array, unknown: int) -> Codes:
-        """The code of each of some values."""
-        if len(values) == len(self.values) and values.equals(self.values):
-            return np.arange(len(values))
-        return np.asarray(pc.index_in(values, self.values).fill_null(unknown).to_numpy(zero_copy_only=False))
 
     def written(self, codes: Codes) -> Codes | pa.Array:
         """The codes themselves, where values are listed."""

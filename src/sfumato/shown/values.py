@@ -191,11 +191,14 @@ class SymbolReader:
         self.is_numbered_alike = len(self.known) == 1 and np.array_equal(self.keys, self.symbols)
         """Whether there is one column, and the code of each value is its symbol."""
 
-    def _keys(self, codes: Sequence[Codes]) -> Places:
-        """One number for what all columns of a record show."""
-        keys = codes[0].astype(np.int64)
+    def _keys(self, codes: Sequence[Codes]) -> Codes:
+        """One number for what all columns of a record show; in few bytes, if it is looked up in a table."""
+        largest = int(np.prod([float(size) for size in self.sizes]))
+        kind = np.min_scalar_type(largest) if largest <= LARGEST_TABLE else np.dtype(np.int64)
+        keys = codes[0].astype(kind)
         for size, each in zip(self.sizes[1:], codes[1:], strict=True):
-            keys = keys * size + each
+            keys *= kind.type(size)
+            keys += each.astype(kind)
         return keys
 
     def __call__(self, batch: pa.RecordBatch) -> Codes:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.apply import slots as slots_module
 from sfumato.apply.slots import Slots
 from sfumato.draws import LARGEST_TABLE, Draws
 from sfumato.errors import SourceError
@@ -119,3 +120,17 @@ def test_values_of_few_and_of_many_records_get_every_slot_once() -> None:
     slots = Slots(DRAWS, "small-domain", counts)(codes, _none(5))
     for value, count in enumerate(counts):
         assert np.array_equal(np.sort(slots[codes == value]), np.arange(count))
+
+
+@pytest.mark.parametrize("block", [7, 100, 1 << 17])
+def test_slots_are_those_of_the_permutation_of_each_value(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values with a table and computed ones beside each other, in blocks that begin and end within values."""
+    monkeypatch.setattr(slots_module, "BLOCK_ROWS", block)
+    counts = [40, LARGEST_TABLE + 5, 0, LARGEST_TABLE + 9, 30, 30, 1]
+    codes = np.repeat(np.arange(7, dtype=np.uint8), [30, 200, 0, 300, 30, 20, 1])
+    np.random.default_rng(1).shuffle(codes)
+    before = np.array([5, 70, 0, 9, 0, 3, 0])
+    found = Slots(DRAWS, "small-domain", counts)(codes, before)
+    for value, permutation in enumerate(DRAWS.permutations("small-domain/slots", counts)):
+        mine = found[codes == value]
+        assert mine.tolist() == permutation(before[value] + np.arange(len(mine))).tolist()

@@ -20,7 +20,7 @@ SALTS = hashed(np.arange(len(SIZES)), np.uint64(1))
 @pytest.fixture(params=[(1, 4), (7, 64), (1000, 1 << 12)], ids=["one by one", "small tables", "as usual"])
 def room(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that are looked at together, and numbers that have a table."""
-    monkeypatch.setattr(together, "CACHED", request.param[0])
+    monkeypatch.setattr(together, "BLOCK_ROWS", request.param[0])
     monkeypatch.setattr(together, "MOST_NUMBERS", request.param[1])
 
 

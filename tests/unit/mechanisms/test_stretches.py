@@ -27,7 +27,7 @@ def test_every_place_is_found_in_its_run(lengths: list[int]) -> None:
 @pytest.mark.parametrize("bits", [1, 3, 6])
 def test_a_small_table_leads_to_the_same_runs(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then most places are left behind by the table, and searched for."""
-    monkeypatch.setattr(runs, "TABLE_BITS", bits)
+    monkeypatch.setattr(runs, "MOST_BITS", bits)
     row = [0, 5, 1, 1, 0, 0, 100, 3, 0, 1, 1, 1, 70, 0]
     assert _found(row) == np.repeat(np.arange(len(row)), row).tolist()
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.mechanisms import unranking
+from sfumato.mechanisms import stretches, unranking
 from sfumato.mechanisms.unranking import MOST_VALUES, TABLE_VALUES, sets_of
 
 
@@ -79,7 +79,7 @@ def test_numbers_at_the_edge_of_every_split_lead_to_their_sets(values: int, memb
 def test_a_short_guide_leads_to_the_same_sets(bits: int, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = np.linspace(0, math.comb(40, 20) - 1, 500).astype(np.uint64)
     expected = sets_of(40, 20).found(numbers)
-    monkeypatch.setattr(unranking, "GUIDE_BITS", bits)
+    monkeypatch.setattr(stretches, "MOST_BITS", bits)
     for function in (sets_of, unranking._every):
         function.cache_clear()
     assert (sets_of(40, 20).found(numbers) == expected).all()

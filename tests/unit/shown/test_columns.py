@@ -317,3 +317,19 @@ def test_wanted_values_are_numbered_by_their_places(
     found = coded(array, pa.array(wanted, pa.string()))
     assert found.tolist() == [known.get(value, len(wanted) + 1) for value in column]
     assert found.dtype == smallest_type(len(wanted) + 1)
+
+
+WHOLE = st.sampled_from([pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint64()])
+
+
+@given(WHOLE, st.data())
+def test_wanted_whole_numbers_are_numbered_by_their_places(kind: pa.DataType, data: st.DataObject) -> None:
+    """Also where they are the first or the last of their type, so that a difference does not fit into it."""
+    least, most = (int(each) for each in (np.iinfo(kind.to_pandas_dtype()).min, np.iinfo(kind.to_pandas_dtype()).max))
+    numbers = st.one_of(*(st.integers(max(near - 3, least), min(near + 3, most)) for near in (least, 0, 7, most)))
+    wanted = data.draw(st.lists(numbers, unique=True))
+    column = data.draw(st.lists(numbers | st.none(), max_size=20))
+    known = {**{value: place for place, value in enumerate(wanted)}, None: len(wanted)}
+    found = coded(pa.array(column, kind), pa.array(wanted, kind))
+    assert found.tolist() == [known.get(value, len(wanted) + 1) for value in column]
+    assert found.dtype == smallest_type(len(wanted) + 1)

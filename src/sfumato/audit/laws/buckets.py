@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,8 +26,13 @@ from sfumato.shown.buckets import Buckets
 from sfumato.shown.columns import local_codes
 from sfumato.shown.quoting import quoted
 
+Lines = tuple[Codes, Codes, Codes]
+"""Of the table of buckets: ids, places of the values, and counts."""
+
 LARGEST_MARKED = 1 << 22
 FIRST_WIDE = 1 << 31
+OUT_OF_RANGE = "a bucket has an id out of range."
+UNLIKE = "the buckets do not have as many records as values."
 ID_PARTS = 8
 """Into so many parts the ids of buckets are cut to see whether they tell anything."""
 
@@ -40,71 +47,128 @@ def without_weights(written: Written) -> str:
     return "a release of buckets has no weights."
 
 
+class _Wrong(Exception):
+    """What does not agree between the tables, or within one of them."""
+
+
 def check_domain(folder: Path, written: Written, *, once: bool = False) -> Check:
     """Every bucket has as many records as values, and of each value no more than its cap allows; exactly.
 
-    With `once`, no bucket may hold a value twice.
+    With `once`, no bucket may hold a value twice. The two tables are read at the same time.
     """
-    sizes = _sizes(folder, written)
-    wrong = "a bucket has an id out of range." if sizes is None else _wrong(folder, written, sizes, once=once)
-    if wrong is not None or sizes is None:
+    rows = sum(pq.read_metadata(folder / name).num_rows for name in written.records)
+    try:
+        with ThreadPoolExecutor(1) as other:
+            counted = other.submit(_sizes, folder, written, rows)
+            held, kinds = _held(folder, written, rows)
+            sizes = counted.result()
+        if not np.array_equal(held, sizes):
+            raise _Wrong(UNLIKE)
+        _check_caps(kinds, [exact(cap) for cap in written.design["caps"]], once=once)
+    except _Wrong as wrong:
         return Check("domain", False, str(wrong))
     detail = f"all {len(sizes):,} buckets of {int(sizes.sum()):,} records hold what they should, within the caps."
     return Check("domain", True, detail)
 
 
-def _sizes(folder: Path, written: Written) -> Codes | None:
-    """How many records each bucket has; None where ids do not run from 0 without a gap."""
-    rows = sum(pq.read_metadata(folder / name).num_rows for name in written.records)
+def _sizes(folder: Path, written: Written, rows: int) -> Codes:
+    """How many records each bucket has; ids must run from 0 without a gap."""
     sizes = np.zeros(0, dtype=np.int32 if rows < FIRST_WIDE else np.int64)  # narrow: there may be many of them
     for batch in written.batches(folder, written.shown_names):
-        if batch.column(0).null_count:
-            return None
         ids = batch.column(0).to_numpy(zero_copy_only=False)
-        if len(ids) and not 0 <= ids.min() <= ids.max() < rows:
-            return None
+        if batch.column(0).null_count or (len(ids) and not 0 <= ids.min() <= ids.max() < rows):
+            raise _Wrong(OUT_OF_RANGE)
         if (last := int(ids.max(initial=-1))) >= len(sizes):
             sizes = np.append(sizes, np.zeros(last + 1 - len(sizes), dtype=sizes.dtype))
         np.add.at(sizes, ids, sizes.dtype.type(1))
-    return sizes if sizes.all() else None
+    if not sizes.all():
+        raise _Wrong(OUT_OF_RANGE)
+    return sizes
 
 
-def _wrong(folder: Path, written: Written, sizes: Codes, *, once: bool) -> str | None:
-    """What does not agree between the tables, or within the table of buckets."""
+def _held(folder: Path, written: Written, rows: int) -> tuple[Codes, set[tuple[int, int, int]]]:
+    """How many records the values of each bucket are, and the different triples of value, count and size of a bucket.
+
+    Buckets come in the order of their ids, which must run from 0 without a gap.
+    """
+    held: list[Codes] = []
+    found: set[tuple[int, int, int]] = set()
+    buckets = 0
+    for ids, places, counts in _whole_buckets(_lines(folder, written)):
+        first = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
+        sizes = np.add.reduceat(counts, first, dtype=np.int64)
+        if not np.array_equal(ids[first], np.arange(buckets, buckets + len(first))) or sizes.max() > rows:
+            raise _Wrong(UNLIKE)
+        found |= _kinds(places, counts, np.repeat(sizes, np.diff(first, append=len(ids))))
+        held.append(sizes.astype(np.int32 if rows < FIRST_WIDE else np.int64))
+        buckets += len(first)
+    return np.concatenate(held) if held else np.zeros(0, dtype=np.int64), found
+
+
+def _lines(folder: Path, written: Written) -> Iterator[Lines]:
+    """The table of buckets, some lines at a time: ids, places of the values, and counts."""
     table = written.shown.FILES[1]
     names = [field["name"] for field in written.resource(table)["schema"]["fields"]]
     domain = {parts(value): place for place, value in enumerate(written.domain)}
-    caps = [exact(cap) for cap in written.design["caps"]]
-    held, last = np.zeros(len(sizes), dtype=np.int64), -1
-    found: set[tuple[int, int, int]] = set()
+    last = -1
     for batch in written.batches(folder, names, table):
         if batch.column(names[0]).null_count or batch.column(names[-1]).null_count:
-            return "a bucket has no id or no count."
+            raise _Wrong("a bucket has no id or no count.")
         ids, counts = (batch.column(name).to_numpy(zero_copy_only=False) for name in (names[0], names[-1]))
         places = _places(batch, written.names, domain)
-        if places is None or (len(ids) and not 0 <= ids.min() <= ids.max() < len(sizes)) or counts.min(initial=1) < 1:
-            return "a bucket holds a value outside the domain, or none, or is nobody's."
+        if places is None or ids.min(initial=0) < 0 or counts.min(initial=1) < 1:
+            raise _Wrong("a bucket holds a value outside the domain, or none, or is nobody's.")
         # In the order of buckets and values each line comes after the one before: so none comes twice.
         keys = ids.astype(np.int64) * len(domain) + places
         if (keys[:1] <= last).any() or (keys[1:] <= keys[:-1]).any():
-            return "the lines of the buckets are not in order, or one comes twice."
+            raise _Wrong("the lines of the buckets are not in order, or one comes twice.")
         last = int(keys[-1]) if len(keys) else last
-        np.add.at(held, ids, counts.astype(np.int64))
-        found |= _kinds(places, counts, sizes.take(ids))
-    if (held != sizes).any():
-        return "the buckets do not have as many records as values."
-    if once and any(count > 1 for _, count, _ in found):
-        return "a bucket of Anatomy holds a value twice."
-    over = next(
-        (kind for kind in found if kind[1] * caps[kind[0]].denominator > caps[kind[0]].numerator * kind[2]), None
-    )
-    return over and f"a bucket of {over[2]} records holds a value {over[1]} times, above its cap {caps[over[0]]}."
+        yield ids, places, counts
+
+
+def _whole_buckets(batches: Iterable[Lines]) -> Iterator[Lines]:
+    """The same lines, cut between buckets; a bucket that is in several batches comes by itself."""
+    waiting: list[Lines] = []  # all of one bucket
+    for lines in batches:
+        ids = lines[0]
+        mine = int(np.searchsorted(ids, waiting[0][0][0], side="right")) if waiting else 0
+        if mine:
+            waiting.append(_cut(lines, 0, mine))
+        if mine < len(ids):
+            last = int(np.searchsorted(ids, ids[-1]))
+            if waiting:
+                yield _joined(waiting)
+            if mine < last:
+                yield _cut(lines, mine, last)
+            waiting = [_cut(lines, last, len(ids))]
+    if waiting:
+        yield _joined(waiting)
+
+
+def _cut(lines: Lines, start: int, stop: int) -> Lines:
+    ids, places, counts = lines
+    return ids[start:stop], places[start:stop], counts[start:stop]
+
+
+def _joined(pieces: Sequence[Lines]) -> Lines:
+    ids, places, counts = map(np.concatenate, zip(*pieces, strict=True))
+    return ids, places, counts
+
+
+def _check_caps(kinds: set[tuple[int, int, int]], caps: Sequence[Fraction], *, once: bool) -> None:
+    """No value may be in a bucket more often than its cap allows; nor twice, with `once`."""
+    if once and any(count > 1 for _, count, _ in kinds):
+        raise _Wrong("a bucket of Anatomy holds a value twice.")
+    for place, count, size in kinds:
+        if count * caps[place].denominator > caps[place].numerator * size:
+            raise _Wrong(f"a bucket of {size} records holds a value {count} times, above its cap {caps[place]}.")
 
 
 def _kinds(places: Codes, counts: Codes, sizes: Codes) -> set[tuple[int, int, int]]:
     """The different triples of value, count and size of the bucket."""
     widths = int(counts.max(initial=0)) + 1, int(sizes.max(initial=0)) + 1
-    keys = _distinct((places * widths[0] + counts) * widths[1] + sizes)
+    kind = np.min_scalar_type((int(places.max(initial=0)) + 1) * widths[0] * widths[1])
+    keys = _distinct((places.astype(kind) * widths[0] + counts.astype(kind)) * widths[1] + sizes.astype(kind))
     kinds = zip(keys // widths[1] // widths[0], keys // widths[1] % widths[0], keys % widths[1], strict=True)
     return {(int(place), int(count), int(size)) for place, count, size in kinds}
 
@@ -119,14 +183,14 @@ def _places(batch: pa.RecordBatch, names: tuple[str, ...], domain: Mapping[tuple
     """The places of the values in the domain; None where one is not in it."""
     columns = [local_codes(batch.column(name)) for name in names]
     values = [[*distinct.to_pylist(), None] for _, distinct in columns]
-    codes = np.zeros(batch.num_rows, dtype=np.int64)
-    for (local, _), each in zip(columns, values, strict=True):
-        codes = codes * len(each) + local
+    codes = columns[0][0]
+    for (local, _), each in zip(columns[1:], values[1:], strict=True):
+        codes = codes.astype(np.int64) * len(each) + local
     numbers = _distinct(codes)
     places = [domain.get(_value(int(number), values)) for number in numbers]
     if None in places:
         return None
-    return _looked_up(numbers, np.array(places, dtype=np.int64), codes)
+    return _looked_up(numbers, np.array(places, dtype=np.min_scalar_type(len(domain))), codes)
 
 
 def _looked_up(numbers: Codes, places: Codes, codes: Codes) -> Codes:
@@ -134,7 +198,7 @@ def _looked_up(numbers: Codes, places: Codes, codes: Codes) -> Codes:
     most = int(codes.max(initial=0))
     if most >= LARGEST_MARKED:
         return places.take(np.searchsorted(numbers, codes))
-    table = np.zeros(most + 1, dtype=np.int64)
+    table = np.zeros(most + 1, dtype=places.dtype)
     table[numbers] = places
     return table.take(codes)
 

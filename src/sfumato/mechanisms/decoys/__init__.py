@@ -175,8 +175,7 @@ def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first
         run = groups.run_of(held, own_slots)
         stream = draws.stream(f"{NAME}/{number}/seats")
         seats = stream.integers(first_row, len(codes), groups.sizes.take(run).astype(np.uint64))
-        shown = groups.members.ravel().take(run * groups.members.shape[1] + seats.astype(np.int64))
-        published = published * len(column.values) + shown
+        published = published * len(column.values) + groups.values_at(run, seats)
     return Replaced(published.astype(codes.dtype))
 
 

@@ -70,6 +70,16 @@ class Groups:
         places = first.take(values) + slots.astype(stretches.type)
         return runs.take(stretches.find(places))
 
+    def values_at(self, runs: Places, seats: Numbers) -> Codes:
+        """The value of a seat in each of some runs."""
+        values: Codes = self._listed.take(runs * self.members.shape[1] + seats.astype(np.int64))
+        return values
+
+    @cached_property
+    def _listed(self) -> Codes:
+        """The members one after the other, narrow enough to stay near a core."""
+        return self.members.ravel().astype(np.min_scalar_type(self.domain_size))
+
     @cached_property
     def _index(self) -> tuple[Runs, Places, Numbers]:
         """All slots in a row, value after value: the stretches of one run each, their runs, and where values start."""

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from bucket_tables import complaint
 from releases import edit_manifest, people, published_by, read_json
 from selection import examples
+from sfumato.audit import written as audit_written
 from sfumato.audit.files import FIT
 from sfumato.audit.original import verify
 from sfumato.outlook import Request
@@ -196,8 +197,12 @@ EDITS = [
 
 
 def accepts(made: Path, content: Content) -> bool:
-    """Whether verification has nothing against a release, but that its key is known."""
-    with tempfile.TemporaryDirectory() as name:
+    """Whether verification has nothing against a release, but that its key is known.
+
+    So many lines are read at a time that some buckets are in one batch, some in two, and some in several.
+    """
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(audit_written, "BATCH_ROWS", 1 + len(content.lines) % 4)
         folder = Path(name) / "release"
         write(made, folder, content)
         found = set(failed_alone(folder)) - {FIT}
