@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -43,7 +44,7 @@ from sfumato.release.description import Description
 from sfumato.release.destinations import Destination, destination_of
 from sfumato.release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Manifest
 from sfumato.release.readme import release_readme
-from sfumato.release.staging import check_plan_file, remove_stale, workshop
+from sfumato.release.staging import check_plan_file, remove_stale, sync, workshop
 from sfumato.release.store import pack
 from sfumato.report.drawing import element, escaped
 from sfumato.report.exposures import ColumnExposure, exposure_by_column
@@ -213,7 +214,11 @@ def _describe(built: Path, manifest: Manifest, found: Survey, engine: Engine, di
     (built / README).write_text(release_readme(manifest, found.histogram.total), encoding="utf-8")
     written = json.dumps(manifest.to_json(built, engine.each, digests), indent=2, ensure_ascii=False, allow_nan=False)
     (built / MANIFEST).write_text(written + "\n", encoding="utf-8")
-    for check in verify_folder(built, engine.each, are_ours=True).checks:
+    with ThreadPoolExecutor(1) as other:
+        on_disk = other.submit(sync, *(built / name for name in digests))  # which only waits for the disk
+        verified = verify_folder(built, engine.each, are_ours=True)
+        on_disk.result()
+    for check in verified.checks:
         if not check.passed and check.name != FIT:
             raise InternalError(f"the release failed its own check of {check.name}: {check.detail} Please report this.")
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.apply.threads import read_ahead
+from sfumato.apply.threads import ordered, read_ahead
 from sfumato.audit.result import Check
 from sfumato.errors import ReleaseFormatError
 from sfumato.release.manifest import KNOWN_FILES
@@ -26,6 +27,10 @@ from sfumato.shown.quoting import quoted
 MOST_COMBINATIONS = 1 << 18
 """Of the values of columns that are protected each for itself."""
 BATCH_ROWS = 1 << 18
+THREADS = 2
+"""So many batches are looked at beside each other, while a third one is read."""
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +153,13 @@ class Written:
             with pq.ParquetFile(path, read_dictionary=strings) as file:
                 for group in range(file.num_row_groups):
                     yield from file.iter_batches(BATCH_ROWS, row_groups=[group], columns=list(columns))
+
+    def worked(
+        self, work: Callable[[pa.RecordBatch], Result], folder: Path, columns: Sequence[str]
+    ) -> Iterator[Result]:
+        """What becomes of each of these batches; several are worked on at once."""
+        with ThreadPoolExecutor(THREADS) as pool:
+            yield from ordered(pool, THREADS, work, self.batches(folder, columns))
 
     def outside(self, name: str) -> Check:
         """A check fails because the original holds what the release cannot have been made from."""

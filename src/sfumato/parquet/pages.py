@@ -49,13 +49,16 @@ def listed_chunk(codes: Codes, dictionary: bytes, values: int, *, has_missing: b
     width = width_of(values)
 
     def pages() -> Iterator[tuple[int, bytes]]:
+        # All at once where pages begin with whole bytes: few long steps, so that threads need not wait for each other.
+        bits = packed(codes[:0] if has_missing else codes, width)
         for start in range(0, len(codes), PAGE_ROWS):
-            page = codes[start : start + PAGE_ROWS]
-            levels, present = b"", page
+            page, levels = codes[start : start + PAGE_ROWS], b""
+            first, after = (place * width // GROUP for place in (start, start + PAGE_ROWS))
+            own = bits[first:after]
             if has_missing:
                 is_present = page != values
-                levels, present = _levels(is_present), page[is_present]
-            yield len(page), b"".join([levels, bytes([width]), _run(packed(present, width), width)])
+                levels, own = _levels(is_present), packed(page[is_present], width)
+            yield len(page), b"".join([levels, bytes([width]), *_run(own, width)])
 
     return _chunk(pages(), Encoding.LISTED, about, dictionary)
 
@@ -100,13 +103,13 @@ def _bits(column: pa.BooleanArray) -> bytes:
 
 def _levels(is_present: Mask) -> bytes:
     """Which values of a page are there."""
-    run = _run(np.packbits(is_present, bitorder="little"), 1)
+    run = b"".join(_run(np.packbits(is_present, bitorder="little"), 1))
     return len(run).to_bytes(4, "little") + run
 
 
-def _run(bits: Bytes, width: int) -> bytes:
+def _run(bits: Bytes, width: int) -> tuple[bytes | memoryview, ...]:
     """Packed numbers, after how many groups of them there are; nothing of none."""
-    return varint(len(bits) // width << 1 | 1) + bits.tobytes() if len(bits) else b""
+    return (varint(len(bits) // width << 1 | 1), bits.data) if len(bits) else ()
 
 
 def _chunk(pages: Iterable[tuple[int, bytes]], encoding: Encoding, about: Struct, dictionary: bytes = b"") -> Chunk:

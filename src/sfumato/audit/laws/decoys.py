@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.compute as pc
 
 from sfumato.arrays import Floats
 from sfumato.audit.comparison import WHOLE, Connection, held_counts, matched_values, shown_counts
@@ -25,6 +24,7 @@ from sfumato.audit.laws.statistics import (
 from sfumato.audit.result import Check
 from sfumato.audit.written import Written
 from sfumato.release.manifest import WEIGHTS
+from sfumato.shown.columns import local_codes
 from sfumato.shown.values import Values
 
 CHANCE = 1e-9
@@ -69,8 +69,9 @@ def _published(folder: Path, written: Written) -> dict[str, list[int]]:
     counts: dict[str, Counter[Any]] = {name: Counter() for name in written.names}
     for batch in written.batches(folder, written.names):
         for name in written.names:
-            for entry in pc.value_counts(batch.column(name)).to_pylist():
-                counts[name][entry["values"]] += entry["counts"]
+            codes, values = local_codes(batch.column(name))
+            held = np.bincount(codes, minlength=len(values) + 1).tolist()
+            counts[name].update(dict(zip([*values.to_pylist(), None], held, strict=True)))
     return {name: list(each.values()) for name, each in counts.items()}
 
 

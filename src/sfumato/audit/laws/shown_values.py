@@ -43,20 +43,23 @@ def check_domain(folder: Path, written: Written, cells: int = 1) -> Check:
     """Every record must show what the design lets it show."""
     size = len(written.domain)
     read = SymbolReader(written.naming, cast("Values", written.shown))
-    strays: set[tuple[Any, ...]] = set()
-    for batch in written.batches(folder, read.names):
-        columns = [batch.column(name) for name in read.names]
-        try:
-            is_stray = read.found(columns) == len(read.symbols)
-        except ReleaseFormatError:  # of another type than the domain
-            is_stray = np.ones(batch.num_rows, dtype=np.bool_)
-        if is_stray.any():
-            listed = [column.filter(pa.array(is_stray)).to_pylist() for column in columns]
-            strays.update(zip(*listed, strict=True))
+    strays = set().union(*written.worked(partial(_strays, read), folder, read.names))
     if strays:
         return Check("domain", False, f"{len(strays)} published values are outside the domain.")
     where = f"the values of its cell, of {cells}" if written.shown.has_cells else f"the {size} values of the domain"
     return Check("domain", True, f"every published {written.naming.together!r} is one of {where}.")
+
+
+def _strays(read: SymbolReader, batch: pa.RecordBatch) -> set[tuple[Any, ...]]:
+    """What the records of a batch show, and may not."""
+    columns = [batch.column(name) for name in read.names]
+    try:
+        is_stray = read.found(columns) == len(read.symbols)
+    except ReleaseFormatError:  # of another type than the domain
+        is_stray = np.ones(batch.num_rows, dtype=np.bool_)
+    if not is_stray.any():
+        return set()
+    return set(zip(*(column.filter(pa.array(is_stray)).to_pylist() for column in columns), strict=True))
 
 
 def are_weights(written: Written, table: Mapping[str, list[Any]], laws: Sequence[CellLaw]) -> bool:

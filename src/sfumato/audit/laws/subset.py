@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.arrays import Codes, Floats, Places
 from sfumato.audit.comparison import (
@@ -77,10 +78,13 @@ def shown(design: Mapping[str, Any]) -> Sets:
 def check_domain(folder: Path, written: Written) -> Check:
     """Every set has the size of the design, and holds nothing but values of the domain."""
     law, sets, domain = law_of(written.design), shown(written.design), written.naming.part(0)
-    for batch in written.batches(folder, written.shown_names):
+
+    def is_wrong(batch: pa.RecordBatch) -> bool:
         sizes, has_stray = sets.sizes(batch, domain)
-        if has_stray or (sizes != law.subset_size).any():
-            return Check("domain", False, f"a published set does not hold {law.subset_size} values of the domain.")
+        return has_stray or bool((sizes != law.subset_size).any())
+
+    if any(written.worked(is_wrong, folder, written.shown_names)):
+        return Check("domain", False, f"a published set does not hold {law.subset_size} values of the domain.")
     detail = f"every published set holds {law.subset_size} of the {law.size} values of the domain."
     return Check("domain", True, detail)
 
