@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from sfumato.estimate.count.asked import AskedCells, SharedPair, pairs_of
+from sfumato.estimate.count.asked import AskedCells, SharedPair
 from sfumato.estimate.count.bitmaps import FEW
 from sfumato.estimate.count.blocks import Block
 from sfumato.estimate.count.cubes import Cube, by_columns
@@ -29,7 +29,7 @@ MOST_CELLS_READ = 64
 """A combination of longer lists than this is left to the bitmaps."""
 
 # Measured on one core, in nanoseconds; only their ratios matter.
-CELL, RECORD, RECORD_AND_COLUMN = 2.0, 2.2, 0.15
+CELL, RECORD, RECORD_AND_COLUMN = 1.0, 2.2, 0.15
 ASKED, TABLE_CELL, CHOSEN = 1.1, 1e-6, 6.0
 COMBINATION, WORD, WORD_AND_CONDITION = 4000.0, 1.2, 0.5
 TAKEN = 2.0
@@ -76,7 +76,8 @@ def chosen(work: Workload, wheres: Sequence[int], symbols: int, block: Block) ->
     tables = pricing.tables({columns: grouped[columns] for columns in rest}, has_bitmaps=bool(left))
     made = {each: AskedCells(work, each, pricing.shape(each), grouped[each], symbols) for each in tables}
     for pair, several in pricing.shared_pairs({columns: grouped[columns] for columns in tables}):
-        ways.append(SharedPair(work, pair, pricing.shape(pair), [made.pop(columns) for columns in several]))
+        sizes = (pricing.sizes[pair[0]], pricing.sizes[pair[1]])
+        ways.append(SharedPair(pair, sizes, [made.pop(columns) for columns in several]))
     ways += made.values()
     left += [where for each in rest if each not in tables for where in grouped[each]]
     return ChosenWays(ways, sorted(left), pricing.sizes)
@@ -93,6 +94,7 @@ class _Pricing:
 
     def __init__(self, work: Workload, symbols: int, block: Block) -> None:
         self.work, self.symbols, self.rows = work, symbols, block.rows
+        self.codes = {number: len(atom.codes) for number, atom in work.atoms.items()}
         asked = [len(column.mentioned) for column in work.columns]
         for atom in work.atoms.values():
             asked[atom.column] = max(asked[atom.column], *(code + 1 for code in atom.codes), 1)
@@ -136,30 +138,36 @@ class _Pricing:
 
     def shared_pairs(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Pair, list[Columns]]]:
         """Pairs of columns by which records are chosen first, and the sets of columns that this is worth it for."""
-        left, found = dict(grouped), list[tuple[Pair, list[Columns]]]()
-        while True:
-            sharing: dict[Pair, list[Columns]] = {}
-            for columns in left:
-                for pair in combinations(columns, 2):
-                    if pair != columns:
-                        sharing.setdefault(pair, []).append(columns)
-            saved = {
-                pair: self.saved(pair, {each: left[each] for each in several}) for pair, several in sharing.items()
+        asked: dict[Pair, dict[Columns, set[Pair]]] = {}
+        for columns, wheres in grouped.items():
+            for pair in combinations(columns, 2):
+                if pair != columns:
+                    first, second = (columns.index(column) for column in pair)
+                    conditions = {(where[first], where[second]) for where in map(self.work.wheres.__getitem__, wheres)}
+                    asked.setdefault(pair, {})[columns] = conditions
+        prices = {columns: self.table(columns, wheres) for columns, wheres in grouped.items()}
+        found: list[tuple[Pair, list[Columns]]] = []
+        while asked:
+            saved = {pair: self.saved(pair, several, prices) for pair, several in asked.items()}
+            best = max(saved, key=lambda pair: saved[pair])
+            if saved[best] <= 0:
+                break
+            found.append((best, list(asked[best])))
+            done = set(asked[best])
+            left = {
+                pair: {each: several[each] for each in several if each not in done} for pair, several in asked.items()
             }
-            best = max(saved, key=lambda pair: saved[pair], default=None)
-            if best is None or saved[best] <= 0:
-                return found
-            found.append((best, sharing[best]))
-            left = {columns: wheres for columns, wheres in left.items() if columns not in sharing[best]}
+            asked = {pair: several for pair, several in left.items() if several}
+        return found
 
-    def saved(self, pair: Pair, grouped: Mapping[Columns, Sequence[int]]) -> float:
+    def saved(self, pair: Pair, asked: Mapping[Columns, set[Pair]], prices: Mapping[Columns, float]) -> float:
         """What is saved if only those records are looked at that have one of the asked pairs."""
-        asked = pairs_of(self.work, pair, [where for wheres in grouped.values() for where in wheres])
-        cells = sum(len(self.work.atoms[first].codes) * len(self.work.atoms[second].codes) for first, second in asked)
+        codes = self.codes
+        cells = sum(codes[first] * codes[second] for first, second in set[Pair]().union(*asked.values()))
         share = min(cells / volume(self.shape(pair)), 1)
-        taken = 1 + len({column for columns in grouped for column in columns})
+        taken = 1 + len({column for columns in asked for column in columns})
         first = self.rows * (ASKED + 2 * RECORD_AND_COLUMN + TAKEN * taken * share)
-        return (1 - share) * sum(self.table(*each) for each in grouped.items()) - first
+        return (1 - share) * sum(prices[columns] for columns in asked) - first
 
     def covers(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Columns, list[Columns]]]:
         """Sets of columns whose cubes stay small, and the combinations of columns that each of them answers."""
