@@ -11,9 +11,15 @@ from pathlib import Path
 import pytest
 
 from needs import pytest_sessionfinish
-from selection import pytest_addoption, pytest_collection_modifyitems, pytest_configure
+from selection import pytest_addoption, pytest_collection_modifyitems, pytest_configure, pytest_ignore_collect
 
-__all__ = ["pytest_addoption", "pytest_collection_modifyitems", "pytest_configure", "pytest_sessionfinish"]
+__all__ = [
+    "pytest_addoption",
+    "pytest_collection_modifyitems",
+    "pytest_configure",
+    "pytest_ignore_collect",
+    "pytest_sessionfinish",
+]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -7,11 +7,13 @@ many cases some run, chosen by the values of its parameters. The hooks of pytest
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from enum import StrEnum
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -123,6 +125,15 @@ def _hashable(value: object) -> Hashable:
     return type(value), value
 
 
+MARK = re.compile(r"pytest\.mark\.(\w+)")
+
+
+def is_left_out(text: str, extent: Extent) -> bool:
+    """Whether nothing of a file runs: it says so itself, with a mark for all its tests in one line."""
+    marked = next((line for line in text.splitlines() if line.startswith("pytestmark = ")), "")
+    return not LEFT_OUT[extent].isdisjoint(MARK.findall(marked))
+
+
 # ------------------------------------------------------------------------------------------------------ hooks of pytest
 
 
@@ -135,6 +146,13 @@ def pytest_configure(config: pytest.Config) -> None:
     """Take as many examples as go with it, unless a profile of hypothesis is asked for by name."""
     register_profiles()
     settings.load_profile(config.getoption("--hypothesis-profile") or config.getoption("--extent"))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not even load what does not run: that took as long as running a hundred tests."""
+    if not collection_path.match("test_*.py"):
+        return None
+    return is_left_out(collection_path.read_text(encoding="utf-8"), config.getoption("--extent")) or None
 
 
 @pytest.hookimpl(tryfirst=True)

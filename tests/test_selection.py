@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from selection import EXAMPLES, Extent, covering, examples, one
+from selection import EXAMPLES, Extent, covering, examples, is_left_out, one
 
 ROWS = st.lists(
     st.fixed_dictionaries({"one": st.integers(0, 3), "two": st.integers(0, 3), "three": st.integers(0, 3)}), max_size=40
@@ -55,6 +55,23 @@ def test_number_of_examples_goes_with_the_extent(extent: Extent) -> None:
         settings.load_profile(before)
 
 
+@pytest.mark.parametrize(
+    ("line", "extents"),
+    [
+        ("pytestmark = pytest.mark.slow  # by a clock", [Extent.QUICK]),
+        ("pytestmark = [pytest.mark.light, pytest.mark.statistical]", [Extent.QUICK]),
+        ("pytestmark = pytest.mark.full", [Extent.QUICK, Extent.TEST]),
+        ("pytestmark = pytest.mark.light", []),
+        ("pytestmark = pytest.mark.slowly", []),
+        ("@pytest.mark.slow", []),
+        ("    pytestmark = pytest.mark.slow", []),
+    ],
+)
+def test_file_whose_tests_are_all_left_out_is_not_loaded(line: str, extents: list[Extent]) -> None:
+    text = f"import pytest\n\n{line}\n\n\ndef test_that_runs(): ...\n"
+    assert [extent for extent in Extent if is_left_out(text, extent)] == extents
+
+
 TESTS = """
 import pytest
 product = [pytest.mark.parametrize(name, range(3)) for name in ("one", "two", "three")]
@@ -78,16 +95,23 @@ def test_statistical(): ...
 def test_seeds(seed): ...
 """.replace(" @", "\n@")
 
+OTHERS = """
+import pytest
+pytestmark = pytest.mark.statistical
+
+def test_statistical(): ...
+"""
+
 RUNS = {
     Extent.QUICK: {"test_plain": 1, "test_light": 3, "test_pairs": 1, "test_seeds": 1},
     Extent.TEST: {
         # Nine cases would do for all pairs; taking the best next one comes near.
         **{"test_plain": 27, "test_light": 27, "test_pairs": 10, "test_seeds": 1},
-        **{"test_slow": 1, "test_statistical": 1},
+        **{"test_slow": 1, "test_statistical": 2},
     },
     Extent.FULL: {
         **{"test_plain": 27, "test_light": 27, "test_pairs": 27, "test_seeds": 2},
-        **{"test_slow": 1, "test_statistical": 1},
+        **{"test_slow": 1, "test_statistical": 2},
     },
 }
 
@@ -98,6 +122,7 @@ RUNS = {
 def test_extent_says_what_runs(extent: Extent, seed: int, tmp_path: Path) -> None:
     """Whatever the order in which the tests arrive: here they are shuffled before the choice, as by a seed."""
     (tmp_path / "test_these.py").write_text(TESTS, encoding="utf-8")
+    (tmp_path / "test_others.py").write_text(OTHERS, encoding="utf-8")
     options = ["-c", os.devnull, "-W", "ignore", "-p", "selection", "--extent", extent, "--collect-only", "-q"]
     options += [f"--randomly-seed={seed}"]
     ran = subprocess.run(

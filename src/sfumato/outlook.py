@@ -139,11 +139,7 @@ class Request:
                 **self.spec.to_json(),
                 "schema": json_digest(schema),
             },
-            {
-                name: options_json(self.options.get(name) or each.options())
-                for name, each in REGISTRY.items()
-                if name in self.family
-            },
+            {name: options_json(self.options.get(name) or REGISTRY[name].options()) for name in self.family},
         )
 
 

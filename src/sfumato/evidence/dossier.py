@@ -19,7 +19,7 @@ from sfumato.arrays import Codes
 from sfumato.audit.attackers.audit import Audit, audit
 from sfumato.audit.attackers.linking import public_columns
 from sfumato.audit.attackers.released import places_of, prepared_table
-from sfumato.audit.original import BATCH_ROWS, OriginalRows, original_rows, verify
+from sfumato.audit.original import BATCH_ROWS, original_rows, verify
 from sfumato.audit.result import Check, Verification
 from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.estimate.release import Release
@@ -69,9 +69,8 @@ class Dossier:
     """How many rows of the table were not published; None where that is not known."""
     dropped: tuple[str, ...]
     """The columns of the table that were not published."""
-    has_plan: bool
-    asked: Mapping[str, Any] = field(default_factory=dict)
-    """What the plan file remembers of the request."""
+    asked: Mapping[str, Any] | None = None
+    """What the plan file remembers of the request, if it was given."""
     context: Context = field(default_factory=Context)
     own: tuple[OwnAnswer, ...] = ()
     seed: int | None = None
@@ -130,7 +129,7 @@ class Dossier:
             "audit": self.audit.to_json(),
             "utility": self.utility.to_json(),
             "questions": [each.to_json() for each in self.own],
-            "asked": dict(self.asked),
+            "asked": dict(self.asked or {}),
             "context": self.context.to_json(),
             "seed": self.seed,
         }
@@ -148,13 +147,24 @@ class _Compared:
     dropped: tuple[str, ...]
 
     @classmethod
-    def of(cls, release: Release, rows: OriginalRows, hierarchies: Mapping[str, Hierarchy | Path] | None) -> _Compared:
-        names, table, raw = public_columns(release), prepared_table(release, rows, hierarchies), None
-        if any(name in release.manifest.bins for name in names):
-            raw = {name: _codes(rows.source.batches([name], BATCH_ROWS), name) for name in names}
-        left_out = None if rows.table_rows is None else rows.table_rows - table.num_rows
+    def of(
+        cls,
+        release: Release,
+        original: Any,
+        plan_file: str | Path | None,
+        *,
+        hierarchies: Mapping[str, Hierarchy | Path] | None,
+        **reading: str,
+    ) -> _Compared:
+        names, raw = public_columns(release), None
+        with original_rows(release.folder, original, plan_file, **reading) as rows:
+            table = prepared_table(release, rows, hierarchies)
+            if any(name in release.manifest.bins for name in names):
+                raw = {name: _codes(rows.source.batches([name], BATCH_ROWS), name) for name in names}
+            left_out = None if rows.table_rows is None else rows.table_rows - table.num_rows
+            columns = rows.source.schema.names
         kept = (*names, *release.manifest.sensitive)
-        return cls(table, raw, left_out, tuple(name for name in rows.source.schema.names if name not in kept))
+        return cls(table, raw, left_out, tuple(name for name in columns if name not in kept))
 
 
 def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
@@ -179,20 +189,17 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     A release that fails another check is reported about, with what failed. `second` is another release of the table
     with its plan file; `population` a register that somebody may link with; `context` what a person states.
     """
-    opened = Release.open(release)
+    opened, original = Release.open(release), _kept(original)
     names = public_columns(opened)
+    table_is: dict[str, Any] = {"hierarchies": hierarchies, "encoding": encoding, "decimal": decimal}
     stated = Context() if context is None else Context.read(context, [each[0] for each in opened.columns])
-    original = _kept(original)
+    asked = None if plan_file is None else dict(PlanFile.read(Path(plan_file)).remembered.request)
     progress("verifying", 0, opened.rows)
-    how = {"encoding": encoding, "decimal": decimal}
-    found = verify(release, original, plan_file=plan_file, hierarchies=hierarchies, **how)
+    found = verify(release, original, plan_file=plan_file, **table_is)
     check_original(found)
     progress("verifying", opened.rows, opened.rows)
-    plan = None if plan_file is None else PlanFile.read(Path(plan_file))
-    with original_rows(opened.folder, original, plan_file, **how) as rows:
-        compared = _Compared.of(opened, rows, hierarchies)
-    table = compared.table
-    singled = singling(names, table, compared.raw)
+    compared = _Compared.of(opened, original, plan_file, **table_is)
+    singled = singling(names, compared.table, compared.raw)
     progress("comparing", opened.rows, opened.rows)
     spec = opened.manifest.mechanism.requested(opened.manifest.design)
     attacked = audit(
@@ -203,34 +210,17 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
         population=population,
         spec=spec,
         seed=seed,
-        hierarchies=hierarchies,
-        encoding=encoding,
-        decimal=decimal,
-        table=table,
+        table=compared.table,
         progress=lambda done, total: progress("attacking", opened.rows * done // total, opened.rows),
+        **table_is,
     )
     progress("asking", 0, opened.rows)
-    useful = random_counts(opened, table, names, seed)
-    own = own_answers(opened, table, questions, lambda done, total: progress("questions", done, total))
+    useful = random_counts(opened, compared.table, names, seed)
+    own = own_answers(opened, compared.table, questions, lambda done, total: progress("questions", done, total))
     progress("asking", opened.rows, opened.rows)
-    return Dossier(
-        opened,
-        on,
-        found,
-        attacked,
-        singled,
-        useful,
-        _values(opened.manifest, table, spec),
-        spec,
-        compared.left_out,
-        compared.dropped,
-        plan is not None,
-        {} if plan is None else dict(plan.remembered.request),
-        stated,
-        tuple(own),
-        seed,
-        command,
-    )
+    values = _values(opened.manifest, compared.table, spec)
+    told = (compared.left_out, compared.dropped, asked, stated, tuple(own), seed, command)
+    return Dossier(opened, on, found, attacked, singled, useful, values, spec, *told)
 
 
 def check_original(found: Verification) -> None:

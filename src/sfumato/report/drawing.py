@@ -5,7 +5,10 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterable
+from functools import lru_cache
+from itertools import accumulate
 
 from sfumato.printable import printable
 
@@ -31,16 +34,17 @@ def escaped(text: str) -> str:
 
 def width_of(text: str, size: float = SMALL) -> float:
     """About how wide a text is; too much rather than too little, for fonts differ."""
+    return size * sum(map(_width, text))
 
-    def letter(one: str) -> float:
-        for letters, width in _WIDTHS:
-            if one in letters:
-                return width
-        if unicodedata.combining(one):
-            return 0.0
-        return 1.0 if ord(one) > 0x2FF else 0.72 if one.isupper() else 0.63  # noqa: PLR2004 - beyond Latin
 
-    return size * sum(map(letter, text))
+@lru_cache(maxsize=1 << 12)  # texts have few different letters, and are measured often
+def _width(letter: str) -> float:
+    for letters, width in _WIDTHS:
+        if letter in letters:
+            return width
+    if unicodedata.combining(letter):
+        return 0.0
+    return 1.0 if ord(letter) > 0x2FF else 0.72 if letter.isupper() else 0.63  # noqa: PLR2004 - beyond Latin
 
 
 def cut(text: str, room: float, size: float = SMALL) -> str:
@@ -48,10 +52,9 @@ def cut(text: str, room: float, size: float = SMALL) -> str:
     shown = plain(text)
     if len(shown) * size <= room or width_of(shown[: int(room) + 1], size) <= room:
         return shown
-    kept = shown[: int(room)]
-    while kept and width_of(kept + ELLIPSIS, size) > room:
-        kept = kept[:-1]
-    return kept.rstrip() + ELLIPSIS
+    ends = list(accumulate(map(_width, shown[: int(room)])))
+    kept = bisect_right(ends, room, key=lambda end: size * (end + _width(ELLIPSIS)))
+    return shown[:kept].rstrip() + ELLIPSIS
 
 
 def wrapped(text: str, room: float, size: float = SMALL) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from sfumato.arrays import Counts
 from sfumato.estimate.count.blocks import Block
 from sfumato.estimate.count.keys import cells, keys, slices, volume
-from sfumato.estimate.count.workload import Workload
+from sfumato.estimate.count.workload import COLUMN_SHIFT, Workload
 
 
 class AskedCells:
@@ -30,14 +30,19 @@ class AskedCells:
         self.table = np.full(int(volume(shape)), self.known, dtype=np.min_scalar_type(self.known))
         self.table[known] = np.arange(self.known)
 
+    @property
+    def size(self) -> int:
+        """How many numbers are counted."""
+        return self.known * self.symbols
+
     def counted(self, block: Block) -> Counts:
         """How many records of a block are in each of these cells, by symbols."""
-        found = []
+        found = [np.zeros(0, dtype=np.int64)]
         for rows in slices(block.rows):
             numbers = self.table.take(keys(block, self.columns, self.shape, rows))
             chosen = np.flatnonzero(numbers != self.known)
             found.append(numbers[chosen].astype(np.int64) * self.symbols + block.shown[rows][chosen])
-        return np.bincount(np.concatenate(found), minlength=self.known * self.symbols)
+        return np.bincount(np.concatenate(found), minlength=self.size)
 
     def answers(self, work: Workload, counted: Counts) -> Iterator[tuple[Sequence[int], Counts]]:
         """For each combination, how many of its records show each symbol."""
@@ -47,3 +52,38 @@ class AskedCells:
             return
         for where, numbers in zip(self.wheres, np.split(self.numbers, np.cumsum(self.sizes)[:-1]), strict=True):
             yield [where], lines[numbers].sum(axis=0)[np.newaxis]
+
+
+class SharedPair:
+    """Combinations on several sets of columns, all with the same two: first, records are chosen by these."""
+
+    def __init__(
+        self, work: Workload, pair: tuple[int, int], shape: Sequence[int], within: Sequence[AskedCells]
+    ) -> None:
+        self.pair, self.shape, self.within = pair, shape, within
+        self.columns = {column for each in within for column in each.columns}
+        self.is_asked = np.zeros(tuple(shape), dtype=np.bool_)
+        for first, second in pairs_of(work, pair, [where for each in within for where in each.wheres]):
+            self.is_asked[np.ix_(work.atoms[first].codes, work.atoms[second].codes)] = True
+        self.is_asked = self.is_asked.ravel()
+
+    def counted(self, block: Block) -> Counts:
+        """How many records of a block are in each of the cells of each set of columns, by symbols."""
+        found = [np.zeros(0, dtype=np.int64)]
+        for rows in slices(block.rows):
+            found.append(np.flatnonzero(self.is_asked.take(keys(block, self.pair, self.shape, rows))) + rows.start)
+        chosen = np.concatenate(found)
+        codes = [each.take(chosen) if column in self.columns else each for column, each in enumerate(block.codes)]
+        some = Block(len(chosen), codes, {}, block.shown.take(chosen))
+        return np.concatenate([each.counted(some) for each in self.within])
+
+    def answers(self, work: Workload, counted: Counts) -> Iterator[tuple[Sequence[int], Counts]]:
+        """For each combination, how many of its records show each symbol."""
+        ends = np.cumsum([each.size for each in self.within])
+        for each, mine in zip(self.within, np.split(counted, ends[:-1]), strict=True):
+            yield from each.answers(work, mine)
+
+
+def pairs_of(work: Workload, pair: tuple[int, int], wheres: Sequence[int]) -> set[tuple[int, ...]]:
+    """The conditions on two columns that stand together in some combinations."""
+    return {tuple([atom for atom in work.wheres[where] if atom >> COLUMN_SHIFT in pair]) for where in wheres}

@@ -21,10 +21,8 @@ from sfumato.address import File
 from sfumato.apply.engine import Engine
 from sfumato.arrays import Counts
 from sfumato.estimate.count import bitmaps
-from sfumato.estimate.count.asked import AskedCells
 from sfumato.estimate.count.blocks import BLOCK_ROWS, Block, BlockMaker, batches, rows_of
-from sfumato.estimate.count.cubes import Cube
-from sfumato.estimate.count.ways import ChosenWays, chosen
+from sfumato.estimate.count.ways import ChosenWays, Way, chosen
 from sfumato.estimate.count.workload import Workload
 from sfumato.shown import Reader
 
@@ -103,7 +101,7 @@ class SymbolCounting:
         self.everything = [number for number, where in enumerate(work.wheres) if not where]
         self.conditions = [number for number, where in enumerate(work.wheres) if where]
         self.ways: ChosenWays | None = None
-        self.counted: dict[Cube | AskedCells, Counts] = {}
+        self.counted: dict[Way, Counts] = {}
         """What each of the chosen ways has counted so far."""
 
     def add(self, block: Block) -> None:

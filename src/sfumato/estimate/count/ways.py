@@ -2,15 +2,17 @@
 
 A cube costs the same however many queries it answers, so columns that are asked about together are put into one as long
 as it stays small. Where one set of columns has many combinations but no cube is worth it, a table says which of its
-cells are asked about. All others, and ranges and long lists always, are left to the bitmaps.
+cells are asked about; where several sets of columns with such tables share two columns, records are first chosen by
+these. All others, and ranges and long lists always, are left to the bitmaps.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
-from sfumato.estimate.count.asked import AskedCells
+from sfumato.estimate.count.asked import AskedCells, SharedPair, pairs_of
 from sfumato.estimate.count.bitmaps import FEW
 from sfumato.estimate.count.blocks import Block
 from sfumato.estimate.count.cubes import Cube, by_columns
@@ -30,17 +32,20 @@ MOST_CELLS_READ = 64
 CELL, RECORD, RECORD_AND_COLUMN = 2.0, 2.2, 0.15
 ASKED, TABLE_CELL, CHOSEN = 1.1, 1e-6, 6.0
 COMBINATION, WORD, WORD_AND_CONDITION = 4000.0, 1.2, 0.5
+TAKEN = 2.0
 BITMAPS, BITMAP = 15.0, 0.06
 """For each record, before the first combination is counted; and for each condition."""
 
 Columns = tuple[int, ...]
+Pair = tuple[int, int]
+Way = Cube | AskedCells | SharedPair
 
 
 @dataclass(frozen=True, eq=False)
 class ChosenWays:
     """The ways that are worth it, and the combinations that are left to the bitmaps."""
 
-    ways: Sequence[Cube | AskedCells]
+    ways: Sequence[Way]
     left: Sequence[int]
     sizes: Sequence[int]
     """The codes of each column that cubes and tables have room for."""
@@ -56,7 +61,7 @@ def chosen(work: Workload, wheres: Sequence[int], symbols: int, block: Block) ->
     listed = {number for number, atom in work.atoms.items() if len(atom.codes) != 1}
     short = [where for where in wheres if listed.isdisjoint(work.wheres[where]) or _is_short(work, where)]
     grouped = by_columns(work, short)
-    ways: list[Cube | AskedCells] = []
+    ways: list[Way] = []
     rest: list[Columns] = []
     room = float(MOST_CELLS)
     for columns, served in pricing.covers(grouped):
@@ -69,7 +74,10 @@ def chosen(work: Workload, wheres: Sequence[int], symbols: int, block: Block) ->
             rest += served
     left = sorted(set(wheres).difference(short))
     tables = pricing.tables({columns: grouped[columns] for columns in rest}, has_bitmaps=bool(left))
-    ways += [AskedCells(work, each, pricing.shape(each), grouped[each], symbols) for each in tables]
+    made = {each: AskedCells(work, each, pricing.shape(each), grouped[each], symbols) for each in tables}
+    for pair, several in pricing.shared_pairs({columns: grouped[columns] for columns in tables}):
+        ways.append(SharedPair(work, pair, pricing.shape(pair), [made.pop(columns) for columns in several]))
+    ways += made.values()
     left += [where for each in rest if each not in tables for where in grouped[each]]
     return ChosenWays(ways, sorted(left), pricing.sizes)
 
@@ -125,6 +133,33 @@ class _Pricing:
         if not has_bitmaps and sum(self.table(*each) for each in others.items()) < by_bitmaps:
             return [*grouped]
         return cheaper
+
+    def shared_pairs(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Pair, list[Columns]]]:
+        """Pairs of columns by which records are chosen first, and the sets of columns that this is worth it for."""
+        left, found = dict(grouped), list[tuple[Pair, list[Columns]]]()
+        while True:
+            sharing: dict[Pair, list[Columns]] = {}
+            for columns in left:
+                for pair in combinations(columns, 2):
+                    if pair != columns:
+                        sharing.setdefault(pair, []).append(columns)
+            saved = {
+                pair: self.saved(pair, {each: left[each] for each in several}) for pair, several in sharing.items()
+            }
+            best = max(saved, key=lambda pair: saved[pair], default=None)
+            if best is None or saved[best] <= 0:
+                return found
+            found.append((best, sharing[best]))
+            left = {columns: wheres for columns, wheres in left.items() if columns not in sharing[best]}
+
+    def saved(self, pair: Pair, grouped: Mapping[Columns, Sequence[int]]) -> float:
+        """What is saved if only those records are looked at that have one of the asked pairs."""
+        asked = pairs_of(self.work, pair, [where for wheres in grouped.values() for where in wheres])
+        cells = sum(len(self.work.atoms[first].codes) * len(self.work.atoms[second].codes) for first, second in asked)
+        share = min(cells / volume(self.shape(pair)), 1)
+        taken = 1 + len({column for columns in grouped for column in columns})
+        first = self.rows * (ASKED + 2 * RECORD_AND_COLUMN + TAKEN * taken * share)
+        return (1 - share) * sum(self.table(*each) for each in grouped.items()) - first
 
     def covers(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Columns, list[Columns]]]:
         """Sets of columns whose cubes stay small, and the combinations of columns that each of them answers."""

@@ -75,14 +75,16 @@ def _columns(found: Dossier) -> str:
 
 def _made(found: Dossier) -> str:
     manifest = found.manifest
-    asked = ", ".join(f"{key} {value}" for key, value in found.asked.items() if value is not None and key != "schema")
+    asked = ", ".join(
+        f"{key} {value}" for key, value in (found.asked or {}).items() if value is not None and key != "schema"
+    )
     known = [
         ("mechanism", manifest.mechanism_name),
         *design_words(manifest),
         ("software", f"release by sfumato {manifest.software}, report by {version('sfumato')}"),
         ("digest", digest_in_parts(found.digest)),
         ("request", asked or "the plan file was not given, which remembers it"),
-        ("key", "the plan file told whose record is whose" if found.has_plan else "no plan file was given"),
+        ("key", "the plan file told whose record is whose" if found.asked is not None else "no plan file was given"),
         ("seed", "secret" if found.seed is None else str(found.seed)),
         ("command", found.command or NOT_STATED),
     ]

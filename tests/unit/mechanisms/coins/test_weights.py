@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from enumeration import Law, Shown, transition_law
+from enumeration import Law, Shown, whole_law
 from selection import examples
 from sfumato.draws import Draws
 from sfumato.mechanisms import REGISTRY
@@ -107,7 +107,7 @@ def _planned(words: str, name: str, counts: tuple[int, ...], spec: Any, options:
     mechanism = REGISTRY[name]
     histogram = Histogram(tuple(range(len(counts))), counts)
     plan = mechanism.plan(histogram, spec, options or mechanism.options(), DRAWS)
-    return Release(words, name, mechanism.design(plan), transition_law(mechanism, plan, counts))
+    return Release(words, name, mechanism.design(plan), whole_law(mechanism, plan, counts))
 
 
 def _bound(amplification: int | str) -> BreachBound:
