@@ -13,22 +13,22 @@ import numpy as np
 from sfumato.arrays import Counts
 from sfumato.estimate.count.blocks import Block
 from sfumato.estimate.count.keys import cells, keys, slices, volume
-from sfumato.estimate.count.workload import COLUMN_SHIFT, Workload
+from sfumato.estimate.count.workload import Workload
 
 
 class AskedCells:
     """The combinations of conditions on the same columns."""
 
     def __init__(
-        self, work: Workload, columns: Sequence[int], shape: Sequence[int], wheres: Sequence[int], symbols: int
+        self, work: Workload, columns: Sequence[int], shape: tuple[int, ...], wheres: Sequence[int], symbols: int
     ) -> None:
         self.columns, self.shape, self.wheres, self.symbols = columns, shape, wheres, symbols
         asked, self.sizes = cells(work, wheres, shape)
-        known, self.numbers = np.unique(asked, return_inverse=True)
-        """The number of each cell of each combination, among those that are asked about."""
-        self.known = len(known)
+        self.cells, self.numbers = np.unique(asked, return_inverse=True)
+        """The cells that are asked about, and which of them each cell of each combination is."""
+        self.known = len(self.cells)
         self.table = np.full(int(volume(shape)), self.known, dtype=np.min_scalar_type(self.known))
-        self.table[known] = np.arange(self.known)
+        self.table[self.cells] = np.arange(self.known)
 
     @property
     def size(self) -> int:
@@ -57,15 +57,13 @@ class AskedCells:
 class SharedPair:
     """Combinations on several sets of columns, all with the same two: first, records are chosen by these."""
 
-    def __init__(
-        self, work: Workload, pair: tuple[int, int], shape: Sequence[int], within: Sequence[AskedCells]
-    ) -> None:
+    def __init__(self, pair: tuple[int, int], shape: tuple[int, int], within: Sequence[AskedCells]) -> None:
         self.pair, self.shape, self.within = pair, shape, within
         self.columns = {column for each in within for column in each.columns}
-        self.is_asked = np.zeros(tuple(shape), dtype=np.bool_)
-        for first, second in pairs_of(work, pair, [where for each in within for where in each.wheres]):
-            self.is_asked[np.ix_(work.atoms[first].codes, work.atoms[second].codes)] = True
-        self.is_asked = self.is_asked.ravel()
+        self.is_asked = np.zeros(shape[0] * shape[1], dtype=np.bool_)
+        for each in within:
+            codes = dict(zip(each.columns, np.unravel_index(each.cells, each.shape), strict=True))
+            self.is_asked[codes[pair[0]] * shape[1] + codes[pair[1]]] = True
 
     def counted(self, block: Block) -> Counts:
         """How many records of a block are in each of the cells of each set of columns, by symbols."""
@@ -82,8 +80,3 @@ class SharedPair:
         ends = np.cumsum([each.size for each in self.within])
         for each, mine in zip(self.within, np.split(counted, ends[:-1]), strict=True):
             yield from each.answers(work, mine)
-
-
-def pairs_of(work: Workload, pair: tuple[int, int], wheres: Sequence[int]) -> set[tuple[int, ...]]:
-    """The conditions on two columns that stand together in some combinations."""
-    return {tuple([atom for atom in work.wheres[where] if atom >> COLUMN_SHIFT in pair]) for where in wheres}

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from sfumato.estimate.count.asked import AskedCells, SharedPair, pairs_of
+from sfumato.estimate.count.asked import AskedCells, SharedPair
 from sfumato.estimate.count.bitmaps import FEW
 from sfumato.estimate.count.blocks import Block
 from sfumato.estimate.count.cubes import Cube, by_columns
@@ -25,11 +25,13 @@ MOST_CELLS = 1 << 25
 """The cells of all cubes: 256 MiB."""
 LARGEST_TABLE = 1 << 22
 """The cells of a table."""
+MOST_TRIED = 64
+"""Columns are put together with those of one of so many cubes: to try thousands would take too long."""
 MOST_CELLS_READ = 64
 """A combination of longer lists than this is left to the bitmaps."""
 
 # Measured on one core, in nanoseconds; only their ratios matter.
-CELL, RECORD, RECORD_AND_COLUMN = 2.0, 2.2, 0.15
+CELL, RECORD, RECORD_AND_COLUMN = 1.0, 2.2, 0.15
 ASKED, TABLE_CELL, CHOSEN = 1.1, 1e-6, 6.0
 COMBINATION, WORD, WORD_AND_CONDITION = 4000.0, 1.2, 0.5
 TAKEN = 2.0
@@ -75,8 +77,9 @@ def chosen(work: Workload, wheres: Sequence[int], symbols: int, block: Block) ->
     left = sorted(set(wheres).difference(short))
     tables = pricing.tables({columns: grouped[columns] for columns in rest}, has_bitmaps=bool(left))
     made = {each: AskedCells(work, each, pricing.shape(each), grouped[each], symbols) for each in tables}
-    for pair, several in pricing.shared_pairs({columns: grouped[columns] for columns in tables}):
-        ways.append(SharedPair(work, pair, pricing.shape(pair), [made.pop(columns) for columns in several]))
+    for pair, several, _ in pricing.shared_pairs({columns: grouped[columns] for columns in tables}):
+        sizes = (pricing.sizes[pair[0]], pricing.sizes[pair[1]])
+        ways.append(SharedPair(pair, sizes, [made.pop(columns) for columns in several]))
     ways += made.values()
     left += [where for each in rest if each not in tables for where in grouped[each]]
     return ChosenWays(ways, sorted(left), pricing.sizes)
@@ -93,6 +96,7 @@ class _Pricing:
 
     def __init__(self, work: Workload, symbols: int, block: Block) -> None:
         self.work, self.symbols, self.rows = work, symbols, block.rows
+        self.codes = {number: len(atom.codes) for number, atom in work.atoms.items()}
         asked = [len(column.mentioned) for column in work.columns]
         for atom in work.atoms.values():
             asked[atom.column] = max(asked[atom.column], *(code + 1 for code in atom.codes), 1)
@@ -124,52 +128,56 @@ class _Pricing:
         return min(self.table(columns, wheres), self.bitmaps(columns, wheres))
 
     def tables(self, grouped: Mapping[Columns, Sequence[int]], *, has_bitmaps: bool) -> list[Columns]:
-        """The sets of columns whose cells are looked up: where it costs less, or saves making any bitmap."""
-        cheaper = [each for each in grouped if self.table(each, grouped[each]) < self.bitmaps(each, grouped[each])]
-        others = {each: grouped[each] for each in grouped if each not in cheaper}
+        """The sets of columns whose cells are looked up: where it costs less, or all if that costs less together."""
+        prices = {columns: self.table(columns, wheres) for columns, wheres in grouped.items()}
+        cheaper = [each for each in grouped if prices[each] < self.bitmaps(each, grouped[each])]
+        others = {each: grouped[each] for each in grouped if each not in set(cheaper)}
         are_few = sum(map(len, others.values())) <= FEW  # these are found without a bitmap
-        first = 0.0 if are_few else self.rows * (BITMAPS + BITMAP * len(self.work.atoms))
-        by_bitmaps = first + sum(self.bitmaps(*each) for each in others.items())
-        if not has_bitmaps and sum(self.table(*each) for each in others.items()) < by_bitmaps:
-            return [*grouped]
-        return cheaper
+        first = 0.0 if are_few or has_bitmaps else self.rows * (BITMAPS + BITMAP * len(self.work.atoms))
+        mixed = sum(prices[each] for each in cheaper) + first + sum(self.bitmaps(*each) for each in others.items())
+        shared = sum(saved for _, _, saved in self.shared_pairs(grouped))
+        return [*grouped] if sum(prices.values()) - shared < mixed else cheaper
 
-    def shared_pairs(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Pair, list[Columns]]]:
-        """Pairs of columns by which records are chosen first, and the sets of columns that this is worth it for."""
-        left, found = dict(grouped), list[tuple[Pair, list[Columns]]]()
-        while True:
-            sharing: dict[Pair, list[Columns]] = {}
-            for columns in left:
-                for pair in combinations(columns, 2):
-                    if pair != columns:
-                        sharing.setdefault(pair, []).append(columns)
-            saved = {
-                pair: self.saved(pair, {each: left[each] for each in several}) for pair, several in sharing.items()
-            }
-            best = max(saved, key=lambda pair: saved[pair], default=None)
-            if best is None or saved[best] <= 0:
-                return found
-            found.append((best, sharing[best]))
-            left = {columns: wheres for columns, wheres in left.items() if columns not in sharing[best]}
+    def shared_pairs(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Pair, list[Columns], float]]:
+        """Pairs of columns by which records are chosen first, the sets of columns that have them, and what it saves."""
+        asked: dict[Pair, dict[Columns, set[Pair]]] = {}
+        for columns, wheres in grouped.items():
+            for pair in combinations(columns, 2):
+                if pair != columns:
+                    first, second = (columns.index(column) for column in pair)
+                    conditions = {(where[first], where[second]) for where in map(self.work.wheres.__getitem__, wheres)}
+                    asked.setdefault(pair, {})[columns] = conditions
+        prices = {columns: self.table(columns, wheres) for columns, wheres in grouped.items()}
+        promising = sorted(asked, key=lambda pair: self.saved(pair, asked[pair], prices), reverse=True)
+        found: list[tuple[Pair, list[Columns], float]] = []
+        done: set[Columns] = set()
+        for pair in promising:
+            several = {columns: pairs for columns, pairs in asked[pair].items() if columns not in done}
+            saved = self.saved(pair, several, prices) if several else 0.0
+            if saved > 0:
+                found.append((pair, list(several), saved))
+                done.update(several)
+        return found
 
-    def saved(self, pair: Pair, grouped: Mapping[Columns, Sequence[int]]) -> float:
+    def saved(self, pair: Pair, asked: Mapping[Columns, set[Pair]], prices: Mapping[Columns, float]) -> float:
         """What is saved if only those records are looked at that have one of the asked pairs."""
-        asked = pairs_of(self.work, pair, [where for wheres in grouped.values() for where in wheres])
-        cells = sum(len(self.work.atoms[first].codes) * len(self.work.atoms[second].codes) for first, second in asked)
+        codes = self.codes
+        cells = sum(codes[first] * codes[second] for first, second in set[Pair]().union(*asked.values()))
         share = min(cells / volume(self.shape(pair)), 1)
-        taken = 1 + len({column for columns in grouped for column in columns})
+        taken = 1 + len({column for columns in asked for column in columns})
         first = self.rows * (ASKED + 2 * RECORD_AND_COLUMN + TAKEN * taken * share)
-        return (1 - share) * sum(self.table(*each) for each in grouped.items()) - first
+        return (1 - share) * sum(prices[columns] for columns in asked) - first
 
     def covers(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Columns, list[Columns]]]:
         """Sets of columns whose cubes stay small, and the combinations of columns that each of them answers."""
         covers: list[tuple[Columns, list[Columns]]] = []
         for columns in sorted(grouped, key=lambda each: (self.cells(each), each)):
-            unions = [tuple(sorted({*cover, *columns})) for cover, _ in covers]
-            fitting = [place for place, union in enumerate(unions) if self.cells(union) <= LARGEST_CUBE]
-            if fitting:
-                place = min(fitting, key=lambda each: self.cells(unions[each]))
-                covers[place] = (unions[place], [*covers[place][1], columns])
-            else:
+            first = max(len(covers) - MOST_TRIED, 0)
+            unions = {place: tuple(sorted({*covers[place][0], *columns})) for place in range(first, len(covers))}
+            sizes = {place: self.cells(union) for place, union in unions.items()}
+            place = min(sizes, key=lambda each: sizes[each], default=None)
+            if place is None or sizes[place] > LARGEST_CUBE:
                 covers.append((columns, [columns]))
+            else:
+                covers[place] = (unions[place], [*covers[place][1], columns])
         return covers
