@@ -11,7 +11,6 @@ import pytest
 
 from releases import people
 from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms.mechanism import AnyMechanism
 
 SLOW = ["duckdb", "sqlglot", "scipy"]
 EXTRAS = [
@@ -66,19 +65,19 @@ def test_sums_of_large_tables_load_scipy() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mechanism", [each for each in REGISTRY.values() if each.loads], ids=lambda each: each.name)
-def test_planning_loads_what_the_mechanism_says(mechanism: AnyMechanism) -> None:
-    """Whoever reads the table has loaded it meanwhile; with nothing that planning does not need."""
-    request = {"anatomy": "Diversity(2)", "buckets": "LinearCap(2, '1/4')"}[mechanism.name]
+@pytest.mark.parametrize(("mechanism", "request_"), [("buckets", "LinearCap(2, '1/4')"), ("anatomy", "Diversity(2)")])
+def test_planning_loads_what_the_mechanism_says(mechanism: str, request_: str) -> None:
+    """Whoever reads the table has loaded it meanwhile; where nothing is said, nothing that takes long is needed."""
+    loads = REGISTRY[mechanism].loads
     loaded = loaded_by(
         "from sfumato import Diversity, Histogram, LinearCap, choose\n"
         "from sfumato.draws import Draws\n"
-        f"histogram, request = Histogram.of('abcde', [9, 8, 7, 5, 4]), {request}\n"
-        f"chosen = choose(histogram, request, Draws.secret(), {mechanism.name!r})\n"
+        f"histogram, request = Histogram.of('abcde', [9, 8, 7, 5, 4]), {request_}\n"
+        f"chosen = choose(histogram, request, Draws.secret(), {mechanism!r})\n"
         "chosen.mechanism.remarks(chosen.plan)\n"
-        f"assert all(name in sys.modules for name in {mechanism.loads!r})"
+        f"assert all(name in sys.modules for name in {loads!r})"
     )
-    assert loaded >= {name.partition(".")[0] for name in mechanism.loads}
+    assert loaded & set(SLOW) == {name.partition(".")[0] for name in loads}
 
 
 def test_program_tells_its_version_before_it_loads_anything() -> None:

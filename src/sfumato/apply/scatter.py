@@ -151,23 +151,17 @@ class Gathered:
         if self.file is None:
             # Without a name from the beginning: what is in it is gone with its last user, even one that is killed.
             self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed at the end of all parts
-        rows, offsets = self._together()
-        self.coded = frozenset(name for name, column in rows.items() if isinstance(column, np.ndarray))
-        arrays = {name: in_arrow(column) if name in self.coded else column for name, column in rows.items()}
-        batch = pa.RecordBatch.from_pydict(arrays)
-        self.schema = batch.schema
-        for places, start, stop in zip(self.places, offsets[:-1], offsets[1:], strict=True):
-            part = batch.slice(start, stop - start)
-            places.append((self.file.tell(), self.file.write(part.serialize())))
+        self.coded = frozenset(name for name, column in self.held[0].rows.items() if isinstance(column, np.ndarray))
+        for number in range(self.parts):
+            arrays = {
+                name: in_arrow(column) if name in self.coded else column
+                for name, column in joined(self._slices(number)).items()
+            }
+            batch = pa.RecordBatch.from_pydict(arrays)
+            self.schema = batch.schema
+            self.places[number].append((self.file.tell(), self.file.write(batch.serialize())))
         self.file.flush()
         self.held, self.held_bytes = [], 0
-
-    def _together(self) -> tuple[Rows, list[int]]:
-        """What is held as one, part by part, and where each part begins: many slices take longer than one more sort."""
-        numbers = np.arange(self.parts, dtype=smallest_type(self.parts))
-        part = np.concatenate([np.repeat(numbers, np.diff(each.offsets)) for each in self.held])
-        rows = taken(joined([each.rows for each in self.held]), np.argsort(part, kind="stable"))
-        return rows, [0, *np.cumsum(np.bincount(part, minlength=self.parts)).tolist()]
 
     def _read(self, number: int) -> list[Rows]:
         found: list[Rows] = []

@@ -52,4 +52,4 @@ def plan(histogram: Histogram, spec: Diversity, options: Options, draws: Draws, 
     return dealt(histogram, caps, choice, options.dealing, draws, NAME)
 
 
-MECHANISM = buckets.dealing_mechanism(NAME, Diversity, Options, plan, Diversity.of_posterior, loads="scipy.linalg")
+MECHANISM = buckets.dealing_mechanism(NAME, Diversity, Options, plan, Diversity.of_posterior)

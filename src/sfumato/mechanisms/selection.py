@@ -125,7 +125,11 @@ class SubsetSelection:
         own = codes.astype(np.uint64)
         low = found & (LARGEST_WORD >> own)
         found ^= low ^ (low >> np.uint64(1)) ^ (holds.astype(np.uint64) << (np.uint64(63) - own))
-        return found.astype(">u8").view(np.uint8).reshape(rows, 8)[:, : -(-self.size // 8)]
+        lowest_first = found.astype("<u8", copy=False).view(np.uint8).reshape(rows, 8)
+        bits = np.empty((rows, -(-self.size // 8)), dtype=np.uint8)
+        for place in range(bits.shape[1]):  # twice as fast as row by row, because a row has few bytes
+            bits[:, place] = lowest_first[:, 7 - place]
+        return bits
 
     def _picked(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
         """Floyd's algorithm on the other values: as many draws as a set has members, each below a bound of its own.

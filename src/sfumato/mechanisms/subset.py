@@ -143,7 +143,9 @@ def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first
         plan.selection.bits(codes[start : start + step], draws, NAME, first_row + start)
         for start in range(0, len(codes), step)
     ]
-    return Replaced(np.concatenate(pieces) if pieces else np.zeros((0, -(-size // 8)), dtype=np.uint8))
+    if len(pieces) == 1:
+        return Replaced(pieces[0])
+    return Replaced(np.concatenate([*pieces, np.zeros((0, -(-size // 8)), dtype=np.uint8)]))
 
 
 def design(plan: Plan, /) -> Design:

@@ -31,6 +31,8 @@ SCATTER = 0.5
 LEAST_BUCKETS = 1 << 14
 BUCKETS_PER_VALUE = 12
 """So many buckets are looked at, if there are as many; the others are much like them."""
+LARGEST_INVERSE = 1e6
+"""Up to here ten digits of an inverse are right, and no direction is lost."""
 MOST_DENSE = 128
 """Up to so many values, a row of them for each bucket is quicker than a list of those that it holds."""
 BLOCK = 1 << 10
@@ -51,19 +53,34 @@ class CountErrors:
     @cached_property
     def _told(self) -> tuple[Floats, Floats]:
         """How much buckets tell of each direction in which counts can differ, on the scale of the roots of counts."""
-        from scipy.linalg import eigh  # noqa: PLC0415 - scipy takes long to load, and few commands need it
-
-        roots = np.sqrt(self.held)
-        # Not numpy's: it wakes the threads of its library for a matrix of fifty lines, and waits for them.
-        kept, directions = eigh(self.weights / np.outer(roots, roots), driver="evd")
+        kept, directions = np.linalg.eigh(self._scaled)
         return kept, directions
+
+    @cached_property
+    def _scaled(self) -> Floats:
+        roots = np.sqrt(self.held)
+        return np.asarray(self.weights / np.outer(roots, roots))
 
     @cached_property
     def growth(self) -> Floats:
         """By what the inverse multiplies the variance of a sample of each value; infinite for values nobody has."""
         found = np.full(len(self.counts), np.inf)
-        found[self.present] = growth(*self._told)
+        found[self.present] = self._inverted
         return found
+
+    @property
+    def _inverted(self) -> Floats:
+        """The same of the values that there are: by the inverse itself, where it is sound.
+
+        To find directions, numpy wakes all threads of its library, which takes twenty times as long.
+        """
+        try:
+            inverse = np.linalg.inv(self._scaled)
+        except np.linalg.LinAlgError:
+            return growth(*self._told)
+        if not np.linalg.norm(inverse, np.inf) < LARGEST_INVERSE:
+            return growth(*self._told)
+        return np.asarray(np.maximum(np.diag(inverse) - 1, 0.0))
 
     def variances(self, rows: Floats) -> Floats:
         """The variance of the inverse estimate of each value, if so many rows are selected, of every value alike."""

@@ -117,10 +117,10 @@ class Coins:
 
     def throw(self, stream: Stream, first_row: int, coins: Codes) -> tuple[Mask, Places]:
         """Decide each record by its coin: whether it is kept, and else which value of its cell it becomes."""
-        drawn = stream.integers(first_row, len(coins), self.outcomes[coins])
-        keep = self.keep_words[coins]
+        drawn = stream.integers(first_row, len(coins), self.outcomes.take(coins))
+        keep = self.keep_words.take(coins)
         is_kept = drawn < keep
-        swapped = np.where(is_kept, np.uint64(0), drawn - keep) // self.swap_words[coins]
+        swapped = np.where(is_kept, np.uint64(0), drawn - keep) // self.swap_words.take(coins)
         return is_kept, swapped.astype(np.int64)
 
 

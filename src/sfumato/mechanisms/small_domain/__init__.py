@@ -225,8 +225,8 @@ def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first
     operator = plan.published.operator
     cells = plan.layout.cells_of(codes, slots)
     is_kept, swapped = plan.coins.throw(draws.stream(f"{NAME}/coins"), first_row, cells)
-    drawn = operator.places[operator.first[cells] + swapped]
-    return Replaced(np.where(is_kept, codes, drawn).astype(codes.dtype), cells)
+    drawn = operator.places.take(operator.first.take(cells) + swapped).astype(codes.dtype)
+    return Replaced(np.where(is_kept, codes, drawn), cells)
 
 
 def design(plan: Plan, /) -> Design:

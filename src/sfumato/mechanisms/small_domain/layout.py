@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.arrays import Codes, Numbers, Places
+from sfumato.arrays import Codes, Numbers
 from sfumato.mechanisms.small_domain.balancing import Group
 from sfumato.mechanisms.stretches import Runs
 
@@ -20,10 +20,10 @@ class CellLayout:
     def __init__(self, groups: Sequence[Group]) -> None:
         by_value = np.array(groups, dtype=np.int64).T
         self.runs = Runs(by_value.ravel())
-        self.run_cells: Places = self.runs.given % len(groups)
+        self.run_cells: Codes = (self.runs.given % len(groups)).astype(np.min_scalar_type(len(groups)))
         self.first_positions = (np.cumsum(by_value.sum(axis=1)) - by_value.sum(axis=1)).astype(self.runs.type)
 
-    def cells_of(self, codes: Codes, slots: Numbers) -> Places:
+    def cells_of(self, codes: Codes, slots: Numbers) -> Codes:
         """The cell of each record."""
         positions = self.first_positions.take(codes) + slots.astype(self.runs.type, copy=False)
         return self.run_cells.take(self.runs.find(positions))

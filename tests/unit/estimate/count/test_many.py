@@ -7,6 +7,7 @@ import itertools
 import random
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,14 +17,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import sqlglot
-from hypothesis import given, settings
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from releases import SENSITIVE, WAYS, published, published_by
 from selection import examples
 from sfumato.errors import QueryError, ReleaseFormatError
 from sfumato.estimate.count import bitmaps, blocks, keys, ways
-from sfumato.estimate.count.asked import AskedCells
+from sfumato.estimate.count.asked import AskedCells, SharedPair
 from sfumato.estimate.count.cubes import Cube
 from sfumato.estimate.count.files import SymbolCounting
 from sfumato.estimate.count.many import count_many
@@ -273,7 +274,11 @@ def test_bitmaps_and_row_numbers_count_alike(problem: tuple[Workload, blocks.Blo
             assert found[number].tolist() == slow(work, block, number, symbols)
 
 
-PRICES = {"cubes": {"ASKED": 1e9, "COMBINATION": 1e12}, "tables": {"CELL": 1e9, "COMBINATION": 1e12}}
+PRICES = {
+    "cubes": {"ASKED": 1e9, "COMBINATION": 1e12},
+    "tables": {"CELL": 1e9, "COMBINATION": 1e12, "TAKEN": 1e9},
+    "pairs": {"CELL": 1e9, "COMBINATION": 1e12, "TAKEN": -1e9},
+}
 """So that one way is cheaper than all others."""
 
 
@@ -285,6 +290,7 @@ def test_cubes_and_tables_count_what_they_say_they_answer(
 ) -> None:
     work, block, symbols = problem
     answered: dict[int, list[int]] = {}
+    has_pairs = False
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ways, "LARGEST_CUBE", largest)
         patch.setattr(keys, "SLICE_ROWS", slice_rows)
@@ -292,9 +298,13 @@ def test_cubes_and_tables_count_what_they_say_they_answer(
             patch.setattr(ways, name, price)
         made = ways.chosen(work, combined(work), symbols, block)
         for way in made.ways:
-            assert isinstance(way, {"cubes": Cube, "tables": AskedCells}[cheap])
+            made_of = Cube if cheap == "cubes" else AskedCells | SharedPair
+            assert isinstance(way, made_of)
+            has_pairs |= isinstance(way, SharedPair)
             for some, lines in way.answers(work, way.counted(block)):
                 answered.update(zip(some, lines.tolist(), strict=True))
+    if has_pairs:
+        event("records were chosen by pairs")
     assert made.holds(block)
     assert sorted([*answered, *made.left]) == combined(work)
     assert {number for number in made.left} == {
@@ -311,7 +321,14 @@ def test_blocks_are_counted_by_any_mixture_of_ways(
 ) -> None:
     """Also by those that were chosen for the codes of the first block, where others have more of them."""
     work, block, symbols = problem
-    prices = {name: data.draw(st.sampled_from([0.0, 1.0, 1e3, 1e6]), name) for name in ("CELL", "ASKED", "COMBINATION")}
+    prices = {
+        name: data.draw(st.sampled_from([0.0, 1.0, 1e3, 1e6]), name)
+        for name in ("CELL", "ASKED", "COMBINATION", "TAKEN")
+    }
+    prices |= {
+        "MOST_CELLS": data.draw(st.sampled_from([0, 20, 1 << 25])),
+        "LARGEST_TABLE": data.draw(st.sampled_from([9, 1 << 22])),
+    }
     cuts = sorted(data.draw(st.sets(st.integers(1, block.rows), max_size=3)) | {0, block.rows})
     counting = SymbolCounting(work, symbols)
     with pytest.MonkeyPatch.context() as patch:
@@ -352,6 +369,48 @@ def test_the_way_depends_on_how_much_is_asked(size: int, asked: int, expected: t
     made = ways.chosen(work, range(len(work.wheres)), 10, block)
     assert [type(way) for way in made.ways] == ([expected] if expected else [])
     assert len(made.left) == (0 if expected else asked)
+
+
+def test_records_are_chosen_by_a_pair_that_several_sets_of_columns_share() -> None:
+    """Of 50 times 50 pairs of the first two columns, ten are asked about, each with a value of one of two others."""
+    columns, atoms, block = grid(50)
+    columns += [AskedColumn(str(number), pa.int16(), {each: each for each in range(8)}) for number in (2, 3)]
+    atoms |= {(number << COLUMN_SHIFT) + each: Atom(number, (each,)) for number in (2, 3) for each in range(8)}
+    chance = np.random.default_rng(5)
+    block = replace(block, codes=[*block.codes, *chance.integers(0, 8, (2, block.rows)).astype(np.uint8)])
+    wheres = [
+        (pair, (1 << COLUMN_SHIFT) + pair, (third << COLUMN_SHIFT) + value)
+        for pair in range(10)
+        for third in (2, 3)
+        for value in range(8)
+    ]
+    nothing = np.zeros(0, dtype=np.int64)
+    work = Workload(columns, atoms, wheres, [], nothing, nothing)
+    (way,) = ways.chosen(work, range(len(wheres)), 10, block).ways
+    assert isinstance(way, SharedPair)
+    assert way.pair == (0, 1)
+    found = {
+        where: line
+        for some, lines in way.answers(work, way.counted(block))
+        for where, line in zip(some, lines, strict=True)
+    }
+    for number, (first, second, third) in enumerate(wheres):
+        mask = (block.codes[0] == first) & (block.codes[1] == second - (1 << COLUMN_SHIFT))
+        mask &= block.codes[third >> COLUMN_SHIFT] == third % (1 << COLUMN_SHIFT)
+        assert found[number].tolist() == np.bincount(block.shown[mask], minlength=10).tolist()
+
+
+@pytest.mark.parametrize(("room", "tables"), [(2499, 0), (2500, 1)])
+def test_there_is_room_for_all_tables(room: int, tables: int) -> None:
+    columns, atoms, block = grid(50)
+    pairs = list(itertools.product(list(atoms)[:50], list(atoms)[50:]))[::40]
+    nothing = np.zeros(0, dtype=np.int64)
+    work = Workload(columns, atoms, pairs, [], nothing, nothing)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ways, "MOST_CELLS", room)
+        made = ways.chosen(work, range(len(pairs)), 10, block)
+    assert len(made.ways) == tables
+    assert len(made.left) == (0 if tables else len(pairs))
 
 
 def test_cubes_have_no_room_for_codes_that_do_not_occur() -> None:

@@ -58,6 +58,19 @@ def test_values_meet_as_often_as_in_the_buckets(deal: Deal, most_dense: int, mon
     assert CountErrors(dealing, np.array(COUNTS)).weights == pytest.approx(weights)
 
 
+@pytest.mark.parametrize("deal", Deal)
+def test_variances_grow_alike_by_the_inverse_and_by_directions(deal: Deal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where buckets are alike, and tell nothing of some values."""
+    found = choices(COUNTS, caps_of(COUNTS, 2, "1/20"))
+    inverted = {way: foreseen(COUNTS, choice, deal).growth for way, choice in found.items()}
+    monkeypatch.setattr(prediction, "LARGEST_INVERSE", 0)
+    for way, choice in found.items():
+        assert inverted[way] == pytest.approx(foreseen(COUNTS, choice, deal).growth, rel=1e-8)
+    is_lost = [np.isinf(each).any() for each in inverted.values()]
+    assert any(is_lost)
+    assert not all(is_lost)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("most", "values", "factor", "offset", "way", "setting"),
