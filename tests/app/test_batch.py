@@ -143,18 +143,19 @@ BAD = [
 
 
 @pytest.mark.slow
-@SUFFIXES
 @pytest.mark.parametrize("mechanism", sorted(WAYS))
 def test_answers_are_those_of_single_questions_in_their_order(
-    releases: dict[str, Release], tmp_path: Path, mechanism: str, suffix: str
+    releases: dict[str, Release], tmp_path: Path, mechanism: str
 ) -> None:
     questions = [*SIMPLE, *OTHER]
     random.Random(mechanism).shuffle(questions)
     release = releases[mechanism]
-    found = answered(release.folder, written(tmp_path / f"questions{suffix}", questions))
-    assert len(found) == len(questions)
-    for sql, answer in zip(questions, found, strict=True):
-        assert_same(answer, alone(release, sql))
+    expected = [alone(release, sql) for sql in questions]
+    for suffix in (".csv", ".jsonl"):
+        found = answered(release.folder, written(tmp_path / f"questions{suffix}", questions))
+        assert len(found) == len(questions)
+        for answer, single in zip(found, expected, strict=True):
+            assert_same(answer, single)
 
 
 @pytest.mark.slow

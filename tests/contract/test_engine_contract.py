@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -76,6 +77,7 @@ SOME_ENGINES = pytest.mark.parametrize(
     ("batch_rows", "threads", "budget"), [(1, 4, 2000), (7, 2, 0), (50, 1, 1 << 28), (1000, 2, 0)]
 )
 USUAL = LocalEngine()
+Usual = Callable[[Input, str], bytes]
 
 
 @pytest.fixture(params=INPUTS)
@@ -136,6 +138,21 @@ def written(given_input: Input, engine: Engine, folder: Path, mechanism: str, dr
     return b"".join((folder / name).read_bytes() for name in files)
 
 
+@pytest.fixture(scope="session")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Usual:
+    """What is written in the usual way, of a table by a mechanism: once, for whatever sizes groups and pages have."""
+
+    @cache
+    def made(name: str, mechanism: str, *sizes: int) -> bytes:
+        return written(INPUTS[name], USUAL, tmp_path_factory.mktemp("usual") / "folder", mechanism)
+
+    def of(given_input: Input, mechanism: str) -> bytes:
+        (name,) = (name for name, each in INPUTS.items() if each is given_input)
+        return made(name, mechanism, writing.ROW_GROUP_ROWS, pages.PAGE_ROWS)
+
+    return of
+
+
 def has_side(mechanism: str) -> bool:
     """Whether a table says beside the records what they show."""
     return REGISTRY[mechanism].contents is not Mechanism.contents
@@ -166,11 +183,11 @@ def test_requests_are_for_what_mechanisms_differ_in(tmp_path: Path) -> None:
 @MECHANISMS
 @every_engine
 def test_same_key_gives_the_same_bytes(
-    engine: LocalEngine, mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    engine: LocalEngine, mechanism: str, usual: Usual, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_small(monkeypatch)
-    expected = written(INPUTS["every type"], USUAL, tmp_path / "usual", mechanism)
-    assert written(INPUTS["every type"], engine, tmp_path / "other", mechanism) == expected
+    found = written(INPUTS["every type"], engine, tmp_path / "other", mechanism)
+    assert found == usual(INPUTS["every type"], mechanism)
 
 
 @pytest.mark.pairwise
@@ -178,10 +195,9 @@ def test_same_key_gives_the_same_bytes(
 @SOME_ENGINES
 @pytest.mark.usefixtures("sizes")
 def test_same_key_gives_the_same_bytes_for_every_table(
-    engine: LocalEngine, mechanism: str, given_input: Input, tmp_path: Path
+    engine: LocalEngine, mechanism: str, given_input: Input, usual: Usual, tmp_path: Path
 ) -> None:
-    expected = written(given_input, USUAL, tmp_path / "usual", mechanism)
-    assert written(given_input, engine, tmp_path / "other", mechanism) == expected
+    assert written(given_input, engine, tmp_path / "other", mechanism) == usual(given_input, mechanism)
 
 
 @pytest.mark.slow
@@ -189,13 +205,14 @@ def test_same_key_gives_the_same_bytes_for_every_table(
 @MECHANISMS
 @pytest.mark.parametrize("piece_rows", [13, 1000])
 def test_same_key_gives_the_same_bytes_where_pieces_travel(
-    piece_rows: int, mechanism: str, given_input: Input, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    piece_rows: int, mechanism: str, given_input: Input, usual: Usual, tmp_path: Path
 ) -> None:
     """Pieces of several batches are read and rewritten elsewhere, and parts are sorted and written elsewhere."""
-    make_small(monkeypatch)
-    expected = written(given_input, USUAL, tmp_path / "usual", mechanism)
-    monkeypatch.setattr(engines, "BATCH_ROWS", 5)
-    assert written(given_input, FarEngine(piece_rows), tmp_path / "other", mechanism) == expected
+    with pytest.MonkeyPatch.context() as patched:
+        make_small(patched)
+        expected = usual(given_input, mechanism)
+        patched.setattr(engines, "BATCH_ROWS", 5)
+        assert written(given_input, FarEngine(piece_rows), tmp_path / "other", mechanism) == expected
 
 
 @SOME_ENGINES
@@ -253,10 +270,10 @@ def test_same_key_gives_the_same_bytes_where_columns_are_protected_each_for_itse
 @MECHANISMS
 @pytest.mark.parametrize("part_rows", [1, 16, 60, 4096])
 def test_number_of_parts_does_not_matter(
-    part_rows: int, mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    part_rows: int, mechanism: str, usual: Usual, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 25)
-    expected = written(INPUTS["every type"], USUAL, tmp_path / "usual", mechanism)
+    expected = usual(INPUTS["every type"], mechanism)
     monkeypatch.setattr(scatter, "PART_ROWS", part_rows)
     engine = LocalEngine(10, 2, 500)
     assert written(INPUTS["every type"], engine, tmp_path / "other", mechanism) == expected

@@ -22,6 +22,7 @@ from sfumato.apply.engine import Engine
 from sfumato.arrays import Counts
 from sfumato.estimate.count import bitmaps
 from sfumato.estimate.count.blocks import BLOCK_ROWS, Block, BlockMaker, batches, rows_of
+from sfumato.estimate.count.cubes import Cube
 from sfumato.estimate.count.ways import ChosenWays, Way, chosen
 from sfumato.estimate.count.workload import Workload
 from sfumato.shown import Reader
@@ -101,8 +102,8 @@ class SymbolCounting:
         self.everything = [number for number, where in enumerate(work.wheres) if not where]
         self.conditions = [number for number, where in enumerate(work.wheres) if where]
         self.ways: ChosenWays | None = None
-        self.counted: dict[Way, Counts] = {}
-        """What each of the chosen ways has counted so far."""
+        self.cubes: dict[Cube, Counts] = {}
+        """What each cube has counted so far."""
 
     def add(self, block: Block) -> None:
         """Count the records of a block."""
@@ -113,8 +114,7 @@ class SymbolCounting:
             for way in made.ways:
                 cells = way.counted(block)
                 with self.lock:
-                    known = self.counted.get(way)
-                    self.counted[way] = cells if known is None else np.add(known, cells, out=known)
+                    self._keep(way, cells)
         else:  # other values than those of the first block
             left = self.conditions
         if self.everything:
@@ -125,11 +125,22 @@ class SymbolCounting:
             with self.lock:
                 self.found[numbers] += counts
 
+    def _keep(self, way: Way, cells: Counts) -> None:
+        """Add up what was counted: the cells of a cube as they are, because they answer more than one could write."""
+        if isinstance(way, Cube):
+            known = self.cubes.get(way)
+            self.cubes[way] = cells if known is None else np.add(known, cells, out=known)
+        else:
+            self._answer(way, cells)
+
+    def _answer(self, way: Way, cells: Counts) -> None:
+        for numbers, counts in way.answers(self.work, cells):
+            self.found[numbers] += counts
+
     def counts(self) -> Counts:
         """All that was counted, a line for each condition."""
-        for way, counted in self.counted.items():
-            for numbers, counts in way.answers(self.work, counted):
-                self.found[numbers] += counts
+        for cube, cells in self.cubes.items():
+            self._answer(cube, cells)
         return self.found
 
 

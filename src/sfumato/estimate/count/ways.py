@@ -8,7 +8,7 @@ these. All others, and ranges and long lists always, are left to the bitmaps.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -22,7 +22,7 @@ from sfumato.estimate.count.workload import Workload
 LARGEST_CUBE = 1 << 20
 """The cells up to which columns are put together in a cube, symbols included."""
 MOST_CELLS = 1 << 25
-"""The cells of all cubes: 256 MiB."""
+"""The cells of all cubes, 256 MiB; and those of all tables, a quarter of that."""
 LARGEST_TABLE = 1 << 22
 """The cells of a table."""
 MOST_TRIED = 64
@@ -35,6 +35,7 @@ CELL, RECORD, RECORD_AND_COLUMN = 1.0, 2.2, 0.15
 ASKED, TABLE_CELL, CHOSEN = 1.1, 1e-6, 6.0
 COMBINATION, WORD, WORD_AND_CONDITION = 4000.0, 1.2, 0.5
 TAKEN = 2.0
+"""For each column of each record that is chosen by a pair."""
 BITMAPS, BITMAP = 15.0, 0.06
 """For each record, before the first combination is counted; and for each condition."""
 
@@ -81,7 +82,7 @@ def chosen(work: Workload, wheres: Sequence[int], symbols: int, block: Block) ->
         sizes = (pricing.sizes[pair[0]], pricing.sizes[pair[1]])
         ways.append(SharedPair(pair, sizes, [made.pop(columns) for columns in several]))
     ways += made.values()
-    left += [where for each in rest if each not in tables for where in grouped[each]]
+    left += [where for each in set(rest).difference(tables) for where in grouped[each]]
     return ChosenWays(ways, sorted(left), pricing.sizes)
 
 
@@ -114,8 +115,6 @@ class _Pricing:
 
     def table(self, columns: Columns, wheres: Sequence[int]) -> float:
         size = volume(self.shape(columns))
-        if size > LARGEST_TABLE:
-            return float("inf")
         share = min(len(wheres) / size, 1)
         return self.rows * (ASKED + RECORD_AND_COLUMN * len(columns) + TABLE_CELL * size + CHOSEN * share)
 
@@ -125,18 +124,33 @@ class _Pricing:
 
     def cheapest(self, columns: Columns, wheres: Sequence[int]) -> float:
         """Without a cube."""
-        return min(self.table(columns, wheres), self.bitmaps(columns, wheres))
+        by_bitmaps = self.bitmaps(columns, wheres)
+        return min(self.table(columns, wheres), by_bitmaps) if self.fitting([columns]) else by_bitmaps
 
     def tables(self, grouped: Mapping[Columns, Sequence[int]], *, has_bitmaps: bool) -> list[Columns]:
         """The sets of columns whose cells are looked up: where it costs less, or all if that costs less together."""
-        prices = {columns: self.table(columns, wheres) for columns, wheres in grouped.items()}
-        cheaper = [each for each in grouped if prices[each] < self.bitmaps(each, grouped[each])]
-        others = {each: grouped[each] for each in grouped if each not in set(cheaper)}
-        are_few = sum(map(len, others.values())) <= FEW  # these are found without a bitmap
-        first = 0.0 if are_few or has_bitmaps else self.rows * (BITMAPS + BITMAP * len(self.work.atoms))
-        mixed = sum(prices[each] for each in cheaper) + first + sum(self.bitmaps(*each) for each in others.items())
-        shared = sum(saved for _, _, saved in self.shared_pairs(grouped))
-        return [*grouped] if sum(prices.values()) - shared < mixed else cheaper
+        fitting = self.fitting(grouped)
+        prices = {columns: self.table(columns, grouped[columns]) for columns in fitting}
+        by_bitmaps = {columns: self.bitmaps(columns, grouped[columns]) for columns in fitting}
+        cheaper = [columns for columns in fitting if prices[columns] < by_bitmaps[columns]]
+        if has_bitmaps or len(fitting) < len(grouped):
+            return cheaper
+        others = sum(len(grouped[columns]) for columns in fitting if prices[columns] >= by_bitmaps[columns])
+        # Bitmaps have to be made first, unless so few are looked for that they are found without.
+        first = self.rows * (BITMAPS + BITMAP * len(self.work.atoms)) if others > FEW else 0.0
+        mixed = first + sum(min(prices[columns], by_bitmaps[columns]) for columns in fitting)
+        shared = sum(saved for _, _, saved in self.shared_pairs({columns: grouped[columns] for columns in fitting}))
+        return fitting if sum(prices.values()) - shared < mixed else cheaper
+
+    def fitting(self, several: Iterable[Columns]) -> list[Columns]:
+        """The sets of columns whose tables there is room for; small ones first."""
+        found, room = [], float(MOST_CELLS)
+        for columns in sorted(several, key=lambda each: (volume(self.shape(each)), each)):
+            size = volume(self.shape(columns))
+            if size <= min(room, LARGEST_TABLE):
+                found.append(columns)
+                room -= size
+        return found
 
     def shared_pairs(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Pair, list[Columns], float]]:
         """Pairs of columns by which records are chosen first, the sets of columns that have them, and what it saves."""

@@ -325,6 +325,10 @@ def test_blocks_are_counted_by_any_mixture_of_ways(
         name: data.draw(st.sampled_from([0.0, 1.0, 1e3, 1e6]), name)
         for name in ("CELL", "ASKED", "COMBINATION", "TAKEN")
     }
+    prices |= {
+        "MOST_CELLS": data.draw(st.sampled_from([0, 20, 1 << 25])),
+        "LARGEST_TABLE": data.draw(st.sampled_from([9, 1 << 22])),
+    }
     cuts = sorted(data.draw(st.sets(st.integers(1, block.rows), max_size=3)) | {0, block.rows})
     counting = SymbolCounting(work, symbols)
     with pytest.MonkeyPatch.context() as patch:
@@ -394,6 +398,19 @@ def test_records_are_chosen_by_a_pair_that_several_sets_of_columns_share() -> No
         mask = (block.codes[0] == first) & (block.codes[1] == second - (1 << COLUMN_SHIFT))
         mask &= block.codes[third >> COLUMN_SHIFT] == third % (1 << COLUMN_SHIFT)
         assert found[number].tolist() == np.bincount(block.shown[mask], minlength=10).tolist()
+
+
+@pytest.mark.parametrize(("room", "tables"), [(2499, 0), (2500, 1)])
+def test_there_is_room_for_all_tables(room: int, tables: int) -> None:
+    columns, atoms, block = grid(50)
+    pairs = list(itertools.product(list(atoms)[:50], list(atoms)[50:]))[::40]
+    nothing = np.zeros(0, dtype=np.int64)
+    work = Workload(columns, atoms, pairs, [], nothing, nothing)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ways, "MOST_CELLS", room)
+        made = ways.chosen(work, range(len(pairs)), 10, block)
+    assert len(made.ways) == tables
+    assert len(made.left) == (0 if tables else len(pairs))
 
 
 def test_cubes_have_no_room_for_codes_that_do_not_occur() -> None:
