@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sfumato.arrays import Codes, Counts, Mask, Places
 from sfumato.estimate.count.blocks import Block
 from sfumato.estimate.count.workload import Workload, satisfied
-from sfumato.shown.bits import WORD, Words, bit_count, packed
+from sfumato.shown.bits import WORD, Words, bit_count, packed, packed_columns
 
 TOGETHER = 32
 """Combinations whose bits are counted in one call."""
@@ -171,7 +171,7 @@ def member_counts(
 ) -> Iterator[tuple[int, int, Sequence[int], Counts]]:
     """For each combination and its wanted places: its number, its records, and how many of their sets hold each."""
     places = sorted({place for each in wanted.values() for place in each})
-    sets = {place: packed(block.shown[:, place].astype(np.bool_)) for place in places}
+    sets = dict(zip(places, packed_columns(block.shown, places), strict=True))
     words = -(-block.rows // WORD)
     everything = packed(np.ones(block.rows, dtype=np.bool_))
     buffer, both = np.empty(words, dtype=np.uint64), np.empty(words, dtype=np.uint64)

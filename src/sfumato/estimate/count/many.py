@@ -2,7 +2,7 @@
 
 A query is a set of sensitive values and a condition for each of some public columns. The queries are taken apart into
 the conditions they share (`workload`), the release is read once as codes (`blocks`), the records of each condition are
-counted by what they show, by bitmaps or by cubes (`files`), and all counts become estimates at once.
+counted by what they show (`files`) in the ways that take least time (`ways`), and all counts become estimates at once.
 """
 
 from __future__ import annotations
