@@ -26,6 +26,10 @@ LACKS = $$(command -v chromium > /dev/null || echo chromium) $$($(SERVER) || com
 # Tests are compiled once and kept, whatever the environment says: compiling them takes longer than many of them.
 PYTEST = PYTHONDONTWRITEBYTECODE= CI_LACKS="$(LACKS)" $(BIN)/python -m pytest -n auto --dist worksteal
 
+# Publishing waits for the disk, and quick tests publish hundreds of times: in memory, if there is a gigabyte of it.
+MEMORY = $$(df -Pk /dev/shm 2> /dev/null | awk 'END { if ($$4 > 1048576) print "/dev/shm" }')
+IN_MEMORY = memory=$(MEMORY); TMPDIR=$${memory:-$${TMPDIR:-/tmp}}
+
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -40,7 +44,7 @@ demo: $(RUN) ## publish a made-up table, query the release, show the result
 	$(BIN)/sfumato demo
 
 quick: $(DEV) ## one case of every test that is not long, in less than a minute: after each edit
-	$(PYTEST) --extent quick $(ARGS)
+	$(IN_MEMORY) $(PYTEST) --extent quick -o tmp_path_retention_policy=failed $(ARGS)
 
 test: $(DEV) $(BROWSER) $(SYSTEM) ## all that guards a promise, in some minutes: before each commit
 	$(PYTEST) $(ARGS)
