@@ -30,6 +30,7 @@ def pytest_collection() -> Iterator[object]:
         return (yield)
     finally:
         gc.enable()
+        gc.set_threshold(20_000)  # tests leave little garbage, and much that stays
         gc.freeze()
         atexit.register(gc.unfreeze)  # what was collected holds connections, and they are to be put away
 

@@ -473,7 +473,7 @@ def test_release_survives_a_kill_at_many_moments_of_a_move(tmp_path: Path) -> No
     """Directories and .zip, with and without force, by changing places and by two renames."""
     ends = [int(line) for line in run_scenario("moving", tmp_path, 11, "").split()]
     assert len(ends) == 8
-    assert min(ends) > 50
+    assert min(ends) > 40  # lines of the thread that moves; files are brought to the disk by others
 
 
 @pytest.mark.full
