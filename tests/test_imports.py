@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from releases import people
-from sfumato.mechanisms import REGISTRY
 
 SLOW = ["duckdb", "sqlglot", "scipy"]
 EXTRAS = [
@@ -66,18 +65,16 @@ def test_sums_of_large_tables_load_scipy() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("mechanism", "request_"), [("buckets", "LinearCap(2, '1/4')"), ("anatomy", "Diversity(2)")])
-def test_planning_loads_what_the_mechanism_says(mechanism: str, request_: str) -> None:
-    """Whoever reads the table has loaded it meanwhile; where nothing is said, nothing that takes long is needed."""
-    loads = REGISTRY[mechanism].loads
+def test_planning_of_buckets_loads_nothing_that_takes_long(mechanism: str, request_: str) -> None:
+    """The solver is there in a hundredth of a second, and scipy, which brings it too, is not needed."""
     loaded = loaded_by(
         "from sfumato import Diversity, Histogram, LinearCap, choose\n"
         "from sfumato.draws import Draws\n"
         f"histogram, request = Histogram.of('abcde', [9, 8, 7, 5, 4]), {request_}\n"
         f"chosen = choose(histogram, request, Draws.secret(), {mechanism!r})\n"
-        "chosen.mechanism.remarks(chosen.plan)\n"
-        f"assert all(name in sys.modules for name in {loads!r})"
+        "chosen.mechanism.remarks(chosen.plan)"
     )
-    assert loaded & set(SLOW) == {name.partition(".")[0] for name in loads}
+    assert loaded.isdisjoint(SLOW)
 
 
 def test_program_tells_its_version_before_it_loads_anything() -> None:

@@ -20,7 +20,6 @@ from sfumato.apply.notices import frequent_notice
 from sfumato.apply.source import Source, open_source
 from sfumato.apply.spark import usual_engine
 from sfumato.apply.survey import Survey, survey
-from sfumato.apply.threads import loading
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import Target, attacks, targets, tellings
 from sfumato.audit.attackers.ladder import KNOWN_SHARE, ladder
@@ -199,8 +198,7 @@ def surveyed(  # noqa: PLR0913 - what is asked, and where it is read
             raise SchemaError(no_column(name, source.schema.names))
         if request.schema.role(name) is not Role.PUBLIC:
             raise SchemaError(f"column {name!r} is not public, so there is nothing to accept; leave it out of that.")
-    with loading(module for name in request.family for module in REGISTRY[name].loads):
-        found = read(request.schema)
+    found = read(request.schema)
     histogram, sensitive = found.histogram, found.sensitive
     columns: dict[str, tuple[tuple[Value, ...], tuple[int, ...]]] = {
         sensitive.name: (histogram.values, histogram.counts)

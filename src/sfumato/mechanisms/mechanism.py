@@ -128,8 +128,6 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """Whether several sensitive columns can be protected each for itself."""
     most_combinations: int = 0
     """How many combinations the values of such columns may have."""
-    loads: tuple[str, ...] = ()
-    """Modules that planning loads and that take long: whoever reads the table first may load them meanwhile."""
     default_method: Callable[[DesignT], str | None] = _nothing
     """The name of the way to estimate that a release is counted by, where it depends on the design."""
     proposal: Callable[[DesignT], str | None] = _nothing

@@ -345,14 +345,12 @@ def promise(design: Design, /) -> str:
     )
 
 
-def dealing_mechanism(  # noqa: PLR0913 - what the two that deal do not share
+def dealing_mechanism(
     name: str,
     spec: type[SpecT],
     options: type[OptionsT],
     plan: Callable[[Histogram, SpecT, OptionsT, Draws], Plan],
     at_posterior: Callable[[BreachBound, Sequence[Value]], SpecT],
-    *,
-    loads: tuple[str, ...] = (),
 ) -> Mechanism[SpecT, OptionsT, Plan, Design]:
     """A mechanism that deals records to buckets; how many of which size is for its plan to decide."""
     return Mechanism(
@@ -360,7 +358,6 @@ def dealing_mechanism(  # noqa: PLR0913 - what the two that deal do not share
         guarantee=Guarantee.BUCKET_ONLY,
         spec=spec,
         uses_slots=True,
-        loads=loads,
         options=options,
         plan=plan,
         replace=replace,
@@ -387,4 +384,4 @@ def dealing_mechanism(  # noqa: PLR0913 - what the two that deal do not share
     )
 
 
-MECHANISM = dealing_mechanism(NAME, ShareCap, Options, plan, ShareCap.of_posterior, loads=("scipy.optimize",))
+MECHANISM = dealing_mechanism(NAME, ShareCap, Options, plan, ShareCap.of_posterior)

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.cuts import Cuts, Reals, single_values, violated
+from sfumato.mechanisms.buckets.linear import Programme, solved
 from sfumato.mechanisms.buckets.problem import Problem
-from sfumato.mechanisms.buckets.silence import silenced
 
 Objects = npt.NDArray[np.object_]
 
@@ -100,22 +100,23 @@ def proves_empty(problem: Problem, cuts: Cuts, box: Box) -> Reals | None:
 def _solve(problem: Problem, cuts: Cuts, box: Box, costs: Integers, fine: float | None) -> Point | None:
     """Call the solver; with a fine, cuts may fall short at that price per record."""
     sizes, short = len(problem.sizes), 0 if fine is None else len(cuts.needs)
-    from scipy.optimize import linprog  # noqa: PLC0415 - scipy takes long to load, and few commands need it
-
-    with silenced():
-        answer = linprog(
+    answer = solved(
+        Programme(
             np.concatenate([costs, np.full(short, fine or 0.0)]),
-            A_ub=-np.hstack([cuts.rows, np.eye(len(cuts.needs), short)]),
-            b_ub=-cuts.needs,
-            A_eq=np.concatenate([problem.sizes, np.zeros(short)])[None, :],
-            b_eq=np.array([problem.total]),
-            bounds=[*zip(box.low.tolist(), box.high.tolist(), strict=True), *[(0, None)] * short],
-            method="highs-ds",
+            (np.append(box.low, np.zeros(short)), np.append(box.high, np.full(short, np.inf))),
+            np.vstack(
+                [
+                    np.hstack([cuts.rows, np.eye(len(cuts.needs), short)]),
+                    np.append(problem.sizes, np.zeros(short)),
+                ]
+            ),
+            (np.append(cuts.needs, problem.total), np.append(np.full(len(cuts.needs), np.inf), problem.total)),
         )
-    if not answer.success or answer.x is None:
+    )
+    if answer is None:
         return None
-    prices = np.maximum(-np.asarray(answer.ineqlin.marginals), 0.0)
-    return Point(answer.x[:sizes], prices, float(answer.eqlin.marginals[0]))
+    prices = np.maximum(answer.prices[:-1], 0.0)
+    return Point(answer.numbers[:sizes], prices, float(answer.prices[-1]))
 
 
 def _dual_value(problem: Problem, cuts: Cuts, box: Box, point: Point, costs: Integers) -> int:
