@@ -7,10 +7,10 @@ threads there were.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate, zip_longest
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +24,7 @@ from sfumato.apply.scatter import Bundle, Gathered, Layout, Rows, joined, sliced
 from sfumato.apply.survey import Survey
 from sfumato.apply.threads import ordered, read_ahead
 from sfumato.errors import SourceError
+from sfumato.parquet.chunk import Chunk
 from sfumato.parquet.file import EncodedRows, Encoder, FileWriter
 from sfumato.shown import SideTable, record_files
 from sfumato.shown.columns import PublishedColumn
@@ -140,8 +141,7 @@ class _Writing:
                 gathered.add(bundle)
             encoder = Encoder(self.columns)
             parts = ordered(pool, threads, gathered.in_order, range(self.layout.parts))
-            regrouped = _regrouped(parts, ROW_GROUP_ROWS)
-            groups = ordered(pool, threads, partial(encoded, encoder, self.columns), regrouped)
+            groups = _encoded(pool, threads, encoder, self.columns, _regrouped(parts, ROW_GROUP_ROWS))
             with attempt.open("wb") as sink:
                 writer = FileWriter(sink, encoder.schema)
                 for group in read_ahead(groups):  # made while others are written
@@ -161,7 +161,7 @@ def write_side(engine: Engine, side: SideTable, folder: Path) -> dict[str, str]:
     with ThreadPoolExecutor(threads) as pool, (folder / side.file).open("wb") as sink:
         writer = FileWriter(sink, encoder.schema)
         regrouped = _regrouped(side.batches(BATCH_ROWS), ROW_GROUP_ROWS)
-        for group in ordered(pool, threads, partial(encoded, encoder, side.columns), regrouped):
+        for group in _encoded(pool, threads, encoder, side.columns, regrouped):
             writer.add(group)
         return {side.file: writer.finish()}
 
@@ -169,6 +169,29 @@ def write_side(engine: Engine, side: SideTable, folder: Path) -> dict[str, str]:
 def encoded(encoder: Encoder, columns: Sequence[PublishedColumn], rows: Rows) -> EncodedRows:
     """Turn rewritten rows into a group of the file."""
     return encoder([column.written(rows[column.source]) for column in columns])
+
+
+def _encoded(
+    pool: ThreadPoolExecutor, ahead: int, encoder: Encoder, columns: Sequence[PublishedColumn], groups: Iterable[Rows]
+) -> Iterator[EncodedRows]:
+    """Groups of the file in order. Columns are encoded one by one, so that a single group keeps all threads busy."""
+
+    def chunk(rows: Rows, number: int) -> Chunk:
+        column = columns[number]
+        return encoder.chunk(number, column.written(rows[column.source]))
+
+    waiting: deque[tuple[int, list[Future[Chunk]]]] = deque()
+    for rows in groups:
+        chunks = [pool.submit(chunk, rows, number) for number in range(len(columns))]
+        waiting.append((len(next(iter(rows.values()))), chunks))
+        if len(waiting) > ahead:
+            yield _awaited(*waiting.popleft())
+    while waiting:
+        yield _awaited(*waiting.popleft())
+
+
+def _awaited(rows: int, chunks: Iterable[Future[Chunk]]) -> EncodedRows:
+    return EncodedRows(rows, tuple(chunk.result() for chunk in chunks))
 
 
 def _regrouped(pieces: Iterable[Rows], size: int) -> Iterator[Rows]:

@@ -68,8 +68,12 @@ class Encoder:
 
     def __call__(self, columns: Sequence[Codes | pa.Array]) -> EncodedRows:
         """Codes of listed values, the missing one after the last; or the values themselves."""
-        chunks = [chunk(column) for chunk, column in zip(self._chunks, columns, strict=True)]
+        chunks = [self.chunk(number, column) for number, column in enumerate(columns)]
         return EncodedRows(len(columns[0]), tuple(chunks))
+
+    def chunk(self, number: int, column: Codes | pa.Array) -> Chunk:
+        """The rows of one column alone."""
+        return self._chunks[number](column)
 
 
 def _chunker(column: FileColumn, field: pa.Field, about: Struct) -> partial[Chunk]:
