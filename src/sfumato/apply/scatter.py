@@ -109,10 +109,12 @@ class Gathered:
         self.held: list[Bundle] = []
         self.held_bytes = 0
         self.file: Any = None
-        self.schema: pa.Schema | None = None
-        self.coded: frozenset[str] = frozenset()
-        self.places: list[list[tuple[int, int]]] = [[] for _ in range(self.parts)]
-        """Where in the file the rows of each part are: where they begin, and how many bytes they have."""
+        self.kinds: dict[np.dtype[Any], list[str]] = {}
+        """The columns of numbers in the file, by their type."""
+        self.others: pa.Schema | None = None
+        """The other columns, which follow them."""
+        self.places: list[list[tuple[int, int, int]]] = [[] for _ in range(self.parts)]
+        """Of the rows of each part in the file: where they begin, how many bytes they have, and how many they are."""
 
     def __enter__(self) -> Self:
         return self
@@ -151,25 +153,43 @@ class Gathered:
         if self.file is None:
             # Without a name from the beginning: what is in it is gone with its last user, even one that is killed.
             self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed at the end of all parts
-        self.coded = frozenset(name for name, column in self.held[0].rows.items() if isinstance(column, np.ndarray))
-        for number in range(self.parts):
-            arrays = {
-                name: in_arrow(column) if name in self.coded else column
-                for name, column in joined(self._slices(number)).items()
-            }
-            batch = pa.RecordBatch.from_pydict(arrays)
-            self.schema = batch.schema
-            self.places[number].append((self.file.tell(), self.file.write(batch.serialize())))
+        self.kinds = _kinds(self.held[0].rows)
+        for number, places in enumerate(self.places):
+            slices, start = self._slices(number), self.file.tell()
+            for names in self.kinds.values():  # all columns of a type at once, because few long steps are quicker
+                self.file.write(np.concatenate([each[name] for name in names for each in slices]).data)
+            others = [{name: each[name] for name in each if not isinstance(each[name], np.ndarray)} for each in slices]
+            if others[0]:
+                batch = pa.RecordBatch.from_pydict(joined(others))
+                self.others = batch.schema
+                self.file.write(batch.serialize())
+            places.append((start, self.file.tell() - start, sum(len(each[ORDER]) for each in slices)))
         self.file.flush()
         self.held, self.held_bytes = [], 0
 
     def _read(self, number: int) -> list[Rows]:
         found: list[Rows] = []
-        for first, size in self.places[number]:
-            batch = pa.ipc.read_record_batch(pa.py_buffer(os.pread(self.file.fileno(), size, first)), self.schema)
-            columns = zip(batch.schema.names, batch.columns, strict=True)
-            found.append({name: each.to_numpy() if name in self.coded else each for name, each in columns})
+        for start, size, rows in self.places[number]:
+            data, place = os.pread(self.file.fileno(), size, start), 0
+            read: Rows = {}
+            for kind, names in self.kinds.items():
+                columns = np.frombuffer(data, kind, rows * len(names), place).reshape(len(names), rows)
+                read |= zip(names, columns, strict=True)
+                place += columns.nbytes
+            if self.others is not None:
+                batch = pa.ipc.read_record_batch(pa.py_buffer(data[place:]), self.others)
+                read |= zip(batch.schema.names, batch.columns, strict=True)
+            found.append(read)
         return found
+
+
+def _kinds(rows: Rows) -> dict[np.dtype[Any], list[str]]:
+    """The columns that are numbers, by their type; wide ones first, so that each begins where the machine wants it."""
+    found: dict[np.dtype[Any], list[str]] = {}
+    for name, column in rows.items():
+        if isinstance(column, np.ndarray):
+            found.setdefault(column.dtype, []).append(name)
+    return dict(sorted(found.items(), key=lambda each: -each[0].itemsize))
 
 
 def sliced(rows: Rows, start: int, stop: int) -> Rows:
