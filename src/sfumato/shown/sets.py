@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sfumato.arrays import Codes, Counts, Floats
+from sfumato.arrays import Codes, Counts, Floats, Words
 from sfumato.errors import ReleaseFormatError, SpecError
+from sfumato.ordering import LARGEST_WORD
 from sfumato.parquet.footer import read_footer, values_in
 from sfumato.parquet.thrift import ThriftError
 from sfumato.request.values import Value, labels
@@ -205,11 +206,18 @@ class Sets(Shown):
 
 
 def _members(rows: npt.NDArray[np.uint8]) -> Counts:
-    """How many bits each row has: by words, of which there are an eighth as many as bytes."""
+    """How many bits each row has: by words, of which there are an eighth as many as bytes.
+
+    Words begin where rows do, so they reach into the next row, of which nothing is counted.
+    """
     count, width = rows.shape
-    padded = np.zeros((count, -(-width // WORD_BYTES) * WORD_BYTES), dtype=np.uint8)
-    padded[:, :width] = rows
-    return np.asarray(np.bitwise_count(padded.view(np.uint64)).T.sum(axis=0, dtype=np.int64))
+    data = np.append(rows.ravel(), np.zeros(WORD_BYTES, dtype=np.uint8))
+    members: Counts = np.zeros(count, dtype=np.int64)
+    for start in range(0, width, WORD_BYTES):
+        words: Words = np.ndarray((count,), "<u8", data, start, (width,))
+        own = LARGEST_WORD >> np.uint64(8 * max(0, start + WORD_BYTES - width))
+        members += np.bitwise_count(words & own)
+    return members
 
 
 def _read(name: str, shown: Sets, domain: pa.Array, batch: pa.RecordBatch) -> Codes:
