@@ -153,11 +153,13 @@ class Gathered:
         if self.file is None:
             # Without a name from the beginning: what is in it is gone with its last user, even one that is killed.
             self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed at the end of all parts
-        self.kinds = _kinds(self.held[0].rows)
+            self.kinds = _kinds(self.held[0].rows)
         for number, places in enumerate(self.places):
             slices, start = self._slices(number), self.file.tell()
-            for names in self.kinds.values():  # all columns of a type at once, because few long steps are quicker
-                self.file.write(np.concatenate([each[name] for name in names for each in slices]).data)
+            for kind, names in self.kinds.items():  # all columns of a type at once: few long steps are quicker
+                columns = [each[name] for name in names for each in slices]
+                # Numbers of another type would be read as what they are not.
+                self.file.write(np.concatenate(columns, dtype=kind, casting="no").data)
             others = [{name: each[name] for name in each if not isinstance(each[name], np.ndarray)} for each in slices]
             if others[0]:
                 batch = pa.RecordBatch.from_pydict(joined(others))

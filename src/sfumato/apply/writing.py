@@ -100,7 +100,7 @@ def write_records(  # noqa: PLR0913 - what is written, where, and what is done b
             if news.digest is not None:
                 digests[names[news.file]] = news.digest
             engine.progress("writing", sum(sizes), rows)
-        for each in others:
+        for each in others or [other.submit(beside)]:  # an engine may not tell of its last piece
             digests |= each.result()
         return WrittenTables(tuple(sizes), digests)
 

@@ -51,3 +51,15 @@ def test_rows_that_spilled_come_back_in_the_order_of_their_words(budget: int, tm
     order = np.argsort(whole[ORDER])
     assert (found["age"] == whole["age"][order]).all()
     assert found["name"].equals(whole["name"].take(pa.array(order)))
+
+
+def test_numbers_of_another_type_do_not_spill(tmp_path: Path) -> None:
+    """They would come back as other numbers."""
+    layout, words = Layout(1, 2), np.arange(10, dtype=np.uint64)
+    first, second = (
+        next(split(layout, {ORDER: words, "age": np.ones(10, dtype=kind)})) for kind in (np.uint8, np.uint16)
+    )
+    with Gathered(layout, tmp_path, 0) as gathered:
+        gathered.add(first)
+        with pytest.raises(TypeError, match="Cannot cast"):
+            gathered.add(second)
