@@ -72,7 +72,7 @@ def records(release: Release) -> pa.Table:
 def test_number_of_files_follows_from_the_number_of_rows(rows: int, files: int) -> None:
     layout = Layout.of(rows)
     assert layout.files == files
-    assert layout.parts * layout.files * scatter.PART_ROWS >= rows
+    assert layout.parts * layout.files * scatter.LARGEST_PART >= rows
 
 
 @pytest.mark.slow
