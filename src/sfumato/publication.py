@@ -144,13 +144,8 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             with _unchanged(digest, fingerprint) as check:
                 written = write_records(engine, found, rewrite, built, side=side, when_read=check)
             manifest = replace(manifest, file_rows=written.rows, has_copies=as_csv)
-            if manifest.domain != found.histogram.values:
-                raise InternalError("the design is not the one that was asked for. Please report this.")
             _describe(built, manifest, found, engine, written.digests)
-            ready = built
-            if target.is_packed:
-                ready = built.with_suffix(".zip")
-                pack(built, ready)
+            ready = _packed(built) if target.is_packed else built
             name, people = chosen.mechanism.name, asked.schema.people
             kept_plan = PlanFile(draws, fingerprint, asked.remembered(), name, chosen.digest, persons=people)
             claim.write(kept_plan, target.is_out(ready))
@@ -202,11 +197,20 @@ def _check_packable(target: Destination, found: Survey) -> None:
         )
 
 
+def _packed(built: Path) -> Path:
+    """The release as one file."""
+    packed = built.with_suffix(".zip")
+    pack(built, packed)
+    return packed
+
+
 def _describe(built: Path, manifest: Manifest, found: Survey, engine: Engine, digests: Mapping[str, str]) -> None:
     """Write everything beside the data, and verify the whole release before anybody sees it.
 
     The digests are those of what was to be written; what is on the disk is read when it is verified.
     """
+    if manifest.domain != found.histogram.values:
+        raise InternalError("the design is not the one that was asked for. Please report this.")
     if manifest.weights is not None:
         write_weights(manifest, found.sensitive, built / WEIGHTS)
     for name, tables in manifest.copies.items():

@@ -5,6 +5,7 @@ A new engine adds its settings to `every_engine`.
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import time
@@ -37,11 +38,12 @@ from sfumato.apply.source import MemorySource, open_source
 from sfumato.apply.survey import Survey
 from sfumato.apply.writing import write_records, write_side
 from sfumato.draws import Draws
-from sfumato.errors import SourceError
+from sfumato.errors import InternalError, SourceError, TargetError
 from sfumato.mechanisms import REGISTRY, subset
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.outlook import Request
 from sfumato.parquet import pages
+from sfumato.parquet.file import FileWriter
 from sfumato.plan.choose import choose
 from sfumato.publication import publish
 from sfumato.request.group_spec import DecoyGroups
@@ -751,6 +753,54 @@ def test_table_that_is_only_touched_is_published(tmp_path: Path) -> None:
     meddler = Meddler(tmp_path / "people.parquet", "counting", lambda path: os.utime(path, (0, 0)))
     release = published(meddler.path, tmp_path / "release", engine=LocalEngine(7, 2, 0, progress=meddler))
     assert (meddler.has_changed, release.rows) == (True, ROWS)
+
+
+class Quiet(LocalEngine):
+    """An engine that does not tell when the last piece is rewritten."""
+
+    def shuffled(self, work: Any, items: Any, finish: Any, parts: int, done: Any) -> Iterator[Any]:
+        return super().shuffled(work, items, finish, parts, lambda pieces: None)
+
+
+def test_engine_that_does_not_tell_of_its_last_piece_leaves_nothing_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither the table of buckets, nor the last look at the table, of which here only the digest tells a change."""
+    assert published_by("buckets", people(ROWS), tmp_path / "buckets", engine=Quiet(7, 2, 0)).rows == ROWS
+    monkeypatch.setattr("sfumato.apply.profile.MOST_VALUES", 20)
+    path = tmp_path / "people.parquet"
+    pq.write_table(people(ROWS, name=[f"name {row}" for row in range(ROWS)]), path)
+    meddler = Meddler(path, "counting", lambda path: pq.write_table(people(ROWS, name=["name 1", "other"]), path))
+    with pytest.raises(SourceError, match=r"^the table changed while it was read; publish it again"):
+        published(
+            path,
+            tmp_path / "changed",
+            schema=Schema.of("disease", keep=["name"]),
+            engine=Quiet(7, 2, 0, progress=meddler),
+        )
+
+
+def test_files_that_are_not_what_was_written_are_not_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies on the disk is read again, and has to have the digest of what was to be written."""
+    finish = FileWriter.finish
+    monkeypatch.setattr(FileWriter, "finish", lambda writer: finish(writer)[::-1])
+    with pytest.raises(InternalError, match="its own check of files"):
+        published(people(ROWS), tmp_path / "release")
+    assert os.listdir(tmp_path) == []
+
+
+def test_disk_that_fails_once_is_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system tells of data that it lost to the first who asks, and to nobody after."""
+    answers = iter([OSError(errno.EIO, "lost")])
+
+    def sync(descriptor: int) -> None:
+        for error in answers:
+            raise error
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with pytest.raises(TargetError, match="cannot be written"):
+        published(people(ROWS), tmp_path / "release")
+    assert os.listdir(tmp_path) == []
 
 
 class Stop(Exception):
