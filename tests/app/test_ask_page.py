@@ -7,6 +7,7 @@ import io
 import random
 import re
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +254,14 @@ def shown(tab: Page) -> list[list[str]]:
     return rows
 
 
+def saved(tab: Page, click: Callable[[], object]) -> list[list[str]]:
+    """The lines of the file that a click saves."""
+    with tab.expect_download() as waiting:
+        click()
+    written = Path(waiting.value.path()).read_text(encoding="utf-8-sig")
+    return list(csv.reader(io.StringIO(written, newline="")))
+
+
 @pytest.mark.slow
 def test_question_is_put_together_by_hand(hostile: Release, tmp_path: Path, browser: Browser) -> None:
     with opened(browser, ask_page(hostile), tmp_path) as tab:
@@ -309,15 +318,40 @@ def test_question_is_copied_and_answer_saved(hostile: Release, tmp_path: Path, b
             text = tab.evaluate("navigator.clipboard.readText()")
             assert text.startswith(start)
             assert text == tab.locator("textarea").input_value()
-        with tab.expect_download() as waiting:
-            tab.get_by_role("button", name="Save as CSV").click()
-        written = Path(waiting.value.path()).read_text(encoding="utf-8-sig")
-    header, *lines = csv.reader(io.StringIO(written, newline=""))
+        header, *lines = saved(tab, tab.get_by_role("button", name="Save as CSV").click)
     assert header == ["disease", HOSTILE, "n", "n_se", "n_low", "n_high", "n_note"]
     assert len(lines) == 32
     assert {line[1] for line in lines} == {HOSTILE, f"'{FORMULA}", "O'Hara", "a,b"}  # no cell is taken for a formula
     theirs = hostile.sql("SELECT SUM(1) FROM release").only().value
     assert sum(float(line[2]) for line in lines) == pytest.approx(theirs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "leaves", ["dispatchEvent(new Event('beforeprint'))", "document.querySelector('.fold').click()"]
+)
+def test_what_is_seen_answers_the_question_at_once(
+    leaves: str, hostile: Release, tmp_path: Path, browser: Browser
+) -> None:
+    """Who prints or unfolds the answer in the moment after the last click does not see the answer before it."""
+    with opened(browser, ask_page(hostile), tmp_path) as tab:
+        assert (
+            tab.evaluate(
+                f"() => {{ document.querySelector('[data-group=p2]').click(); {leaves};"
+                " return document.querySelectorAll('.answers tbody tr').length; }"
+            )
+            == 32
+        )
+        assert "by disease and" in tab.locator("#answer h2").inner_text()
+
+
+@pytest.mark.slow
+def test_what_is_saved_answers_the_question_at_once(hostile: Release, tmp_path: Path, browser: Browser) -> None:
+    with opened(browser, ask_page(hostile), tmp_path) as tab:
+        clicks = "['[data-group=p2]', '[data-tool=csv]'].forEach(each => document.querySelector(each).click())"
+        header, *lines = saved(tab, lambda: tab.evaluate(clicks))
+    assert header[:2] == ["disease", HOSTILE]
+    assert len(lines) == 32
 
 
 @pytest.mark.slow

@@ -15,8 +15,8 @@ class View {
     this.isOpen = false;
     this.begin();
     this.fold();
-    this.narrow.addEventListener("change", () => { this.fold(); this.show(); });
-    window.addEventListener("beforeprint", () => this.show());
+    this.narrow.addEventListener("change", () => { this.fold(); this.answer(); });
+    window.addEventListener("beforeprint", () => this.answer());
   }
 
   // Where there is no room beside the answer, the question is folded away until it is changed.
@@ -44,6 +44,7 @@ class View {
     parts.push(fieldset("Split by", element("div", {class: "chips"}, ...columns.map(column => this.chip(column)))));
     parts.push(fieldset("Show", this.choices()));
     parts.push(element("button", {type: "button", class: "fold", onclick: () => {
+      this.settle();
       this.fold();
       this.place.scrollIntoView();
     }}, "Show the answer"));
@@ -159,9 +160,16 @@ class View {
     this.waiting = setTimeout(() => this.answer(), PAUSE);
   }
 
+  // Whatever leaves the page is the answer to the question as it stands, not to the one before the pause.
+  settle() {
+    if (this.waiting) this.answer();
+  }
+
   // ------------------------------------------------------------------------------------------------------ the answer
 
   answer() {
+    clearTimeout(this.waiting);
+    this.waiting = null;
     try {
       this.rows = this.asking.ask(this.question);
       this.problem = null;
@@ -267,6 +275,7 @@ class View {
 
   tools() {
     const save = () => {
+      this.settle();
       const blob = new Blob(["\ufeff", csvOf(this.columns, this.question, this.rows)], {type: "text/csv;charset=utf-8"});
       const link = element("a", {href: URL.createObjectURL(blob), download: "answer.csv"});
       link.click();
