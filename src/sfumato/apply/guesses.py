@@ -17,12 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.apply.bins import is_fractional
-from sfumato.apply.csv import OVERSIZED, POINT, CsvSource, looks_like_commas
+from sfumato.apply.csv import POINT, CsvSource
 from sfumato.apply.domains import loneliness
 from sfumato.apply.marks import DOUBTFUL_MARKS, MARKS
 from sfumato.apply.profile import ColumnProfile
 from sfumato.apply.round_edges import round_days, round_numbers
 from sfumato.apply.source import Source, open_source
+from sfumato.apply.spelling import OVERSIZED, looks_like_commas
 from sfumato.apply.standard_input import MARK as STANDARD_INPUT
 from sfumato.errors import SchemaError, SourceError
 from sfumato.request.schema import Role
