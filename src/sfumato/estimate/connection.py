@@ -46,7 +46,10 @@ class Session:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a statement, as Python values."""
         table = self.table(sql)
-        return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        try:
+            return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        except ValueError as error:
+            raise QueryError("an answer has times finer than a microsecond; cast them to TIMESTAMP.") from error
 
     def table(self, sql: str) -> pa.Table:
         """All rows of a statement."""
