@@ -173,7 +173,7 @@ def connected(data: Sequence[Path], public: tuple[str, ...], limits: Limits) -> 
         connection.execute(f"CREATE VIEW {RECORDS} AS SELECT * FROM read_parquet([{paths}])")
         shown = ", ".join(map(quoted, public))
         connection.execute(f"CREATE VIEW {TABLE} AS SELECT {shown} FROM {RECORDS}")
-    except duckdb.Error as error:
+    except (duckdb.Error, UnicodeDecodeError) as error:  # DuckDB quotes the bytes of a name that is none
         connection.close()
         raise ReleaseFormatError(f"{data[0].name} cannot be read; get the release again from its publisher.") from error
     return connection
