@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.apply.csv import OVERSIZED, looks_like_commas
 from sfumato.apply.declared import outside_domain, typed_domain
 from sfumato.apply.profile import FEW_RECORDS, MOST_VALUES, ColumnProfile, Profile
+from sfumato.apply.spelling import OVERSIZED, looks_like_commas
 from sfumato.errors import SchemaError
 from sfumato.request.schema import Merged, NullPolicy, Schema
 from sfumato.request.small_files import LONGEST_VALUE

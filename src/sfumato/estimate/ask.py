@@ -23,6 +23,7 @@ from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
 from sfumato.estimate.estimating import Estimator, Line
 from sfumato.estimate.exact import NOTHING
 from sfumato.estimate.limits import Clock, Limits
+from sfumato.estimate.misspelt import no_value
 from sfumato.estimate.over.joint import JointSums
 from sfumato.estimate.over.reading import Reader
 from sfumato.estimate.over.rows import Bench
@@ -35,7 +36,7 @@ from sfumato.estimate.sql.size import Room, check_texts, check_tree, too_deep
 from sfumato.estimate.sql.sources import VALUES_NAME
 from sfumato.mechanisms.method import Method
 from sfumato.release.manifest import Manifest
-from sfumato.request.values import Value, display
+from sfumato.request.values import Value
 from sfumato.shown.quoting import TABLE
 
 ROUGH = 0.5
@@ -136,7 +137,7 @@ class Asker:
     def _only(self, value: Value) -> Mask:
         """The place of a value of the domain."""
         if value not in self.opened.manifest.domain:
-            raise QueryError(f"{display(value)!r} is not in the domain of {self.opened.manifest.sensitive_name!r}.")
+            raise no_value(value, self.opened.manifest)
         found: Mask = np.arange(len(self.opened.manifest.domain)) == self.opened.manifest.domain.index(value)
         return found
 

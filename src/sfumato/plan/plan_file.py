@@ -23,6 +23,7 @@ from typing import Any
 from sfumato.draws import SLOTS_SINCE, VERSION, WORDS_SINCE, Draws
 from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError, reason
 from sfumato.mechanisms import REGISTRY, UNNAMED
+from sfumato.request.flags import options_of
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.persons import PersonRows
 
@@ -45,8 +46,38 @@ class Remembered:
 
     def is_same(self, other: Remembered) -> bool:
         """Whether another request is this one; a mechanism that only one of them knows has had no say."""
-        shared = set(self.options) & set(other.options)
-        return self.request == other.request and all(self.options[name] == other.options[name] for name in shared)
+        return not self.differences(other)
+
+    def differences(self, other: Remembered) -> list[str]:
+        """What another request says otherwise, by the names that it is given by."""
+        found = []
+        for name in dict.fromkeys((*self.request, *other.request)):
+            if name == "schema":  # of which a digest is remembered
+                if self.request.get(name) != other.request.get(name):
+                    found.append("what its columns are for or how they are read (such as --drop, --bins, --domain)")
+            else:
+                found += _difference(f"--{name.replace('_', '-')}", self.request.get(name), other.request.get(name))
+        for name in (each for each in self.options if each in other.options):
+            flags, one, two = _flags(name), self.options[name], other.options[name]
+            for each in dict.fromkeys((*one, *two)):
+                found += _difference(flags.get(each, f"{each} of {name}"), one.get(each), two.get(each))
+        return list(dict.fromkeys(found))  # what several mechanisms share is said once
+
+
+def _flags(mechanism: str) -> dict[str, str]:
+    """By which flag each option of a mechanism is given, if it is known."""
+    known = REGISTRY.get(mechanism)
+    return {} if known is None else {name: flag.name for name, flag in options_of(known.options)}
+
+
+def _difference(flag: str, then: Any, now: Any) -> list[str]:
+    """How an option was given then and is given now, where that differs and is short enough to be said."""
+    if then == now:
+        return []
+    if isinstance(then, Mapping) or isinstance(now, Mapping):
+        return [flag]
+    was, is_now = (f"{flag} {each}" if each is not None else f"no {flag}" for each in (then, now))
+    return [f"{was} then, {is_now} now"]
 
 
 @dataclass(frozen=True)
@@ -109,24 +140,28 @@ class PlanFile:
             return found
         except ReleaseFormatError:
             raise
+        except (FileNotFoundError, PermissionError) as error:
+            raise ReleaseFormatError(f"the plan file {str(path)!r} cannot be read: {reason(error)}.") from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError, SfumatoError) as error:
-            raise ReleaseFormatError(f"{str(path)!r} is not a plan file; name another one.") from error
+            raise ReleaseFormatError(f"{str(path)!r} is not a plan file, or is damaged; name another one.") from error
 
     def check(self, fingerprint: str, remembered: Remembered) -> None:
         """Refuse to use the key for anything but the same table, the same request and the same draws."""
         if fingerprint != self.fingerprint:
             raise ReleaseFormatError(
                 "the plan file belongs to another table (or the table has changed); a key is used for one table only, "
-                "so name another plan file."
+                "so name another plan file, or the table as it was, to repeat its release."
             )
-        if not self.remembered.is_same(remembered):
+        if other := self.remembered.differences(remembered):
             raise ReleaseFormatError(
-                "the plan file belongs to another request on this table; repeat the same options, or name another plan "
-                "file."
+                f"the plan file belongs to another request on this table: {'; '.join(other)}. Ask for the same as then "
+                "to repeat its release; with another plan file this would be a second release, and two tell more than "
+                "one."
             )
         if self.mechanism not in REGISTRY:
             raise ReleaseFormatError(
-                f"the plan file was made with the mechanism {self.mechanism!r}, unknown to this version; name another."
+                f"the plan file was made by sfumato {self.software} with the mechanism {self.mechanism!r}, which this "
+                "version does not have; repeat its release with that version."
             )
         since = SLOTS_SINCE if REGISTRY[self.mechanism].uses_slots else WORDS_SINCE
         if not since <= self.draws_version <= VERSION:
@@ -271,6 +306,7 @@ def _remembered(written: Mapping[str, Any]) -> Remembered:
     else:
         given = {name: _old_options(text) for name, text in request.pop("options", {}).items()}
         request["guarantee"] = _old_guarantee(request)
+        given |= _shared(given)
         names = {*UNNAMED, *given}
     return Remembered(request, {name: {**UNNAMED.get(name, {}), **given.get(name, {})} for name in sorted(names)})
 
@@ -282,6 +318,15 @@ def _old_options(text: str) -> dict[str, Any]:
         plain = _OLD_WORDS[word] if word in _OLD_WORDS else int(word or 0)
         found[name] = choice or (str(Fraction(int(above), int(below))) if above else plain)
     return found
+
+
+def _shared(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What mechanisms that came later have by the flags that were given: such a flag holds for them too by now."""
+    said = {_flags(name).get(each): value for name, options in given.items() for each, value in options.items()}
+    found = {}
+    for name in REGISTRY.keys() - given.keys():
+        found[name] = {each: said[flag] for each, flag in _flags(name).items() if flag in said}
+    return {name: options for name, options in found.items() if options}
 
 
 def _old_guarantee(request: Mapping[str, Any]) -> str | None:

@@ -7,7 +7,6 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,11 @@ from sfumato.errors import SchemaError
 from sfumato.request.hierarchy import Hierarchy, level_name
 from sfumato.request.persons import ONE_EACH, OneRow, PersonRows, Surplus
 from sfumato.request.small_files import lines
+from sfumato.request.spelling import NEAR, no_such
 from sfumato.request.values import Value, display, to_json
 
 COMPOUND_MARK = " + "
 """Between the names of the columns that make a compound."""
-
-LONGEST_SUGGESTED, NEAR = 100, 0.7
-"""A longer name that is not there gets no other suggested, because that takes the square of its length; nor does one
-that has less than this in common with every other: 'shoe' was not meant to be 'smoker'."""
 
 Edge = int | float | datetime.date | datetime.datetime
 
@@ -347,11 +343,7 @@ class Schema:
 
 def no_column(name: str, columns: Iterable[str], said: str = "the table has no column") -> str:
     """What is said of a column that is not there: with the name that is nearest to it, whatever its capital letters."""
-    known = list(columns)
-    lowered = {each.lower(): each for each in reversed(known)}
-    near = get_close_matches(name.lower(), lowered, n=1, cutoff=NEAR) if len(name) <= LONGEST_SUGGESTED else []
-    meant = f"did you mean {lowered[near[0]]!r}? It" if near else "it"
-    return f"{said} {name!r}; {meant} has {', '.join(map(repr, known))}."
+    return no_such(name, list(columns), said, near=NEAR)
 
 
 def _names(names: str | Iterable[str]) -> tuple[str, ...]:

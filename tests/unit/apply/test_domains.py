@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.apply.csv import OVERSIZED
 from sfumato.apply.domains import (
     check_lines,
     check_rows,
@@ -20,6 +19,7 @@ from sfumato.apply.domains import (
 )
 from sfumato.apply.notices import frequent_notice, notices
 from sfumato.apply.profile import Counting, Profile, Profiler
+from sfumato.apply.spelling import OVERSIZED
 from sfumato.draws import Draws
 from sfumato.errors import SchemaError
 from sfumato.request.histogram import Histogram

@@ -257,7 +257,7 @@ def test_plan_file_that_makes_no_sense_is_refused_without_its_key(change: dict[s
     keep(PLAN, desk / "plan")
     written = json.loads((desk / "plan").read_text())
     (desk / "plan").write_text(json.dumps(written | change))
-    with pytest.raises(ReleaseFormatError, match="is not a plan file; name another one") as caught:
+    with pytest.raises(ReleaseFormatError, match="is not a plan file, or is damaged; name another one") as caught:
         PlanFile.read(desk / "plan")
     assert "abab" not in str(caught.value)
 
@@ -279,6 +279,56 @@ def test_plan_file_is_used_for_its_table_and_request_only() -> None:
     for other in (Remembered({"prior": "1/11"}, REMEMBERED.options), Remembered(REMEMBERED.request, OPTIONS)):
         with pytest.raises(ReleaseFormatError, match="belongs to another request"):
             PLAN.check("fingerprint", other)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "said"),
+    [
+        (
+            {"spec": BreachBound("1/10", "1/2")},
+            {"spec": BreachBound("1/10", "1/3")},
+            "--posterior 1/2 then, --posterior 1/3 now",
+        ),
+        ({"mechanism": "uniform"}, {}, "--mechanism uniform then, --mechanism auto now"),
+        (
+            {},
+            {"guarantee": "marginal-prior"},
+            "no --guarantee then, --guarantee marginal-prior now",
+        ),
+        (
+            {"schema": Schema.of("disease", drop=["sex"])},
+            {},
+            "what its columns are for or how they are read (such as --drop, --bins, --domain)",
+        ),
+        (
+            {"spec": Tolerance("3"), "options": {"fine-grain": fine_grain.Options(fine_grain.Direction.BOTH)}},
+            {"spec": Tolerance("3")},
+            "--direction both then, --direction upward now",
+        ),
+        (
+            {"spec": BreachBoundPerValue({"Zelenka's disease": BreachBound("1/10", "1/2")})},
+            {"spec": BreachBoundPerValue({"Zelenka's disease": BreachBound("1/10", "1/3")})},
+            "--bounds",
+        ),
+        (
+            {"spec": LinearCap("3/2", "1/10"), "options": {"buckets": buckets.Options(Sizes.OPTIMAL)}},
+            {"spec": LinearCap("3/2", "1/10")},
+            "--sizes optimal then, --sizes auto now",
+        ),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+def test_refusal_says_what_is_asked_otherwise_than_then(then: dict[str, Any], now: dict[str, Any], said: str) -> None:
+    """Whoever repeats a release a year later knows which option to bring back; an option of several is said once."""
+    one, other = (Request(people(), **{**BASE, **each}).remembered() for each in (then, now))
+    with pytest.raises(ReleaseFormatError) as caught:
+        replace(PLAN, remembered=one).check("fingerprint", other)
+    assert f"another request on this table: {said}. Ask for the same as then to repeat its release" in str(caught.value)
+
+
+def test_plan_file_that_is_not_there_is_not_called_damaged(desk: Path) -> None:
+    with pytest.raises(ReleaseFormatError, match=r"the plan file 'lost' cannot be read: No such file or directory\.$"):
+        PlanFile.read(Path("lost"))
 
 
 def test_mechanism_that_only_one_side_knows_has_had_no_say() -> None:
@@ -569,6 +619,12 @@ SECOND = {
         },
         options={"fine-grain": OTHER["fine-grain"][1]},
     ),
+    "both directions": Old(
+        Tolerance("3/2"),
+        {"tolerance": "3/2"},
+        texts={"fine-grain": "Options(direction=<Direction.BOTH: 'both'>, objective=<Objective.RECORD: 'record'>)"},
+        options={"fine-grain": fine_grain.Options(fine_grain.Direction.BOTH)},
+    ),
     "bounds": Old(
         BreachBoundPerValue({"flu": BOUND, None: BOUND, 3: BOUND}),
         {"bounds": {"flu": "1/10 1/2", "(missing)": "1/10 1/2", "3": "1/10 1/2"}},
@@ -818,7 +874,7 @@ def test_mechanism_that_is_gone_is_refused_and_not_replaced(desk: Path) -> None:
     published_again("uniform", "one")
     written = json.loads((desk / "plan").read_text()) | {"mechanism": "magic"}
     (desk / "plan").write_text(json.dumps(written))
-    with pytest.raises(ReleaseFormatError, match="was made with the mechanism 'magic', unknown to this version"):
+    with pytest.raises(ReleaseFormatError, match="with the mechanism 'magic', which this version does not have"):
         published_again("uniform", "two")
     assert not (desk / "two").exists()
 

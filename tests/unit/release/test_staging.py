@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,26 @@ def test_workshop_locked_by_another_process_is_kept(desk: Path) -> None:
         assert live.is_dir()
     remove_stale(desk / "release")
     assert not live.exists()
+
+
+def test_worker_that_goes_on_while_its_dead_run_is_removed_leaves_nothing(
+    desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cluster may hear late that a run was killed: its workers go on to the next file where they were told to."""
+    spool = desk / f"{PREFIX}crashed" / "spool"
+    spool.mkdir(parents=True)
+    (spool.parent / LOCK).write_text("release")
+    (spool / "0.parquet").touch()
+    unlink = os.unlink
+
+    def unlink_beside_a_worker(*given: Any, **named: Any) -> None:
+        unlink(*given, **named)
+        with suppress(FileNotFoundError):
+            (spool / "1.parquet").touch()
+
+    monkeypatch.setattr(os, "unlink", unlink_beside_a_worker)
+    remove_stale(desk / "release")
+    assert content(desk) == {}
 
 
 @pytest.mark.parametrize("make", [Path.touch, Path.mkdir], ids=["file", "directory without a lock"])

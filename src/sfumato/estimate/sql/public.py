@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
@@ -17,6 +17,8 @@ from sfumato.shown.quoting import TABLE, quoted
 
 Parts = Mapping[str, Tree]
 """The common table expressions that can be named, by their names in small letters."""
+OWN = "of the release"
+"""What is noted of columns while they are looked at."""
 
 
 def common(select: Tree, known: Parts, room: Room) -> dict[str, Tree]:
@@ -169,16 +171,34 @@ def check_table(table: Tree, session: Session) -> None:
 
 
 def _in_ranges(tree: Tree, session: Session) -> Tree:
-    """Comparisons of the release's ranges with numbers, where the release is the only table."""
-    if not session.manifest.bins or tree.find(exp.Join, exp.Subquery) or not has_release(tree):
-        return tree
+    """Comparisons of the release's ranges with numbers, in each SELECT that reads the release and nothing else."""
     spelt = {name.lower(): name for name in session.manifest.bins}
-    for each in tree.find_all(exp.Column):
+    if not spelt:
+        return tree
+    for each in own_columns(tree):
         if each.name.lower() in spelt:
             each.set("this", exp.to_identifier(spelt[each.name.lower()], quoted=True))
-    for each in tree.find_all(exp.Sum, exp.Avg):
-        ranges.check_sum(each, session.manifest.bins)
-    return ranges.by_ranges(tree, session.manifest.bins)
+            each.meta[OWN] = True
+    for aggregate in tree.find_all(exp.Sum, exp.Avg):
+        ranges.check_sum(aggregate, session.manifest.bins, _is_own)
+    return ranges.by_ranges(tree, session.manifest.bins, _is_own)
+
+
+def own_columns(tree: Tree) -> Iterator[exp.Column]:
+    """The columns of a public query that are those of the release, because they can be of no other table."""
+    for column in tree.find_all(exp.Column):
+        select = column.parent_select
+        source = None if select is None else select.args.get("from_") or select.args.get("from")
+        if source is None or select.args.get("joins") or select.args.get("laterals"):
+            continue
+        table = source.this
+        is_release = isinstance(table, exp.Table) and table.name.lower() == TABLE
+        if is_release and column.table.lower() in ("", table.alias_or_name.lower()):
+            yield column
+
+
+def _is_own(column: exp.Column) -> bool:
+    return OWN in column.meta
 
 
 def _check_columns(tree: Tree, session: Session) -> None:
