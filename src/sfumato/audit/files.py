@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.audit.laws import read
@@ -43,6 +44,10 @@ def verify_folder(folder: Path, each: Each = map, *, are_ours: bool = False) -> 
             return Verification((digests.result(), *checks))
         files = _check_files(folder, written, each)
         return Verification((files, *(_checks(folder, law, written) if files.passed else ())))
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk, and not of what is on it
+            raise
+        raise ReleaseFormatError("a table cannot be read; get the release again from its publisher.") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, SfumatoError) as error:
         if isinstance(error, ReleaseFormatError | InternalError):
             raise

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from uuid import uuid4
 
 from sfumato.errors import ReleaseFormatError, TargetError, reason
 from sfumato.release.manifest import KNOWN_FILES, MANIFEST, PART
@@ -168,11 +169,19 @@ def _clear(folder: Path) -> None:
             ready.rename(removed)  # from here on nothing has to be asked again, however often this is killed
         for each in folder.iterdir():
             if each.is_dir() and not each.is_symlink():
-                shutil.rmtree(each)
+                _remove(each)
             elif each.name != LOCK:
                 each.unlink()
         (folder / LOCK).unlink(missing_ok=True)  # last, because without it nobody would go on with the rest
         folder.rmdir()
+
+
+def _remove(folder: Path) -> None:
+    """Remove a directory in which workers elsewhere may go on writing, who have not heard of the end."""
+    gone = folder.rename(folder.with_name(uuid4().hex))  # where they do not look, so that they begin no new file
+    shutil.rmtree(gone, ignore_errors=True)
+    if gone.exists():
+        shutil.rmtree(gone)  # one had been on the way
 
 
 def move_into_place(ready: Path, target: Path, folder: Path, *, force: bool) -> None:

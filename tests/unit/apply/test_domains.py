@@ -216,6 +216,15 @@ def test_numbers_that_are_no_categories_are_refused_only_where_they_are_protecte
     columns(Schema.of("s"), x=values, s=["a", "b", "a", "b"])
 
 
+@pytest.mark.parametrize("name", ["x", "s"])
+def test_times_finer_than_a_microsecond_are_refused(name: str) -> None:
+    times = pa.array([1000, 2000] * 2, pa.timestamp("ns"))
+    columns(Schema.of("s"), **{"x": ["a", "b"] * 2, "s": ["a", "b"] * 2, name: times})
+    finer = pa.array([1000, 2001] * 2, pa.timestamp("ns"))
+    with pytest.raises(SchemaError, match=f"column '{name}' holds times finer than a microsecond"):
+        columns(Schema.of("s"), **{"x": ["a", "b"] * 2, "s": ["a", "b"] * 2, name: finer})
+
+
 def test_missing_sensitive_values_are_an_error_on_request_only() -> None:
     given = {"x": [1, 1, 1, 1], "s": ["a", "a", None, "a"]}
     with pytest.raises(SchemaError, match="1 records have no 's', and missing values were declared an error"):
