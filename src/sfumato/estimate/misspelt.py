@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sfumato.errors import QueryError
 from sfumato.release.manifest import Manifest
 from sfumato.request.schema import Bins
-from sfumato.request.spelling import no_such
+from sfumato.request.spelling import nearest, no_such
 from sfumato.request.values import Value, display, parts
 
 NAMED_VALUES = 20
@@ -16,6 +17,31 @@ _KINDS = {
     "string": "texts", "integer": "whole numbers", "number": "numbers", "boolean": "truth values", "date": "dates",
     "datetime": "times",
 }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Unheard:
+    """A value that a question names and that is not there, though the question can be answered."""
+
+    column: str
+    text: str
+    known: Sequence[str]
+    """The values that there are, or some of them."""
+    is_protected: bool
+
+    @property
+    def near(self) -> str | None:
+        """What may have been meant; to look for it takes a moment."""
+        return nearest(self.text, self.known)
+
+    @property
+    def sentence(self) -> str:
+        """What is said of it."""
+        if self.is_protected:
+            return no_such(self.text, self.known, f"{self.column!r} has no value", most=NAMED_VALUES)
+        near = self.near
+        meant = "." if near is None else f"; did you mean {near!r}?"
+        return f"no record has {self.text!r} in {self.column!r}{meant}"
 
 
 def no_value(value: Value, manifest: Manifest) -> QueryError:
