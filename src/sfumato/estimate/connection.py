@@ -49,7 +49,10 @@ class Session:
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a statement, as Python values."""
         table = self.table(sql)
-        return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        try:
+            return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        except ValueError as error:
+            raise QueryError("an answer has times finer than a microsecond; cast them to TIMESTAMP.") from error
 
     def table(self, sql: str) -> pa.Table:
         """All rows of a statement."""
@@ -174,7 +177,7 @@ def connected(data: Sequence[Path], public: tuple[str, ...], limits: Limits) -> 
         connection.execute(f"CREATE VIEW {RECORDS} AS SELECT * FROM read_parquet([{paths}])")
         shown = ", ".join(map(quoted, public))
         connection.execute(f"CREATE VIEW {TABLE} AS SELECT {shown} FROM {RECORDS}")
-    except duckdb.Error as error:
+    except (duckdb.Error, UnicodeDecodeError) as error:  # DuckDB quotes the bytes of a name that is none
         connection.close()
         raise ReleaseFormatError(f"{data[0].name} cannot be read; get the release again from its publisher.") from error
     return connection

@@ -304,6 +304,8 @@ class Schema:
         published = self.published(columns)
         if "" in published:
             raise SchemaError("a column of the table has no name; give it one, or leave it out (--drop '').")
+        if cut := next((name for name in published if "\0" in name), None):
+            raise SchemaError(f"the name of column {cut!r} holds a zero, at which readers end it; rename or drop it.")
         # SQL does not tell capital letters from small ones: a question about one would be answered from the other.
         lowered = [name.lower() for name in published]
         if alike := [name for name in published if lowered.count(name.lower()) > 1]:
