@@ -11,10 +11,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -54,18 +55,19 @@ def forked(act: Callable[[], Any]) -> int:
 
 def killed(act: Callable[[], Any], moment: int) -> bool:
     """Do something in a process that is killed at a moment; False if it ended before."""
-    passed = 0
+    passed = count(1)  # by whichever thread: files are brought to the disk by several
 
     def watch(frame: Any, event: str, argument: Any) -> Any:
-        nonlocal passed
-        if event == "line":
-            passed += 1
-            if passed == moment:
-                os.kill(os.getpid(), signal.SIGKILL)
+        if event == "line" and next(passed) == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
         return watch
 
+    def follow(frame: Any, event: str, argument: Any) -> Any:
+        return watch if frame.f_code.co_filename in WATCHED else None
+
     def act_watched() -> None:
-        sys.settrace(lambda frame, event, argument: watch if frame.f_code.co_filename in WATCHED else None)
+        threading.settrace(follow)
+        sys.settrace(follow)
         act()
 
     _, status = os.waitpid(forked(act_watched), 0)

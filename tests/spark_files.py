@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,14 +37,29 @@ def check_files(session: Any, folder: Path, *, left_out: Sequence[pa.DataType] =
     for path, columns, groups in files(folder):
         write(path, columns, groups)
         asked = {column.name: place for place, column in enumerate(columns) if column.written_type not in left_out}
-        frame = session.read.parquet(str(path)).select(*(f"`{name}`" for name in asked)).toArrow()
-        assert frame.column_names == list(asked)
+        frame = session.read.parquet(str(path)).select(*(f"`{name}`" for name in asked))
+        assert frame.columns == list(asked)
+        batches = _collected(frame)
         for name, place in asked.items():
             expected = [value for rows in groups for value in values_of(columns[place], rows[place])]
-            assert _plain(frame.column(name), columns[place].written_type) == expected, name
+            kind = columns[place].written_type
+            assert [value for batch in batches for value in _plain(batch.column(name), kind)] == expected, name
 
 
-def _plain(found: pa.ChunkedArray, kind: pa.DataType) -> list[Any]:
+def _collected(frame: Any) -> list[pa.RecordBatch]:
+    """The rows of a frame as Arrow has them, in a way that the Spark before this one has too."""
+    packed = frame.coalesce(1).mapInArrow(_packed, "data binary").collect()
+    return [batch for row in packed for batch in pa.ipc.open_stream(row[0])]
+
+
+def _packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        with pa.ipc.new_stream(sink := pa.BufferOutputStream(), batch.schema) as writer:
+            writer.write_batch(batch)
+        yield pa.RecordBatch.from_pydict({"data": [sink.getvalue().to_pybytes()]})
+
+
+def _plain(found: pa.Array, kind: pa.DataType) -> list[Any]:
     """What was read, in the type that was written: Spark has fewer of them."""
     if pa.types.is_fixed_size_binary(kind):
         return list(found.to_pylist())

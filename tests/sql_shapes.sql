@@ -118,6 +118,7 @@ SELECT COUNT(*) FROM release WHERE diagnosis = 'flu' UNION SELECT COUNT(*) FROM 
 -- mistakes: refused
 SELECT COUNT(*) FROM release WHERE diagnosis = "flu"
 SELECT COUNT(*) FROM release WHERE diagnosis = 'flue'
+SELECT COUNT(*) FROM release WHERE age = '20-39' AND diagnosis = 'flu'
 SELECT COUNT(*) FROM release WHERE diagnosos = 'flu'
 SELECT COUNT(*) FROM patients WHERE diagnosis = 'flu'
 SELEC COUNT(*) FROM release

@@ -193,9 +193,10 @@ def surveyed(  # noqa: PLR0913 - what is asked, and where it is read
         most_combinations=most,
         keeps=keeps,
     )
+    names = source.schema.names
     for name in request.accept_telling:  # what is not published leaves no trace, and could tell nothing either
-        if name not in source.schema.names:
-            raise SchemaError(no_column(name, source.schema.names))
+        if name not in names:
+            raise SchemaError(no_column(name, names))
         if request.schema.role(name) is not Role.PUBLIC:
             raise SchemaError(f"column {name!r} is not public, so there is nothing to accept; leave it out of that.")
     found = read(request.schema)

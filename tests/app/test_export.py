@@ -128,7 +128,7 @@ def test_command_says_what_to_add_up(release: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--values", "AIDS", "--to", "out.csv"), "'AIDS' is no value of 'disease'; it has 'HIV', 'asthma'"),
+        (("--values", "AIDS", "--to", "out.csv"), "'disease' has no value 'AIDS'; it has 'HIV', 'asthma'"),
         (("--values", "", "--to", "out.csv"), "name the values to count"),
         (("--values", "HIV", "--to", "out.xls"), "should end in .csv, .dta, .sav"),
         (("--values", "HIV", "--to", "no/out.csv"), "the directory 'no' does not exist"),

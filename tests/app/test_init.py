@@ -77,6 +77,51 @@ def test_roles_are_guessed(hospital: Path) -> None:
     assert re.search(r'^#   "gender" +# "Unknown/Invalid" may be a missing value$', text, re.MULTILINE)
 
 
+@pytest.fixture(scope="module")
+def german(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a German hospital exports: semicolons, decimal commas, days before months, `k.A.`, in Latin-1."""
+    chance, path = random.Random(8), tmp_path_factory.mktemp("klinik") / "faelle.csv"
+    born = [f"{chance.randrange(1, 29):02d}.{chance.randrange(1, 13):02d}.{1930 + row % 80}" for row in range(ROWS)]
+    rows = []
+    for _ in range(ROWS):
+        person = chance.randrange(ROWS * 2 // 3)
+        came = f"{chance.randrange(1, 29)}.{chance.randrange(1, 13)}.2024 {chance.randrange(24)}:30"
+        cost = f"{chance.randrange(1000, 9000)},{chance.randrange(10, 99)}"
+        rows.append((f"P{person}", born[person], came, cost, chance.choice(["I10", "J44", "k.A."]), "Gynäkologie"))
+    header = ("Patienten-Nr", "Geburtsdatum", "Aufnahme", "Kosten", "Diagnose", "Station")
+    text = "\n".join(";".join(row) for row in [header, *rows])
+    path.write_text(text, encoding="latin-1")
+    return path
+
+
+@pytest.mark.usefixtures("desk")
+def test_table_of_a_german_hospital_is_understood(german: Path) -> None:
+    text = drafted(german, "--encoding", "latin-1", "--sensitive", "Diagnose")
+    written = tomllib.loads(text)
+    assert written["table"] == {"path": str(german), "encoding": "latin-1", "decimal": ",", "missing": ["k.A."]}
+    assert written["columns"] == {
+        "sensitive": ["Diagnose"],
+        "person": "Patienten-Nr",
+        "drop": ["Geburtsdatum", "Aufnahme", "Kosten"],
+    }
+    assert re.search(r'"Aufnahme", +# nearly unique as it is: could be published in ranges', text)
+    lines = text.splitlines()
+    assert any(line.startswith("# Aufnahme = [1900-01-01, ") for line in lines)
+    assert '# one_row = "first:Aufnahme"' in lines, "the date of birth puts nobody's rows in order"
+
+
+@pytest.mark.usefixtures("desk")
+def test_table_of_a_german_hospital_is_published_and_verified(german: Path) -> None:
+    read = ("--encoding", "latin-1", "--decimal", ",")
+    ranges = ("--bins", "Geburtsdatum=1900-01-01,1970-01-01,2100-01-01", "--bins", "Aufnahme=2024-01-01,2025-01-01")
+    chosen = ("--person", "Patienten-Nr", "--one-row", "first:Aufnahme", "--drop", "Kosten", "--missing", "k.A.")
+    asked = ("--sensitive", "Diagnose", "--prior", "1/10", "--posterior", "1/3", "--plan-file", "key", "--out", "r")
+    succeed("publish", german, *read, *ranges, *chosen, *asked)
+    succeed("verify", "r", "--original", german, *read, "--plan-file", "key")
+    found = succeed("query", "r", "SELECT Geburtsdatum, COUNT(*) FROM release GROUP BY 1", "--json").json
+    assert {row["Geburtsdatum"] for row in found["rows"]} == {"[1900-01-01,1970-01-01)", "[1970-01-01,2100-01-01]"}
+
+
 @pytest.mark.usefixtures("desk")
 def test_decisions_are_left_open_with_a_line_each(hospital: Path) -> None:
     text = drafted(hospital)

@@ -180,6 +180,15 @@ def test_columns_of_any_name_are_verified_beside_the_original(tmp_path: Path, me
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mechanism", WAYS)
+def test_times_with_a_zone_are_verified_beside_the_original(tmp_path: Path, mechanism: str) -> None:
+    times = pa.array([UTC_NOON, UTC_NOON + datetime.timedelta(hours=1)] * 30, pa.timestamp("us", "Europe/Berlin"))
+    table = pa.table(people() | {"seen": times})
+    release = published_by(mechanism, table, tmp_path / "release")
+    assert [check.name for check in verify(release.folder, table).checks if not check.passed] == [FIT]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "values",
     [

@@ -1,9 +1,10 @@
 """CSV files: everything is read as text first, and a column becomes a number or a date only if nothing is lost.
 
 A column is a column of integers if every value is written the way an integer prints (so `007` stays text), of numbers
-if every value reads as one (with a decimal point, or with a comma where that is said), of dates if every value is an
-ISO date. Empty fields are missing values, and so are the texts that the holder names as such, before anything is read
-as a number. A column with a declared domain is read as text: its type is that of the domain, whatever values occur.
+if every value reads as one (with a decimal point, or with a comma where that is said), of dates or times if every value
+is spelled as one, and in one way (`spelling`). Empty fields are missing values, and so are the texts that the holder
+names as such, before anything is read as a number. A column with a declared domain is read as text: its type is that of
+the domain, whatever values occur.
 """
 
 from __future__ import annotations
@@ -11,15 +12,15 @@ from __future__ import annotations
 import csv
 import itertools
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from sfumato.address import File
 from sfumato.apply.compressed import ending, opened, opened_text, unreadable
+from sfumato.apply.spelling import DATES, Guess, Spelling, numbers
 from sfumato.errors import SchemaError, SourceError
 from sfumato.request.digest import Each, files_digest
 
@@ -27,12 +28,6 @@ BLOCK_BYTES = 1 << 23
 DELIMITERS = ",;\t|"
 LONGEST_LINE = 1 << 17
 TEXT = pa.dictionary(pa.int32(), pa.string())
-OVERSIZED = pa.decimal256(76, 0)
-"""Whole numbers beyond 64 bits: harmless in a column that is not published, refused in one that is."""
-
-INTEGER = r"^(0|-?[1-9][0-9]*)$"
-NUMBER = r"^-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][-+]?[0-9]+)?$"
-DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 POINT = "."
 DECIMALS = (POINT, ",")
 """What may stand before the digits behind a whole number."""
@@ -50,7 +45,8 @@ class CsvSource:
     """How many rows each file has."""
     missing: tuple[str, ...] = ()
     """Texts that stand for a missing value, beside the empty one."""
-    decimal: str = POINT
+    spellings: Mapping[str, Spelling] = field(default_factory=dict)
+    """How the values of columns are spelled that are no texts."""
 
     @classmethod
     def open(
@@ -75,8 +71,8 @@ class CsvSource:
         if repeated := sorted({name for name in header if header.count(name) > 1}):
             raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
         texts = pa.schema([(name, pa.string()) for name in header])
-        untyped = cls(tuple(paths), texts, delimiter, encoding, missing=tuple(missing), decimal=decimal)
-        guesses = {name: _Guess(decimal) for name in header if name not in text}
+        untyped = cls(tuple(paths), texts, delimiter, encoding, missing=tuple(missing))
+        guesses = {name: Guess((*numbers(decimal), *DATES)) for name in header if name not in text}
         file_rows = []
         for path in paths:
             rows = 0
@@ -85,9 +81,10 @@ class CsvSource:
                 for name, guess in guesses.items():
                     guess.add(batch.column(name).dictionary)
             file_rows.append(rows)
-        types = {name: guess.type for name, guess in guesses.items()}
+        spellings = {name: spelling for name, guess in guesses.items() if (spelling := guess.found)}
+        types = {name: spelling.kind for name, spelling in spellings.items()}
         schema = pa.schema([(name, types.get(name, pa.string())) for name in header])
-        return replace(untyped, schema=schema, file_rows=tuple(file_rows))
+        return replace(untyped, schema=schema, file_rows=tuple(file_rows), spellings=spellings)
 
     @property
     def rows(self) -> int:
@@ -151,7 +148,8 @@ class CsvSource:
         columns = []
         for name, column in zip(block.schema.names, block.columns, strict=True):
             try:
-                values = _cast(column.dictionary, self.schema.field(name).type, self.decimal)
+                spelling = self.spellings.get(name)
+                values = spelling.read(column.dictionary) if spelling else column.dictionary
             except pa.ArrowInvalid:
                 raise SourceError(
                     f"the table changed while it was read: {name!r} holds values it did not hold before."
@@ -184,63 +182,7 @@ def _header(path: File, encoding: str) -> tuple[list[str], str]:
     return header, delimiter
 
 
-class _Guess:
-    """The types that the values of a column still allow, narrowest first."""
-
-    def __init__(self, decimal: str) -> None:
-        self.seen = False
-        self.decimal = decimal
-        self.types = [
-            (pa.int64(), INTEGER),
-            (OVERSIZED, INTEGER),
-            (pa.float64(), number(decimal)),
-            (pa.date32(), DATE),
-        ]
-
-    def add(self, values: pa.Array) -> None:
-        """Narrow the guess by the distinct values of one block."""
-        if len(values):
-            self.seen = True
-            self.types = [each for each in self.types if reads_as(values, *each, self.decimal)]
-
-    @property
-    def type(self) -> pa.DataType:
-        """The narrowest type that all values had."""
-        return self.types[0][0] if self.seen and self.types else pa.string()
-
-
 def check_decimal(decimal: str) -> None:
     """Refuse what no table has before its digits."""
     if decimal not in DECIMALS:
         raise SourceError(f"the decimal mark {decimal!r} is unknown; numbers are written with a point or a comma.")
-
-
-def number(decimal: str) -> str:
-    """How numbers are spelled with a decimal mark; with a comma, a point is part of no number."""
-    return NUMBER.replace(r"\.", re.escape(decimal))
-
-
-def looks_like_commas(texts: pa.Array) -> bool:
-    """Whether texts read as numbers if a comma is taken for the decimal mark, and not all of them without it."""
-    texts = texts.drop_null()
-    if not len(texts) or not pc.any(pc.match_substring(texts, ",")).as_py():
-        return False
-    return reads_as(texts, pa.float64(), number(","), ",")
-
-
-def _cast(texts: pa.Array, kind: pa.DataType, decimal: str) -> pa.Array:
-    """Texts in the type that all of them have."""
-    if decimal != POINT and pa.types.is_floating(kind):
-        texts = pc.replace_substring(texts, decimal, POINT, max_replacements=1)
-    return texts.cast(kind)
-
-
-def reads_as(values: pa.Array, kind: pa.DataType, pattern: str, decimal: str = POINT) -> bool:
-    """Whether all texts are spelled as values of a type are, and are such values."""
-    if not pc.all(pc.match_substring_regex(values, pattern)).as_py():
-        return False
-    try:
-        _cast(values, kind, decimal)
-    except pa.ArrowInvalid:
-        return False
-    return True

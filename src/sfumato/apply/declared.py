@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.apply.csv import DATE, INTEGER, NUMBER, reads_as
+from sfumato.apply.spelling import INTEGER, ISO_DAY, ISO_TIMES, NUMBER, Spelling, number
 from sfumato.errors import SchemaError
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.values import Value, counted, domain_array, field_type, listed, plain_type
@@ -20,17 +20,8 @@ from sfumato.shown.columns import local_codes
 
 TRUTH = r"^(true|false)$"
 ANY_TRUTH = r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$"
-TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?"
-OFFSET = r"(Z|[-+][0-9]{2}:?[0-9]{2})$"
 
-SPELLINGS = (
-    (pa.int64(), INTEGER),
-    (pa.float64(), NUMBER),
-    (pa.date32(), DATE),
-    (pa.bool_(), TRUTH),
-    (pa.timestamp("us"), f"{TIME}$"),
-    (pa.timestamp("us", "UTC"), TIME + OFFSET),
-)
+SPELLINGS = (Spelling(pa.int64(), INTEGER), number(), ISO_DAY, Spelling(pa.bool_(), TRUTH), *ISO_TIMES)
 """What a domain of texts is read as: the first of these whose spelling all its values have, else text."""
 
 
@@ -55,7 +46,7 @@ def _typed(present: Sequence[Value], is_text: bool) -> pa.Array:
         texts = pa.array(present, type=pa.string())
         if is_text or not present:
             return texts
-        return texts.cast(next((kind for kind, spelling in SPELLINGS if reads_as(texts, kind, spelling)), pa.string()))
+        return texts.cast(next((each.kind for each in SPELLINGS if each.fits(texts)), pa.string()))
     values = domain_array(present)
     if is_text:
         return values.cast(pa.string())
@@ -148,7 +139,7 @@ def _is_zoned(kind: pa.DataType) -> bool:
 
 def _read(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     """Texts that are spelled as values of a type are; a whole number may be written with a fraction of zero."""
-    spelled = next((spelling for each, spelling in SPELLINGS if _is_alike(each, kind)), NUMBER)
+    spelled = next((each.pattern for each in SPELLINGS if _is_alike(each.kind, kind)), NUMBER)
     spelled = ANY_TRUTH if pa.types.is_boolean(kind) else spelled
     found = _cast(_matching(texts, spelled), kind)
     if not pa.types.is_integer(kind):

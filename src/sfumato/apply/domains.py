@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.apply.csv import OVERSIZED, looks_like_commas
 from sfumato.apply.declared import outside_domain, typed_domain
 from sfumato.apply.profile import FEW_RECORDS, MOST_VALUES, ColumnProfile, Profile
+from sfumato.apply.spelling import OVERSIZED, looks_like_commas
 from sfumato.errors import SchemaError
 from sfumato.request.schema import Merged, NullPolicy, Schema
 from sfumato.request.small_files import LONGEST_VALUE
@@ -129,6 +129,11 @@ def _published(column: ColumnProfile, rows: int, schema: Schema) -> TableColumn:
     is_sensitive = column.name in schema.sensitive_columns
     if column.missing == rows:
         raise SchemaError(f"column {column.name!r} holds only missing values; drop it (--drop {column.name}).")
+    if not _is_whole_microseconds(column.values):
+        raise SchemaError(
+            f"column {column.name!r} holds times finer than a microsecond, which are no categories; "
+            f"put it into bins (--bins {column.name}=2024-01-01,2025-01-01), or round its times."
+        )
     if is_sensitive:
         _check_sensitive(column, schema)
     _check_alone(column, rows, schema)
@@ -150,11 +155,6 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
             f"{column.missing} records have no {column.name!r}, and missing values were declared an error; "
             "treat them as a value (--nulls value) or leave them out (--nulls drop)."
         )
-    if not _is_whole_microseconds(column.values):
-        raise SchemaError(
-            f"the sensitive column {column.name!r} holds times finer than a microsecond, which are no categories; "
-            f"put it into bins (--bins {column.name}=2024-01-01,2025-01-01)."
-        )
     is_number = pa.types.is_floating(column.type)
     if pa.types.is_decimal(column.type) or (is_number and pc.any(pc.is_inf(column.values)).as_py()):
         raise SchemaError(
@@ -164,7 +164,7 @@ def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
 
 
 def _is_whole_microseconds(values: pa.Array) -> bool:
-    """Whether a domain can be written down: JSON and Python know times to the microsecond."""
+    """Whether values can be written down: JSON and Python know times to the microsecond."""
     if not pa.types.is_timestamp(values.type) or values.type.unit != "ns":
         return True
     nanoseconds = values.cast(pa.int64()).to_numpy(zero_copy_only=False)

@@ -11,18 +11,20 @@ import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from unicodedata import normalize
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.apply.bins import is_fractional
-from sfumato.apply.csv import OVERSIZED, POINT, CsvSource, looks_like_commas
+from sfumato.apply.csv import POINT, CsvSource
 from sfumato.apply.domains import loneliness
 from sfumato.apply.marks import DOUBTFUL_MARKS, MARKS
 from sfumato.apply.profile import ColumnProfile
 from sfumato.apply.round_edges import round_days, round_numbers
 from sfumato.apply.source import Source, open_source
+from sfumato.apply.spelling import OVERSIZED, looks_like_commas
 from sfumato.apply.standard_input import MARK as STANDARD_INPUT
 from sfumato.errors import SchemaError, SourceError
 from sfumato.request.schema import Role
@@ -37,9 +39,11 @@ MANY_NUMBERS = 20
 """Numbers and dates of more different values than this are better published in ranges."""
 
 PERSON = re.compile(
-    "(patient|pat|pt|person|subject|participant|respondent|member|insured|insurance|insuree|client|customer|citizen|resident"
-    "|employee|student|pupil|user|people|taxpayer|household)s?(id|nbr|nr|no|num|number|key|code|identifier)"
-    "|patient|person|subject|mrn|ssn|usubjid|subjid|pid|nationalid|socialsecurity(number|no|nbr)?"
+    "(patient|patienten|paciente|pat|pt|person|personen|subject|participant|respondent|member|insured|insurance|insuree"
+    "|versicherten|client|customer|citizen|resident|employee|student|pupil|user|people|taxpayer|household)s?"
+    "(id|nbr|nr|no|num|number|nummer|numero|key|code|identifier)"
+    "|(id|no|num|numero)(patient|paciente)"
+    "|patient|person|subject|mrn|ssn|usubjid|subjid|pid|kvnr|nationalid|socialsecurity(number|no|nbr)?"
 )
 """Names, without what is between their letters, of columns that say whose row it is."""
 NAMING = re.compile(
@@ -73,6 +77,7 @@ CODES = frozenset(
 SENSITIVE = re.compile(
     "diag|disease|icd|illness|condition|hiv|cancer|drug|medication|treatment|therap|income|salary|wage|debt|religio"
     "|ethnic|orientation|politic|offen[cs]e|crime|result|outcome|score|grade"
+    "|krankheit|erkrankung|befund|einkommen|gehalt|maladie|revenu|enfermedad"
 )
 """What is in the names of columns that are often sensitive."""
 
@@ -89,7 +94,7 @@ class ColumnGuess:
     repeats: bool = False
     """Whether a value has several rows."""
     is_ordered: bool = False
-    """Whether rows can be put in order by it: dates, times and whole numbers."""
+    """Whether the rows of a person can be put in order by it: dates, times and whole numbers in which they differ."""
     is_time: bool = False
     may_be_sensitive: bool = False
     may_be_person: bool = False
@@ -144,7 +149,8 @@ def guess_table(table: str | Path, *, encoding: str = "utf-8") -> TableGuess:
         source = _opened(table, encoding, missing, decimal)
         rows = first_rows(table, encoding=encoding, missing=missing, decimal=decimal)
     guesses = [_guess(name, source.schema.field(name).type, rows, marks) for name in source.schema.names]
-    return TableGuess(_one_person(guesses), missing, tuple(text for text in found if text not in MARKS), decimal)
+    columns = _ordered_within_persons(_one_person(guesses), rows)
+    return TableGuess(columns, missing, tuple(text for text in found if text not in MARKS), decimal)
 
 
 def _has_commas(column: pa.ChunkedArray) -> bool:
@@ -199,7 +205,7 @@ def _guess(name: str, kind: pa.DataType, rows: pa.Table, marks: Mapping[str, fro
         )
         return ColumnGuess(name, Role.DROPPED, (remark,))
     profile = _profile(name, rows.column(name))
-    letters = re.sub("[^a-z]", "", name.lower())
+    letters = re.sub("[^a-z]", "", normalize("NFKD", name.lower()))  # without accents
     is_kept = pa.types.is_string(kind) or pa.types.is_integer(kind)
     found = ColumnGuess(
         name,
@@ -278,3 +284,14 @@ def _one_person(guesses: Sequence[ColumnGuess]) -> tuple[ColumnGuess, ...]:
         replace(_left_out(each, "may say whose row it is"), may_be_person=True) if each.role is Role.PERSON else each
         for each in guesses
     )
+
+
+def _ordered_within_persons(guesses: Sequence[ColumnGuess], rows: pa.Table) -> tuple[ColumnGuess, ...]:
+    """Nobody's rows stand in an order by what is the same in all of them, as a date of birth is."""
+    person = next((each.name for each in guesses if each.role is Role.PERSON), None)
+    ordered = [each.name for each in guesses if each.is_ordered and each.name != person]
+    if person is None or not ordered:
+        return tuple(guesses)
+    ends = rows.group_by(person).aggregate([(name, end) for name in ordered for end in ("min", "max")])
+    differ = {name for name in ordered if pc.any(pc.not_equal(ends[f"{name}_min"], ends[f"{name}_max"])).as_py()}
+    return tuple(replace(each, is_ordered=each.is_ordered and each.name in differ) for each in guesses)

@@ -7,9 +7,9 @@ import shlex
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.apply.csv import looks_like_commas
 from sfumato.apply.marks import MARKS
 from sfumato.apply.profile import Profile
+from sfumato.apply.spelling import looks_like_commas
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import Figure, Notice
 from sfumato.request.persons import Persons

@@ -74,7 +74,8 @@ def write_records(  # noqa: PLR0913 - what is written, where, and what is done b
     names = record_files(rewrite.shown.FILES[0], layout.files)
     paths = tuple(folder / name for name in names)
     paths[0].parent.mkdir(exist_ok=True)
-    with ThreadPoolExecutor(1) as other, TemporaryDirectory(dir=folder.parent) as attempts:
+    # A worker whose attempt is not needed may begin a file while they are removed; it goes with what is around them.
+    with ThreadPoolExecutor(1) as other, TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as attempts:
         finish = _Writing(rewrite.published, paths, Path(attempts).absolute(), layout, engine.means(layout.files))
         others: list[Future[dict[str, str]]] = []
 

@@ -27,11 +27,11 @@ WHOLE = "NULL"
 
 
 def coarse_columns(connection: Connection, written: Written) -> list[str]:
-    """The public columns of few values, quoted for SQL."""
+    """The public columns of few values, as texts: times with a zone or in nanoseconds are nothing to Python."""
     columns = written.public_columns
     counts = ", ".join(f"APPROX_COUNT_DISTINCT({column})" for column in columns)
     sizes = connection.execute(f"SELECT {counts} FROM original").fetchall()[0]
-    return [column for column, size in zip(columns, sizes, strict=True) if size <= MOST_GROUPS]
+    return [f"CAST({column} AS VARCHAR)" for column, size in zip(columns, sizes, strict=True) if size <= MOST_GROUPS]
 
 
 def held_counts(connection: Connection, written: Written, group: str) -> dict[Any, Floats] | None:

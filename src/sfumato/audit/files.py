@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.audit.laws import read
@@ -43,6 +44,10 @@ def verify_folder(folder: Path, each: Each = map, *, are_ours: bool = False) -> 
             return Verification((digests.result(), *checks))
         files = _check_files(folder, written, each)
         return Verification((files, *(_checks(folder, law, written) if files.passed else ())))
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # of the disk, and not of what is on it
+            raise
+        raise ReleaseFormatError("a table cannot be read; get the release again from its publisher.") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, SfumatoError) as error:
         if isinstance(error, ReleaseFormatError | InternalError):
             raise
@@ -83,8 +88,11 @@ def _check_files(folder: Path, written: Written, each: Each) -> Check:
     tables = [name for name in listed if name not in (*found_copies, README)]
     copies = sorted({_copied(written, name) for name in tables}) if found_copies else []
     if extra or found_copies != copies or sorted([*tables, README]) not in (sorted(needed), sorted((*needed, WEIGHTS))):
-        named = ", ".join(extra) or "one is not listed, or twice"
-        return Check("files", False, f"the files differ from the manifest: {named}.")
+        if extra:
+            return Check(
+                "files", False, f"files that are not of the release lie in it; remove them: {', '.join(extra)}."
+            )
+        return Check("files", False, "the files differ from the manifest: one is not listed, or twice.")
     return Check("files", True, f"{len(listed)} files have the digests of the manifest.")
 
 

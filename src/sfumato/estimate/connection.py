@@ -16,6 +16,7 @@ import pyarrow as pa
 from sfumato.errors import QueryError, ReleaseFormatError
 from sfumato.estimate.complaints import sentence
 from sfumato.estimate.limits import Clock, Limits
+from sfumato.estimate.misspelt import Unheard
 from sfumato.release.manifest import Manifest
 from sfumato.request.values import display, parts
 from sfumato.shown.quoting import RECORDS, TABLE, quoted, text
@@ -42,20 +43,25 @@ class Session:
     """What subqueries gave."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What was worked out of the whole release, for all questions to it."""
+    unheard: list[Unheard] = field(default_factory=list)
+    """Values that the question names and that are not there."""
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a statement, as Python values."""
         table = self.table(sql)
-        return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        try:
+            return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        except ValueError as error:
+            raise QueryError("an answer has times finer than a microsecond; cast them to TIMESTAMP.") from error
 
     def table(self, sql: str) -> pa.Table:
         """All rows of a statement."""
-        with self._complaining():
+        with self.complaining():
             return self.connection.sql(sql).to_arrow_table()
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The rows of a statement, some at a time."""
-        with self._complaining():
+        with self.complaining():
             yield from self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
 
     def looked_up(self, sql: str) -> list[tuple[Any, ...]]:
@@ -67,7 +73,7 @@ class Session:
 
     def part(self, sql: str) -> pa.Table:
         """All rows of a subquery, which are kept: so there must not be too many."""
-        with self._complaining():
+        with self.complaining():
             reader = self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
             found, size = [], 0
             for batch in reader:
@@ -97,7 +103,7 @@ class Session:
 
     def columns(self, sql: str) -> dict[str, str]:
         """The columns that a statement would have, and their types; nothing is run."""
-        with self._complaining():
+        with self.complaining():
             relation = self.connection.sql(sql)
             return dict(zip(relation.columns, map(str, relation.types), strict=True))
 
@@ -106,7 +112,8 @@ class Session:
         self.connection.register(name, table)
 
     @contextmanager
-    def _complaining(self) -> Iterator[None]:
+    def complaining(self) -> Iterator[None]:
+        """What goes wrong becomes a sentence for whoever asked."""
         try:
             self.clock.check()
             yield
@@ -170,7 +177,7 @@ def connected(data: Sequence[Path], public: tuple[str, ...], limits: Limits) -> 
         connection.execute(f"CREATE VIEW {RECORDS} AS SELECT * FROM read_parquet([{paths}])")
         shown = ", ".join(map(quoted, public))
         connection.execute(f"CREATE VIEW {TABLE} AS SELECT {shown} FROM {RECORDS}")
-    except duckdb.Error as error:
+    except (duckdb.Error, UnicodeDecodeError) as error:  # DuckDB quotes the bytes of a name that is none
         connection.close()
         raise ReleaseFormatError(f"{data[0].name} cannot be read; get the release again from its publisher.") from error
     return connection

@@ -22,10 +22,11 @@ import pyarrow.csv as pa_csv
 from sfumato.apply.formats.extras import needed
 from sfumato.errors import InternalError, QueryError, TargetError
 from sfumato.estimate.count.blocks import batches, schema_of
+from sfumato.estimate.misspelt import no_value
 from sfumato.estimate.record_weights import record_weights
 from sfumato.estimate.release import Release
-from sfumato.release.staging import place_written
-from sfumato.request.values import Value, display, labels, listed
+from sfumato.release.staging import check_outside, place_written
+from sfumato.request.values import Value, display, labels
 
 PREFIX = "w_"
 LONGEST_NAME = 32
@@ -63,6 +64,7 @@ def export(
         raise TargetError(f"{str(target)!r} should end in {', '.join(_WRITERS)}, which says what is written.")
     if not target.parent.is_dir():
         raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
+    check_outside(target, "the file")
     if os.path.lexists(target) and (not force or not target.is_file()):
         raise TargetError(f"{str(target)!r} exists; choose another name, or replace a file with --force.")
     if not values:
@@ -104,10 +106,7 @@ def named_value(release: Release, value: Value | str) -> Value:
     seen = dict(zip(labels(domain), domain, strict=True))
     if isinstance(value, str) and value in seen:
         return seen[value]
-    raise QueryError(
-        f"{value!r} is no value of {release.manifest.sensitive_name!r}; it has {listed(domain)}. "
-        "A value with a comma in it stands in quotes."
-    )
+    raise QueryError(f"{no_value(value, release.manifest)} A value with a comma in it stands in quotes.")
 
 
 def check_sum(release: Release, value: Value, weights: pa.Array, method: str | None) -> None:

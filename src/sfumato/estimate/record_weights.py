@@ -10,8 +10,9 @@ import pyarrow as pa
 from sfumato.errors import QueryError
 from sfumato.estimate.ask import method_of
 from sfumato.estimate.count.blocks import batches, schema_of
+from sfumato.estimate.misspelt import no_value
 from sfumato.release.manifest import Manifest
-from sfumato.request.values import Value, display
+from sfumato.request.values import Value
 
 
 def record_weights(manifest: Manifest, folder: Path, value: Value, method: str | None = None) -> pa.Array:
@@ -20,7 +21,7 @@ def record_weights(manifest: Manifest, folder: Path, value: Value, method: str |
     if weights_of is None:
         raise QueryError("this release has no weights by record; ask for counts instead.")
     if value not in manifest.domain:
-        raise QueryError(f"{display(value)!r} is not in the domain of {manifest.sensitive_name!r}.")
+        raise no_value(value, manifest)
     theta = (np.arange(len(manifest.domain)) == manifest.domain.index(value)).astype(np.float64)
     weights, read = weights_of(manifest.design, theta), manifest.shown.reader(manifest.naming)
     paths = manifest.paths(folder)

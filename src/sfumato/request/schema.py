@@ -7,7 +7,6 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from enum import Enum, StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,11 @@ from sfumato.errors import SchemaError
 from sfumato.request.hierarchy import Hierarchy, level_name
 from sfumato.request.persons import ONE_EACH, OneRow, PersonRows, Surplus
 from sfumato.request.small_files import lines
+from sfumato.request.spelling import NEAR, no_such
 from sfumato.request.values import Value, display, to_json
 
 COMPOUND_MARK = " + "
 """Between the names of the columns that make a compound."""
-
-LONGEST_SUGGESTED, NEAR = 100, 0.7
-"""A longer name that is not there gets no other suggested, because that takes the square of its length; nor does one
-that has less than this in common with every other: 'shoe' was not meant to be 'smoker'."""
 
 Edge = int | float | datetime.date | datetime.datetime
 
@@ -308,6 +304,8 @@ class Schema:
         published = self.published(columns)
         if "" in published:
             raise SchemaError("a column of the table has no name; give it one, or leave it out (--drop '').")
+        if cut := next((name for name in published if "\0" in name), None):
+            raise SchemaError(f"the name of column {cut!r} holds a zero, at which readers end it; rename or drop it.")
         # SQL does not tell capital letters from small ones: a question about one would be answered from the other.
         lowered = [name.lower() for name in published]
         if alike := [name for name in published if lowered.count(name.lower()) > 1]:
@@ -345,11 +343,7 @@ class Schema:
 
 def no_column(name: str, columns: Iterable[str], said: str = "the table has no column") -> str:
     """What is said of a column that is not there: with the name that is nearest to it, whatever its capital letters."""
-    known = list(columns)
-    lowered = {each.lower(): each for each in reversed(known)}
-    near = get_close_matches(name.lower(), lowered, n=1, cutoff=NEAR) if len(name) <= LONGEST_SUGGESTED else []
-    meant = f"did you mean {lowered[near[0]]!r}? It" if near else "it"
-    return f"{said} {name!r}; {meant} has {', '.join(map(repr, known))}."
+    return no_such(name, list(columns), said, near=NEAR)
 
 
 def _names(names: str | Iterable[str]) -> tuple[str, ...]:

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from command_line import write_csv_rows
 from sfumato.apply import csv as csv_source
-from sfumato.apply.csv import OVERSIZED, CsvSource
+from sfumato.apply.csv import CsvSource
+from sfumato.apply.spelling import MOMENT, OVERSIZED, TIME
 from sfumato.errors import SchemaError, SourceError
 
 
@@ -46,7 +47,23 @@ def columns(source: CsvSource, batch_rows: int = 1000) -> dict[str, list[Any]]:
         (["2024-02-29", "1066-10-14"], pa.date32()),
         (["2024-02-30"], pa.string()),
         (["2024-02-29", "yesterday"], pa.string()),
-        (["2024-02-29 12:00"], pa.string()),
+        (["2024-02-29 12:00", "2024-03-01T07:05:59.25"], TIME),
+        (["2024-02-29 12:00Z", "2024-02-29 12:00:01+01:00"], MOMENT),
+        (["2024-02-29 12:00", "2024-02-29 12:00Z"], pa.string()),
+        (["2024-02-29 24:30"], pa.string()),
+        (["2024-02-29", "2024-02-29 12:00"], pa.string()),
+        (["29.02.2024", "1.3.1999"], pa.date32()),
+        (["29.02.2024 7:05", "01.03.1999 17:05:09"], TIME),
+        (["29.02.2023"], pa.string()),
+        (["02.29.2024"], pa.string()),
+        (["29.02.24"], pa.string()),
+        (["29.02/2024"], pa.string()),
+        (["01/02/2024", "13/02/2024"], pa.date32()),
+        (["01/02/2024", "02/13/2024"], pa.date32()),
+        (["13/02/2024", "02/13/2024"], pa.string()),
+        (["01/02/2024", "12/12/2024"], pa.string()),
+        (["13-02-2024 00:00"], TIME),
+        (["2024/02/13"], pa.string()),
         (["007", "7"], pa.string()),
         (["+1"], pa.string()),
         (["-0"], pa.float64()),
@@ -97,6 +114,37 @@ def test_values_have_the_type_of_their_column(desk: Path) -> None:
         "s": ["007", None],
     }
     assert source.rows == 2
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("%d.%m.%Y", "{0:%d.%m.%Y}"),
+        ("%d/%m/%Y", "{0.day}/{0.month}/{0:%Y}"),
+        ("%m/%d/%Y", "{0:%m/%d/%Y}"),
+        ("%m-%d-%Y", "{0.month}-{0.day}-{0:%Y}"),
+        ("%d.%m.%Y %H:%M", "{0:%d.%m.%Y} {0.hour}:{0:%M}"),
+        ("%m/%d/%Y %H:%M:%S", "{0:%m/%d/%Y %H:%M:%S}"),
+    ],
+)
+@given(moments=st.lists(st.datetimes(datetime.datetime(1000, 1, 1)), min_size=1))
+def test_dates_and_times_are_read_as_they_are_meant(
+    tmp_path_factory: pytest.TempPathFactory, written: str, meant: str, moments: list[datetime.datetime]
+) -> None:
+    """Python's own reading is the oracle; a day beyond the twelfth says whether the day or the month comes first."""
+    path = tmp_path_factory.getbasetemp() / "dates.csv"
+    texts = [meant.format(each) for each in [*moments, datetime.datetime(2024, 2, 29)]]
+    write_csv_rows(path, [["x", "y"], *([text, "a"] for text in texts)])
+    truth = [datetime.datetime.strptime(text, written) for text in texts]
+    expected = truth if "%H" in written else [each.date() for each in truth]
+    assert columns(CsvSource.open([path]))["x"] == expected
+
+
+def test_day_that_tells_the_order_may_stand_in_another_file(desk: Path) -> None:
+    (desk / "a.csv").write_text("x,y\n01/02/2024,a\n")
+    (desk / "b.csv").write_text("x,y\n01/31/2024,b\n")
+    read = columns(CsvSource.open([desk / "a.csv", desk / "b.csv"]))
+    assert read["x"] == [datetime.date(2024, 1, 2), datetime.date(2024, 1, 31)]
 
 
 def test_column_is_text_on_request(desk: Path) -> None:

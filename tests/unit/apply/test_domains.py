@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.apply.csv import OVERSIZED
 from sfumato.apply.domains import (
     check_lines,
     check_rows,
@@ -20,6 +19,7 @@ from sfumato.apply.domains import (
 )
 from sfumato.apply.notices import frequent_notice, notices
 from sfumato.apply.profile import Counting, Profile, Profiler
+from sfumato.apply.spelling import OVERSIZED
 from sfumato.draws import Draws
 from sfumato.errors import SchemaError
 from sfumato.request.histogram import Histogram
@@ -214,6 +214,15 @@ def test_numbers_that_are_no_categories_are_refused_only_where_they_are_protecte
     with pytest.raises(SchemaError, match=r"which are no categories; put it into bins \(--bins s=0,10,20\)"):
         columns(Schema.of("s"), x=[1, 1, 1, 1], s=values)
     columns(Schema.of("s"), x=values, s=["a", "b", "a", "b"])
+
+
+@pytest.mark.parametrize("name", ["x", "s"])
+def test_times_finer_than_a_microsecond_are_refused(name: str) -> None:
+    times = pa.array([1000, 2000] * 2, pa.timestamp("ns"))
+    columns(Schema.of("s"), **{"x": ["a", "b"] * 2, "s": ["a", "b"] * 2, name: times})
+    finer = pa.array([1000, 2001] * 2, pa.timestamp("ns"))
+    with pytest.raises(SchemaError, match=f"column '{name}' holds times finer than a microsecond"):
+        columns(Schema.of("s"), **{"x": ["a", "b"] * 2, "s": ["a", "b"] * 2, name: finer})
 
 
 def test_missing_sensitive_values_are_an_error_on_request_only() -> None:

@@ -104,6 +104,20 @@ def test_longer_and_shorter_files_are_noticed(folder: Path, name: str) -> None:
         assert failed(folder) == ["files"]
 
 
+@pytest.mark.parametrize("name", [DATA, WEIGHTS])
+def test_footer_that_makes_no_sense_is_refused_in_words_even_with_its_digest(folder: Path, name: str) -> None:
+    content = (folder / name).read_bytes()
+    refused = 0
+    for place in range(len(content) - 300, len(content), 7):
+        (folder / name).write_bytes(content[:place] + bytes([content[place] ^ 0x40]) + content[place + 1 :])
+        edit_manifest(folder)
+        try:
+            verify_folder(folder)  # a flipped bit may do no harm
+        except ReleaseFormatError:
+            refused += 1
+    assert refused > 10
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_missing_file_is_noticed(folder: Path, name: str) -> None:
     (folder / name).unlink()

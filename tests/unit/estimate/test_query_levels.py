@@ -257,7 +257,7 @@ def test_question_that_misnames_a_level_gets_one_sentence(release: Release, sql:
 @pytest.mark.parametrize(
     ("query", "sentence"),
     [
-        (CountQuery({"disease.chapter": "lngs"}), "'lngs' is no group of 'disease.chapter'"),
+        (CountQuery({"disease.chapter": "lngs"}), "'disease.chapter' has no group 'lngs'; did you mean 'lungs'"),
         (CountQuery({"disease.chapter": Range(at_least="a")}), "not a range"),
         (CountQuery({"disease.chapter": "lungs"}, ["F32"]), "no value of 'disease' satisfies"),
         (CountQuery({"disease.chapter": "lungs"}, "F32"), "in a list"),

@@ -123,6 +123,7 @@ def test_nearest_of_two_alike_columns_is_the_first() -> None:
     [
         (["age", "disease", "age"], "two columns named 'age'; rename one of them"),
         (["age", "", "disease"], "a column of the table has no name"),
+        (["age", "a\0b", "disease"], r"the name of column 'a\\x00b' holds a zero"),
         (["Age", "age", "disease"], "'Age' and 'age' differ only by capital letters"),
         (["STRASSE", "strasse", "disease"], "differ only by capital letters"),
         (["disease"], "no public column is left"),
@@ -133,7 +134,7 @@ def test_columns_that_cannot_be_published_are_refused(columns: list[str], words:
         Schema.of("disease").check_columns(columns)
 
 
-@pytest.mark.parametrize("columns", [["age", "", "disease"], ["age", "Age", "disease"]])
+@pytest.mark.parametrize("columns", [["age", "", "disease"], ["age", "Age", "disease"], ["age", "a\0", "disease"]])
 def test_columns_that_are_left_out_may_have_any_name(columns: list[str]) -> None:
     Schema.of("disease", drop=[columns[1]]).check_columns(columns)
 

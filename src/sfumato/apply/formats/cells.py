@@ -12,12 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.apply.csv import DATE, OVERSIZED, reads_as
+from sfumato.apply.spelling import DATES, OVERSIZED, TIME, Guess
 
 LARGEST = 1 << 63
 MOST_DIGITS = 10**76
 """What `OVERSIZED` holds."""
-TIME = pa.timestamp("us")
 
 
 class ColumnKind:
@@ -28,7 +27,7 @@ class ColumnKind:
         self.is_text = is_text
         self.is_wide = False
         """Whether a whole number is beyond 64 bits."""
-        self.may_be_dates = not is_text
+        self.dates = Guess(() if is_text else DATES)
         self.has_times = False
 
     def add(self, values: Iterable[Any]) -> None:
@@ -39,9 +38,8 @@ class ColumnKind:
         if int in kinds and not self.is_wide:
             whole = [value for value in present if type(value) is int]
             self.is_wide = min(whole) < -LARGEST or max(whole) >= LARGEST
-        if str in kinds and self.may_be_dates:
-            texts = pa.array([value for value in present if type(value) is str], pa.string())
-            self.may_be_dates = reads_as(texts[:1], pa.date32(), DATE) and reads_as(texts, pa.date32(), DATE)
+        if str in kinds and self.dates.spellings:
+            self.dates.add(pa.array([value for value in present if type(value) is str], pa.string()))
         if datetime.datetime in kinds and not self.has_times:
             self.has_times = any(type(value) is datetime.datetime and value.time() != _MIDNIGHT for value in present)
 
@@ -56,7 +54,7 @@ class ColumnKind:
         if self.is_text or self.is_mixed or not self.kinds:
             return pa.string()
         if self.kinds == {str}:
-            return pa.date32() if self.may_be_dates else pa.string()
+            return self.dates.found.kind if self.dates.found else pa.string()
         if self.kinds == {int}:
             return OVERSIZED if self.is_wide else pa.int64()
         if self.kinds <= {int, float}:
@@ -70,8 +68,8 @@ class ColumnKind:
         kind = self.type
         if pa.types.is_string(kind) and self.kinds != {str}:
             return pa.array([None if value is None else spelled(value) for value in values], kind)
-        if pa.types.is_date32(kind) and self.kinds == {str}:
-            return pa.array(values, pa.string()).cast(kind)
+        if self.kinds == {str} and self.dates.found:
+            return self.dates.found.read(pa.array(values, pa.string()))
         if pa.types.is_date32(kind):
             return pa.array([_day(value) for value in values], kind)
         if pa.types.is_floating(kind):

@@ -9,6 +9,7 @@ from sqlglot import exp
 from sfumato.estimate.count.queries import Condition, CountQuery, Range
 from sfumato.release.manifest import Manifest
 from sfumato.request.hierarchy import level_name
+from sfumato.request.schema import Bins
 from sfumato.request.values import Scalar, Value, parts
 from sfumato.shown.quoting import TABLE
 
@@ -66,17 +67,27 @@ def _query(where: exp.Expression | None, manifest: Manifest) -> CountQuery:
             kind, held = _held(table, name, manifest)
             wanted = _fitting(found, kind)
             listed = wanted if isinstance(wanted, tuple) else (wanted,)
+            if not {*listed} <= {None, *held}:
+                raise _Other  # a value that is not there is told beside the answer
             known = range(len(held)) if places is None else places
             places = [place for place in known if held[place] in listed]
-        elif public[name] not in conditions:
-            conditions[public[name]] = _fitting(found, manifest.field(public[name]).type)
         else:
-            conditions[public[name]] = _both(
-                conditions[public[name]], _fitting(found, manifest.field(public[name]).type)
-            )
+            column = public[name]
+            found = _in_ranges(_fitting(found, manifest.field(column).type), manifest.bins.get(column))
+            conditions[column] = _both(conditions[column], found) if column in conditions else found
     if places is not None and not places:
         raise _Other
     return CountQuery(conditions, None if places is None else tuple(manifest.domain[place] for place in places))
+
+
+def _in_ranges(condition: Condition, edges: Sequence[str] | None) -> Condition:
+    """The condition, if it names ranges of a column that was published in ranges: others have their own rules."""
+    if edges is None:
+        return condition
+    listed = condition if isinstance(condition, tuple) else (condition,)
+    if not {*listed} <= {None, *Bins(tuple(edges)).labels}:
+        raise _Other
+    return condition
 
 
 def _held(table: str, name: str, manifest: Manifest) -> tuple[str, Sequence[Value]]:

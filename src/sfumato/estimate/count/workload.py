@@ -14,8 +14,9 @@ import pyarrow as pa
 from sfumato.arrays import Codes, Places
 from sfumato.errors import QueryError
 from sfumato.estimate.count.queries import Condition, CountQuery, Range
+from sfumato.estimate.misspelt import missing_value, no_range, no_value
 from sfumato.release.manifest import Manifest
-from sfumato.request.schema import no_column
+from sfumato.request.schema import Bins, no_column
 from sfumato.request.values import Scalar, Value, display, field_type, plain_type
 
 _FITTING: Mapping[str, tuple[type, ...]] = {
@@ -197,10 +198,9 @@ class _QueryReader:
                 continue
             if isinstance(condition, Range):
                 raise QueryError(f"{name!r} is a level: name the groups to look for, not a range.")
-            is_one = isinstance(condition, str) or not isinstance(condition, Collection)
-            named: Collection[Scalar] = (condition,) if is_one else condition  # type: ignore[assignment]
+            named = _listed(condition)
             if unknown := [group for group in named if group not in groups]:
-                raise QueryError(f"{display(unknown[0])!r} is no group of {name!r}; info lists them.")
+                raise QueryError(missing_value(display(unknown[0]), name, groups, "group"))
             places = [place for place in places if groups[place] in named]
         if not places:
             raise QueryError(f"no value of {self.manifest.sensitive_name!r} satisfies the condition.")
@@ -224,14 +224,14 @@ class _QueryReader:
     def _atom(self, name: str, condition: Condition) -> int:
         place = self._column(name)
         column = self.columns[place]
+        if column.name in self.manifest.bins:
+            _check_ranges(column, condition, Bins(self.manifest.bins[column.name]))
         if isinstance(condition, Range):
             for end in condition.ends().values():
                 column.check(end)
             atom = Atom(place, range=condition)
         else:
-            is_one = isinstance(condition, str) or not isinstance(condition, Collection)
-            listed: Collection[Scalar] = (condition,) if is_one else condition  # type: ignore[assignment]
-            codes = {column.code(value) for value in listed}
+            codes = {column.code(value) for value in _listed(condition)}
             atom = Atom(place, tuple(sorted(code for code in codes if code is not None)))
         number = (place << COLUMN_SHIFT) + len(self.atoms)
         self.atoms[number] = atom
@@ -253,9 +253,27 @@ class _QueryReader:
             raise QueryError("name at least one value to look for, in a list; or none at all, to count every record.")
         for value in values:
             if value not in self.places:
-                raise QueryError(f"{display(value)!r} is not in the domain of {self.manifest.sensitive_name!r}.")
+                raise no_value(value, self.manifest)
         places = np.unique(np.array([self.places[value] for value in values], dtype=np.int64))
         return None if len(places) == len(self.places) else places
+
+
+def _listed(condition: Scalar | Collection[Scalar]) -> Collection[Scalar]:
+    """The values that a condition names: one, or several."""
+    is_one = isinstance(condition, str) or not isinstance(condition, Collection)
+    return (condition,) if is_one else condition  # type: ignore[return-value]
+
+
+def _check_ranges(column: AskedColumn, condition: Condition, bins: Bins) -> None:
+    """Refuse what is none of the ranges of a column that was published in ranges."""
+    if isinstance(condition, Range):
+        known = ", ".join(map(repr, bins.labels))
+        raise QueryError(f"{column.name!r} was published in ranges: name those to look for; it has {known}.")
+    for value in _listed(condition):
+        if value is not None:
+            column.check(value)
+            if value not in bins.labels:
+                raise no_range(str(value), column.name, bins)
 
 
 def satisfied(codes: Codes, atom: Atom, size: int) -> np.ndarray[Any, np.dtype[np.bool_]]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 
 from sfumato.errors import QueryError
+from sfumato.estimate import unheard
 from sfumato.estimate.connection import Session
 from sfumato.estimate.sql import grammar, ranges
 from sfumato.estimate.sql.grammar import Tree
@@ -17,6 +18,8 @@ from sfumato.shown.quoting import TABLE, quoted
 
 Parts = Mapping[str, Tree]
 """The common table expressions that can be named, by their names in small letters."""
+OWN = "of the release"
+"""What is noted of columns while they are looked at."""
 
 
 def common(select: Tree, known: Parts, room: Room) -> dict[str, Tree]:
@@ -90,6 +93,9 @@ def written(tree: Tree, session: Session) -> str:
     for table in list(copy.find_all(exp.Table)):
         check_table(table, session)
     _check_columns(copy, session)
+    for each in own_columns(copy):
+        each.meta[OWN] = True
+    unheard.look(copy, session, _is_own)
     copy = _in_ranges(copy, session)
     for each in copy.find_all(exp.Identifier):
         each.set("quoted", True)
@@ -169,16 +175,33 @@ def check_table(table: Tree, session: Session) -> None:
 
 
 def _in_ranges(tree: Tree, session: Session) -> Tree:
-    """Comparisons of the release's ranges with numbers, where the release is the only table."""
-    if not session.manifest.bins or tree.find(exp.Join, exp.Subquery) or not has_release(tree):
-        return tree
+    """Comparisons of the release's ranges with numbers, in each SELECT that reads the release and nothing else."""
     spelt = {name.lower(): name for name in session.manifest.bins}
+    if not spelt:
+        return tree
     for each in tree.find_all(exp.Column):
-        if each.name.lower() in spelt:
+        if _is_own(each) and each.name.lower() in spelt:
             each.set("this", exp.to_identifier(spelt[each.name.lower()], quoted=True))
-    for each in tree.find_all(exp.Sum, exp.Avg):
-        ranges.check_sum(each, session.manifest.bins)
-    return ranges.by_ranges(tree, session.manifest.bins)
+    for aggregate in tree.find_all(exp.Sum, exp.Avg):
+        ranges.check_sum(aggregate, session.manifest.bins, _is_own)
+    return ranges.by_ranges(tree, session.manifest.bins, _is_own)
+
+
+def own_columns(tree: Tree) -> Iterator[exp.Column]:
+    """The columns of a public query that are those of the release, because they can be of no other table."""
+    for column in tree.find_all(exp.Column):
+        select = column.parent_select
+        source = None if select is None else select.args.get("from_") or select.args.get("from")
+        if source is None or select.args.get("joins") or select.args.get("laterals"):
+            continue
+        table = source.this
+        is_release = isinstance(table, exp.Table) and table.name.lower() == TABLE
+        if is_release and column.table.lower() in ("", table.alias_or_name.lower()):
+            yield column
+
+
+def _is_own(column: exp.Column) -> bool:
+    return OWN in column.meta
 
 
 def _check_columns(tree: Tree, session: Session) -> None:

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.apply.csv import OVERSIZED
 from sfumato.apply.formats import json_lines
 from sfumato.apply.source import open_source
+from sfumato.apply.spelling import OVERSIZED
 from sfumato.errors import SchemaError, SourceError
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from conditions import Condition
 from hospitals import Published, close, counted
 from releases import people, published, published_by
 from sfumato.errors import QueryError, ReleaseFormatError
+from sfumato.estimate.answer import Answer
+from sfumato.estimate.count.queries import CountQuery, Range
 from sfumato.estimate.estimate import Estimate
 from sfumato.estimate.release import Release
 from sfumato.request.schema import Schema
@@ -319,6 +322,118 @@ def test_condition_between_ranges_is_answered(ranges: Release, condition: str, l
 def test_condition_that_cuts_inside_a_range_is_refused_with_the_edges(ranges: Release, condition: str) -> None:
     with pytest.raises(QueryError, match=r"cuts inside a range of '.*', which was published in ranges with the edges"):
         ranges.count(where=condition)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "age = '30-60'",
+        "age <> '[30,60)'",
+        "age IN ('[0,30)', '30-60')",
+        "NOT age IN ('30 to 60')",
+        "'30-60' = AGE",
+        "age IS NOT DISTINCT FROM '[30, 60]'",
+        "CASE age WHEN '30..60' THEN TRUE ELSE FALSE END",
+        "age < '30-60'",
+        "age BETWEEN '[0,30)' AND '30-60'",
+        "disease = '[0,20)' OR age = '30-60'",
+        "disease = '[0,20)' AND age = '30-60'",
+    ],
+)
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT COUNT(*) FROM release WHERE {}",
+        "SELECT COUNT(*) FILTER (WHERE {}) FROM release",
+        "SELECT COUNT(*) FROM (SELECT * FROM release WHERE {}) AS t",
+        "SELECT SUM(n) FROM (SELECT sex, COUNT(*) AS n FROM release WHERE {} GROUP BY sex)",
+    ],
+)
+def test_text_that_is_no_range_is_refused_with_the_ranges_that_there_are(
+    ranges: Release, sql: str, condition: str
+) -> None:
+    with pytest.raises(QueryError, match=r"^'age' has no range '.*'; did you mean '\[30,60\]'\? It has '\[0,30\)', "):
+        ranges.sql(sql.format(condition))
+    (found,) = ranges.ask_many([sql.format(condition)])
+    assert isinstance(found, QueryError)
+
+
+@pytest.mark.parametrize(
+    ("condition", "same"),
+    [
+        ("age < '[30,60]'", "age < 30"),
+        ("age <= '[0,30)'", "age < 30"),
+        ("age >= '[30,60]'", "age >= 30"),
+        ("age > '[0,30)'", "age >= 30"),
+        ("'[30,60]' > age", "age < 30"),
+        ("age BETWEEN '[0,30)' AND '[30,60]'", "age IS NOT NULL"),
+        ("age < '30'", "age < 30"),
+        ("age >= '30.0'", "age >= 30"),
+        ("age IN ('[0,30)', '200')", "age < 30"),
+        ("age = '200'", "age = 200"),
+        ("age LIKE '30%'", "FALSE"),
+        ("age = sex", "FALSE"),
+        ("sex = '30-60'", "FALSE"),
+    ],
+)
+def test_ranges_are_compared_in_their_order_and_with_numbers_in_quotes(
+    ranges: Release, condition: str, same: str
+) -> None:
+    for where in ("{}", "{} AND disease < 40"):
+        assert ranges.count(where=where.format(condition)).value == ranges.count(where=where.format(same)).value
+        (found,) = ranges.ask_many([f"SELECT COUNT(*) FROM release WHERE {where.format(condition)}"])
+        assert isinstance(found, Answer)
+        assert found.only().value == close(ranges.count(where=where.format(same)).value)
+
+
+@pytest.mark.parametrize("beside", ["", " AND disease < 40"])
+def test_text_that_is_no_range_is_refused_in_a_subquery(ranges: Release, beside: str) -> None:
+    inner = "SELECT sex FROM release AS x WHERE x.Age = '{}' GROUP BY sex"
+    sql = f"SELECT COUNT(*) FROM release AS r WHERE sex IN ({inner}){beside}"
+    with pytest.raises(QueryError, match=r"^'age' has no range '30-60'; did you mean"):
+        ranges.sql(sql.format("30-60"))
+    assert ranges.sql(sql.format("[30,60]")).only().value > 0
+
+
+def test_ranges_come_in_the_order_of_their_edges(tmp_path: Path) -> None:
+    """As texts, [100,120] would come before [20,100)."""
+    table = people(60, age=[5, 30, 110, 30, 110])
+    release = published(table, tmp_path / "release", schema=Schema.of("disease", bins={"age": "0,20,100,120"}))
+    assert release.count(where="age > '[20,100)'").value == release.count(where="age = '[100,120]'").value == 24
+    assert release.count(where="age <= '[20,100)'").value == 36
+
+
+@pytest.mark.parametrize("offset", ["", "+00:00"])
+def test_moments_are_compared_with_edges_that_have_an_offset_or_none(tmp_path: Path, offset: str) -> None:
+    zone = datetime.UTC if offset else None
+    days = [datetime.datetime(2024, month, 1, tzinfo=zone) for month in (1, 2, 3)]
+    edges = [f"2024-0{month}-01T00:00:00{offset}" for month in (1, 3, 4)]
+    schema = Schema.of("disease", bins={"seen": edges})
+    release = published(people(60, seen=days), tmp_path / "release", schema=schema)
+    for asked in ("2024-03-01", "2024-03-01 00:00:00+00:00", "2024-03-01T02:00:00+02:00"):
+        assert release.count(where=f"seen < '{asked}'").value == 40
+
+
+@pytest.mark.parametrize(
+    ("condition", "sentence"),
+    [
+        ("30-60", "^'age' has no range '30-60'; did you mean"),
+        (["[0,30)", "30-60"], "^'age' has no range '30-60'; did you mean"),
+        (30, "^30 cannot be compared with 'age'"),
+        (Range(at_least=30), "^'age' was published in ranges: name those to look for; it has "),
+    ],
+)
+def test_count_of_many_refuses_what_is_no_range(ranges: Release, condition: Any, sentence: str) -> None:
+    with pytest.raises(QueryError, match=sentence):
+        ranges.count_many([CountQuery({"AGE": condition})])
+
+
+def test_one_question_of_many_with_no_range_leaves_the_others_together(ranges: Release) -> None:
+    asked = ["30-60", "[30,60]"]
+    wrong, right = ranges.ask_many([f"SELECT COUNT(*) FROM release WHERE age = '{each}'" for each in asked])
+    assert isinstance(wrong, QueryError)
+    assert isinstance(right, Answer)
+    assert right.only().value == ranges.count(where="age >= 30").value
 
 
 @pytest.mark.parametrize("aggregate", ["SUM(disease)", "AVG(disease)", "SUM(disease * age)"])
