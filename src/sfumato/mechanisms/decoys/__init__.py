@@ -239,9 +239,7 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     if len(plan.columns) > 1:
         return np.full(plan.histogram.domain_size, np.nan)
     held = np.array(plan.histogram.counts, dtype=np.float64)
-    found = leaks.closed_variances(held, plan.group_size, rows, counts)
-    # How far off counts of some people are is known of no method where the same values always meet.
-    return np.where(rows < held.sum(), np.nan, found) if plan.creation is Creation.ANATOMY else found
+    return leaks.closed_variances(held, plan.group_size, plan.creation, rows, counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
@@ -307,8 +305,7 @@ def remarks(plan: Plan, /) -> list[Notice]:
     if plan.creation is Creation.ANATOMY:
         known = (
             "groups of the kind 'anatomy' always bring the same values together, which anybody can recompute, and "
-            "counts under a condition have no interval; they are for comparison with the literature, not for "
-            "publishing."
+            "counts under a condition have no interval; they are there to compare with, not for publishing."
         )
         said.append(Notice("groups-recomputable", known))
     if len(plan.columns) > 1:
