@@ -49,10 +49,11 @@ def no_value(value: Value, manifest: Manifest) -> QueryError:
     name, domain = manifest.sensitive_name, manifest.domain
     if len(manifest.sensitive) > 1 and len(parts(value)) != len(manifest.sensitive):
         return QueryError(f"a value of {name!r} has a part for each of its columns, such as {domain[0]!r}.")
-    alike = next((each for each in domain if display(each) == display(value)), None)
-    if alike is not None and len(manifest.types) == 1:
+    alike = [each for each in domain if display(each) == display(value)]
+    if alike and len(manifest.types) == 1:
         kind = _KINDS[manifest.types[0]]
-        return QueryError(f"{name!r} has no value {value!r}: its values are {kind}, such as {alike!r}.")
+        given = "and what is missing is None" if alike[0] is None else f"such as {alike[0]!r}"
+        return QueryError(f"{name!r} has no value {value!r}: its values are {kind}, {given}.")
     return QueryError(missing_value(display(value), name, domain))
 
 
