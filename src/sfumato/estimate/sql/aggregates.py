@@ -20,6 +20,7 @@ from sfumato.estimate.sql.formulas import Arithmetic, Formula, Number, Sum
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names
 from sfumato.estimate.sql.spread import is_spread, spread_of
+from sfumato.estimate.unheard import checked
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,7 @@ class Aggregates:
         self.session.clock.check()
         expression = public.without_subqueries(expression, self.session)
         grammar.check(expression, grammar.EXPRESSIONS)
-        return ranges.by_ranges(self.names.resolved(expression), self.ranges)
+        return checked(self.names.resolved(expression), self.session)
 
     def _split(self, expressions: Iterable[Tree]) -> Condition:
         return split(expressions, self.names)
