@@ -23,7 +23,7 @@ from sfumato.plan.predict import CURVE
 from sfumato.printable import printable, printable_lines
 from sfumato.report.cells import lined_up
 from sfumato.request.values import counted, labels, listed, off_by
-from sfumato.shown.quoting import plain_level
+from sfumato.shown.quoting import plain_level, plain_name
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from pathlib import Path
@@ -330,6 +330,9 @@ def show_info(console: Console, release: Release) -> None:
     console.print(table)
     for name, words in manifest.about.columns.items():
         console.print(plain(f"{name}: {words}"), highlight=False)
+    for column, values in release.values.items():
+        said = f"{column} has {counted(values)}: {listed(values, MOST_CELLS)} (query: GROUP BY {plain_name(column)})"
+        console.print(plain(said), highlight=False)
     for column, hierarchy in manifest.hierarchies.items():
         for place, level in enumerate(hierarchy.levels[1:], 1):
             known, asked = hierarchy.groups(place), plain_level(column, level)
