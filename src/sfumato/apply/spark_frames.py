@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.address import SPARK, is_spark_name
-from sfumato.apply.spark_tasks import ROW, Batches, Sent, collected, remote, told
+from sfumato.apply.spark_tasks import Batches, Sent, collected, lacks_package, sent_from, told
 from sfumato.errors import EngineError, MissingExtraError, SchemaError, SfumatoError, SourceError
 from sfumato.request.digest import file_digest
 
@@ -39,6 +39,8 @@ def session(master: str | None = None) -> Any:
         raise MissingExtraError("Spark is not installed; install it (pip install 'sfumato[spark]').") from error
     try:
         return (master is None and spark.getActiveSession()) or _new_session(spark.builder, master)
+    except ImportError as error:
+        raise lacks_package(error) from error
     except Exception as error:  # as many kinds as there are versions of Spark
         raise EngineError(
             f"there is no session of Spark ({type(error).__name__}); say where it is (--spark-master sc://host:15002, "
@@ -79,7 +81,7 @@ def spooled(table: Any, folder: Path) -> list[Path]:
     if repeated := next((name for name in frame.columns if frame.columns.count(name) > 1), None):
         raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
     folder.mkdir(mode=0o700)
-    rows = collected(frame.mapInArrow(remote(partial(_spooled, str(folder.absolute()))), ROW))
+    rows = collected(sent_from(frame, partial(_spooled, str(folder.absolute()))))
     # Only what was told of counts: an attempt that failed may have left a file, and one that was made twice two.
     files = sorted(row.data.decode() for row in rows)
     if not files:
