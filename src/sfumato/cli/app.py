@@ -409,7 +409,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
     fail = partial(failed_with, "--json" in (sys.argv[1:] if arguments is None else arguments))
     stopped = "stopped; nothing was left behind."
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that everything is cleaned up on the way out
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) != signal.SIG_IGN:  # as nohup asks for
+            signal.signal(each, signal.default_int_handler)  # so that everything is cleaned up on the way out
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # a mistake in SQL gets one sentence, and it is ours
     try:
         code = build()(args=arguments, prog_name=NAME, standalone_mode=False)
