@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -193,6 +194,20 @@ def test_stopping_a_command_leaves_nothing_behind(desk: Path, table: Path, monke
     before = content(desk)
     outcome = run(*publishing(table, "--plan-file", "plan.json"))
     assert (outcome.code, outcome.err.splitlines()[-1]) == (130, "error: stopped; nothing was left behind.")
+    assert content(desk) == before
+
+
+def test_full_memory_is_told_in_words_and_leaves_nothing_behind(
+    desk: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(*_: Any) -> None:
+        np.empty(1 << 60, dtype=np.uint8)
+
+    monkeypatch.setattr(LocalEngine, "shuffled", fill)
+    before = content(desk)
+    outcome = run(*publishing(table, "--plan-file", "plan.json"))
+    assert outcome.code == 2
+    assert outcome.err.splitlines()[-1].startswith("error: memory is full, and nothing was left behind")
     assert content(desk) == before
 
 

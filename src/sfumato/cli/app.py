@@ -429,6 +429,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         fail("file", f"a file cannot be read or written: {reason(error)}.")
         code = BAD_INPUT
+    except MemoryError:
+        fail("memory", "memory is full, and nothing was left behind; end other programs, or take a larger machine.")
+        code = BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
         code = STOPPED
     except StoppedError as error:
