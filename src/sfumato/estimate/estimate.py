@@ -264,7 +264,7 @@ class Estimate(Tabular):
     def interval(self, level: float = DEFAULT_LEVEL) -> Interval:
         """All numbers that a test at this level would not reject, and those within one standard error."""
         if self.standard_error is None:
-            raise QueryError(f"the method {self.method!r} tells no error, so it has no interval; use the default one.")
+            raise QueryError(f"the method {self.method!r} tells no error here, so there is no interval.")
         if self.derived is None:
             (low,), (high,) = (ends.tolist() for ends in intervals(self.moments, level))
             return Interval(low, high)

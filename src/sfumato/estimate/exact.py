@@ -17,7 +17,7 @@ from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.naming import output_names
 from sfumato.estimate.sql.question import is_aggregate, note_column, number_columns
 from sfumato.estimate.unheard import lacking
-from sfumato.request.values import field_type
+from sfumato.request.values import field_type, listed
 from sfumato.shown.quoting import TABLE
 
 MOST_ROWS = 100_000
@@ -43,8 +43,19 @@ def answer(session: Session, select: Tree) -> Answer:
     ]
     is_asked = bool(select.args.get("where"))
     is_empty = is_asked and _may_be_nothing(select, rows, numbers) and _counts_nothing(session, select)
-    answer = Answer(tuple(names), tuple(numbers), tuple(rows), EXACT_METHOD, EXACT_ASSUMPTION)
+    answer = Answer(
+        tuple(names), tuple(numbers), tuple(rows), EXACT_METHOD, EXACT_ASSUMPTION, _unshown(session, select)
+    )
     return answer.with_lacking(lacking(session, is_empty=is_empty))
+
+
+def _unshown(session: Session, select: Tree) -> str | None:
+    """What is said where a star stands for all columns but those that no row shows."""
+    if not public.has_release(select) or not any(each.is_star for each in select.expressions):
+        return None
+    names = session.manifest.sensitive
+    them = "is protected, so rows do not show it" if len(names) == 1 else "are protected, so rows do not show them"
+    return f"{listed(names, len(names))} {them}; count with GROUP BY."
 
 
 def _named(expressions: Sequence[Tree]) -> list[Tree]:

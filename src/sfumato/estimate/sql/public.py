@@ -171,7 +171,9 @@ def check_table(table: Tree, session: Session) -> None:
     """Refuse what is neither the release nor a table that was attached."""
     if not is_plain(table) or table.name.lower() not in (TABLE, *session.attached):
         beside = "".join(f", {name}" for name in session.attached)
-        raise QueryError(f"the tables to ask are {TABLE}{beside}: SELECT ... FROM {TABLE} ...")
+        yours = f" A table of your own is attached first: --attach {table.name}=FILE."
+        yours = yours if table.name.isidentifier() and table.name.lower() != TABLE else ""
+        raise QueryError(f"the tables to ask are {TABLE}{beside}: SELECT ... FROM {TABLE} ...{yours}")
 
 
 def _in_ranges(tree: Tree, session: Session) -> Tree:

@@ -14,6 +14,7 @@ from sfumato.errors import QueryError
 from sfumato.shown import tally as tallying
 
 ONE_SELECT = r"^ask one SELECT, such as SELECT COUNT\(\*\) FROM release WHERE age > 30\.$"
+ATTACH = r"SELECT \.\.\. FROM release \.\.\. A table of your own is attached first: --attach domain=FILE\.$"
 TABLES = r"^the tables to ask are release: SELECT \.\.\. FROM release \.\.\.$"
 NO_TABLE = r"^say where to count: SELECT \.\.\. FROM release \.\.\.$"
 CONSTRUCT = r" cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and functions of texts"
@@ -59,8 +60,10 @@ REFUSED_QUERIES = {
     "EXPLAIN SELECT COUNT(*) FROM release": ONE_SELECT,
     "SELECT COUNT(*) FROM release WHERE Sex = '\0'": ONE_SELECT,
     "SELECT COUNT(*)": NO_TABLE,
-    "SELECT COUNT(*) FROM domain": TABLES,
-    "SELECT COUNT(*) FROM domain WHERE disease = 'flu'": TABLES,
+    "SELECT COUNT(*) FROM domain": ATTACH,
+    "SELECT COUNT(*) FROM domain WHERE disease = 'flu'": ATTACH,
+    "SELECT COUNT(*) FROM release JOIN domain ON value = disease": ATTACH,
+    "SELECT COUNT(*) FROM 'data.parquet' WHERE disease = 'flu'": TABLES,
     "SELECT COUNT(*) FROM main.release": TABLES,
     "SELECT COUNT(*) FROM main.release WHERE disease = 'flu'": TABLES,
     "SELECT COUNT(*) FROM release AS r(a, b) WHERE disease = 'flu'": TABLES,
