@@ -138,7 +138,7 @@ DESIGNS: dict[str, tuple[pa.Table, Schema, dict[str, Any]]] = {
     "fullest": (
         patients(300),
         Schema.of("disease"),
-        {"spec": DecoyGroups(2), "options": {"decoys": decoys.Options(groups=decoys.Creation.ANATOMY)}},
+        {"spec": DecoyGroups(2), "options": {"decoys": decoys.Options(groups=decoys.Creation.ANATOMY_RANDOM)}},
     ),
     "in every group": (
         people(200, disease=["flu", "flu", "cold", "cold"]),

@@ -73,6 +73,25 @@ def test_force_does_not_replace_what_is_no_release(
     assert sentence == f"{name!r} exists and is not a release, so it is not replaced; choose another name."
 
 
+def test_nothing_is_put_into_a_release(desk: Path, table: Path, release: Path) -> None:
+    """It would go out with the release, a key above all, and the release would no longer verify."""
+    for what, where, arguments in [
+        ("the release", "release/second", publishing(table, out="release/second")),
+        ("the plan file", "release/key", publishing(table, "--plan-file", "release/key", out="second")),
+        ("the file", "release/w.csv", ["export", "release", "--values", "flu", "--to", "release/w.csv"]),
+        ("the request file", "release/r.toml", ["init", "people.csv", "--out", "release/r.toml"]),
+    ]:
+        sentence = fail(desk, *arguments)
+        assert sentence == f"{what} {where!r} would lie in a release; keep it in another place."
+    succeed("verify", release)
+
+
+@pytest.mark.parametrize("name", ["release.parquet", "release.csv", "release.ZIP", "page.html"])
+def test_name_of_a_file_is_none_for_a_directory(desk: Path, table: Path, name: str) -> None:
+    sentence = fail(desk, *publishing(table, out=name))
+    assert f"{name!r} is the name of a file, and a release is a directory with several" in sentence
+
+
 @pytest.mark.parametrize("parent", ["nowhere", "people.csv"])
 def test_target_in_no_directory_is_refused(desk: Path, table: Path, parent: str) -> None:
     sentence = fail(desk, *publishing(table, out=f"{parent}/release"))
@@ -118,7 +137,7 @@ def test_plan_file_of_another_table_is_refused(desk: Path, table: Path) -> None:
 def test_plan_file_of_another_request_is_refused(desk: Path, table: Path, options: list[str]) -> None:
     succeed(*publishing(table, "--plan-file", "plan.json"))
     sentence = fail(desk, *publishing(table, *options, "--plan-file", "plan.json", out="again"))
-    assert sentence.startswith("the plan file belongs to another request on this table; repeat the same options")
+    assert sentence.startswith("the plan file belongs to another request on this table: ")
 
 
 def test_plan_file_with_another_key_than_the_test_key_is_refused(desk: Path, table: Path) -> None:
@@ -132,7 +151,7 @@ def test_plan_file_with_another_key_than_the_test_key_is_refused(desk: Path, tab
 def test_file_that_is_no_plan_is_refused(desk: Path, table: Path, written: bytes) -> None:
     (desk / "plan.json").write_bytes(written)
     sentence = fail(desk, *publishing(table, "--plan-file", "plan.json"))
-    assert sentence == "'plan.json' is not a plan file; name another one."
+    assert sentence == "'plan.json' is not a plan file, or is damaged; name another one."
 
 
 def test_plan_file_that_others_may_read_is_refused(desk: Path, table: Path) -> None:

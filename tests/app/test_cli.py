@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import re
+import shlex
 import signal
 import stat
 import subprocess
@@ -41,6 +43,7 @@ from command_line import (
 from sfumato import BreachBound, Histogram, cli
 from sfumato.apply.local import LocalEngine
 from sfumato.cli.app import build
+from sfumato.cli.commands import EXAMPLES
 from sfumato.cli.options import PromiseOptions
 from sfumato.draws import Draws
 from sfumato.mechanisms import REGISTRY, anatomy, buckets, uniform
@@ -179,6 +182,28 @@ def test_no_function_of_the_command_line_is_long() -> None:
                 lengths[path.name, each.name] = each.end_lineno - each.lineno + 1 - said
     assert len(lengths) > 50
     assert {place: length for place, length in lengths.items() if length > LONGEST_FUNCTION} == {}
+
+
+@pytest.fixture(scope="module")
+def tour(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the demonstration was run as the examples say."""
+    folder = tmp_path_factory.mktemp("tour")
+    with contextlib.chdir(folder):
+        succeed(*shlex.split(EXAMPLES["demo"])[1:], "--rows", "2000")
+    return folder
+
+
+def test_help_of_every_command_has_an_example() -> None:
+    assert set(EXAMPLES) == set(build().commands)
+    assert "Example: sfumato demo --out tour, then sfumato info tour/release" in succeed("info", "--help").words
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "demo"])
+def test_example_runs_as_it_stands(name: str, tour: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tour)
+    program, *arguments = shlex.split(EXAMPLES[name])
+    assert program == "sfumato"
+    succeed(*arguments)
 
 
 def test_help_of_the_program_names_every_command() -> None:
@@ -434,6 +459,7 @@ def test_info_shows_columns_and_promise(release: Path) -> None:
     shown = succeed("info", release).words
     assert shown.startswith("60 records, mechanism uniform")
     assert "disease │ string │ protected" in shown
+    assert "disease has 4 values: 'HIV', 'asthma', 'cold', 'flu' (query: GROUP BY disease)" in shown
     assert "age │ integer │ public" in shown
     assert PROMISE in shown
 

@@ -143,6 +143,15 @@ def test_command_that_is_stopped_takes_its_question_along(release: Release, sent
     assert _ends(child)
 
 
+@pytest.mark.slow
+def test_signal_that_comes_while_a_process_is_copied_is_not_lost(release: Release) -> None:
+    """Python runs hooks then, and lets what they raise vanish."""
+    hook = "import os, signal; os.register_at_fork(after_in_parent=lambda: signal.raise_signal(signal.SIGTERM)); "
+    command = ["query", release.folder, ENDLESS["cross product counted"], "--timeout", "60"]
+    ran = subprocess.run([sys.executable, "-c", hook + SCRIPT, *command], capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (130, "", "error: stopped; nothing was left behind.\n")
+
+
 def _child_of(parent: int) -> int:
     """The process that a process has started, once it has."""
     path = Path(f"/proc/{parent}/task/{parent}/children")

@@ -13,6 +13,7 @@ import pytest
 from command_line import content, people, write_parquet
 from sfumato import (
     BreachBound,
+    QueryError,
     ReleaseFormatError,
     Request,
     Schema,
@@ -183,3 +184,19 @@ def test_column_that_names_each_person_is_nearly_unique_however_many_rows_they_h
         publish(Request(pa.table(whole), schema, BOUND), "release")
     found = plan_table(Request(pa.table(whole), replace(schema, confirmed=frozenset({"insurance"})), BOUND))
     assert found.uniqueness.after.alone == 1
+
+
+def test_who_counts_different_persons_is_told_how_people_are_counted(table: Path) -> None:
+    asked = "SELECT COUNT(DISTINCT {}) FROM release WHERE disease = 'flu'"
+    people_are_rows = "Each person has one row here, so COUNT(*) counts people."
+    one = publish(request(table, one_row="random"), "one").release
+    with pytest.raises(QueryError, match=r"^the release has no column 'number'; it has .*") as unknown:
+        one.sql(asked.format("number"))
+    with pytest.raises(QueryError, match=r"^COUNT\(DISTINCT age\) cannot be answered") as distinct:
+        one.sql(asked.format("age"))
+    assert str(unknown.value).endswith(people_are_rows)
+    assert str(distinct.value).endswith(people_are_rows)
+    several = publish(request(table, rows_per_person=3), "several").release
+    with pytest.raises(QueryError, match="the release has no column 'number'") as without:
+        several.sql(asked.format("number"))
+    assert people_are_rows not in str(without.value)

@@ -64,7 +64,8 @@ class Written:
     mechanism: str
     value: Any
     estimate: float
-    error: float
+    error: float | None
+    """None where too small a one was told then, and none is by now."""
     schema: Schema = field(default_factory=lambda: Schema.of("disease", domains={"disease": DISEASES}))
     spec: PrivacySpec = BOUND
     options: dict[str, Any] = field(default_factory=dict)
@@ -132,7 +133,7 @@ RELEASES = {
         "decoys",
         "flu",
         22.62962962962963,
-        21.259941326283244,
+        None,
         DISEASE,
         DecoyGroups(3),
         MERGED,
@@ -199,7 +200,7 @@ RELEASES = {
         "decoys",
         "flu",
         6.51612903225805,
-        23.96550380873204,
+        None,
         DISEASE,
         DecoyGroups(3),
         MERGED,
@@ -229,7 +230,11 @@ every_release = pytest.mark.parametrize("name", RELEASES)
 def test_release_opens_and_answers_as_when_it_was_written(name: str) -> None:
     written = RELEASES[name]
     estimate = Release.open(HERE / name).count(written.value, where=written.where, method=written.method)
-    assert (estimate.value, estimate.standard_error) == pytest.approx((written.estimate, written.error), rel=1e-12)
+    assert estimate.value == pytest.approx(written.estimate, rel=1e-12)
+    if written.error is None:
+        assert estimate.standard_error is None
+    else:
+        assert estimate.standard_error == pytest.approx(written.error, rel=1e-12)
 
 
 @every_release

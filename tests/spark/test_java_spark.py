@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ import pytest
 
 from engine_inputs import INPUTS, ROWS, every_type
 from releases import known_key
-from sfumato import EngineError, Release, SparkEngine, publish
+from sfumato import EngineError, MissingExtraError, Release, SparkEngine, publish
 from sfumato.apply import spark_tasks
 from spark_files import check_files
 from spark_tables import (
@@ -36,6 +39,7 @@ pytestmark = [  # what the Spark before this one does, not we
     )
 ]
 GIVEN = INPUTS["every type"]
+HAS_CONNECT = find_spec("grpc") is not None
 IS_CONNECT = bool(os.environ.get("SFUMATO_TEST_CONNECT"))
 
 
@@ -95,6 +99,31 @@ def test_workers_of_another_version_do_nothing(java: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(spark_tasks, "version", lambda name: "0.0.1" if name == "pyarrow" else known(name))
     with pytest.raises(EngineError, match=r"^pyarrow is \S+ on a worker of Spark and 0.0.1 here, so the release would"):
         list(SparkEngine(java).each(str, range(3)))
+
+
+@pytest.mark.skipif(IS_CONNECT, reason="a session through Spark Connect is not made without it")
+def test_package_that_spark_lacks_is_named(java: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtraError, match=r"^Spark is installed without the package 'pandas' that it needs"):
+        list(SparkEngine(java).each(str, range(3)))
+
+
+WITHOUT = """
+import sys
+from sfumato.apply.spark_frames import session
+sys.modules["grpc"] = None
+session("sc://127.0.0.1:1")
+"""
+
+
+@pytest.mark.skipif(not HAS_CONNECT, reason="without Spark Connect there is nothing that it could lack")
+def test_package_that_spark_connect_lacks_is_named(tmp_path: Path) -> None:
+    """Spark is installed without most of what Spark Connect needs, unless that is asked for."""
+    fresh = {name: value for name, value in os.environ.items() if "SPARK" not in name}
+    (script := tmp_path / "without.py").write_text(WITHOUT)
+    ran = subprocess.run([sys.executable, script], env=fresh, capture_output=True, text=True, check=False, timeout=120)
+    said = "Spark is installed without the package 'grpcio' that it needs for this; install that, or Spark with all"
+    assert f"sfumato.errors.MissingExtraError: {said}" in ran.stderr
 
 
 def test_no_value_and_no_key_is_in_the_log(java: Any, spark_log: Path, tmp_path: Path) -> None:

@@ -224,8 +224,10 @@ class Uniqueness:
         if self.before is not None:
             said += f" Before columns were put into bins, {self.before.alone:.1%} were alone."
         if after.alone and self.without:
-            named = ", ".join(f"{name!r} ({share:.1%})" for name, share in self.without.items())
-            said += f" Fewest would be alone without: {named}."
+            now = f"{after.alone:.1%}"
+            named = [f"{name!r} ({fewer})" for name, share in self.without.items() if (fewer := f"{share:.1%}") != now]
+            fewest = f"Fewest would be alone without: {', '.join(named)}."
+            said += f" {fewest if named else 'Leaving out one column would not make them fewer; several may.'}"
         return said[:1].upper() + said[1:]
 
     def to_json(self) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from sfumato.apply.local import LocalEngine, no_progress
 from sfumato.apply.scatter import Bundle
 from sfumato.apply.source import Source
 from sfumato.apply.spark_frames import is_frame, session
-from sfumato.apply.spark_tasks import ROW, Batches, Sent, collected, numbers, remote, told, worked
+from sfumato.apply.spark_tasks import Batches, Sent, collected, numbers, sent_from, told, worked
 
 PIECE_ROWS = 1 << 20
 MOST_PIECES = 1 << 12
@@ -82,15 +82,15 @@ class SparkEngine:
         blocks = self._tasks(partial(_bundled, parts), work, all_items)
         # By hash, never by range: Spark would make all blocks twice, first to see how they are distributed. And not
         # sorted, because not every server keeps the order of rows for a function.
-        together = blocks.repartition(parts, "part").mapInArrow(remote(_finished, pickle.dumps(finish)), ROW)
-        found = collected(together)
+        together = blocks.repartition(parts, "part")
+        found = collected(sent_from(together, _finished, pickle.dumps(finish)))
         done(len(all_items))
         yield from map(_result, found)
 
     def _tasks(self, run: Callable[..., Iterator[Sent]], work: Any, items: Sequence[Any]) -> Any:
         """What the workers send, with a task for each item."""
-        sent = remote(run, pickle.dumps(work), [pickle.dumps(item) for item in items])
-        return self.session.range(0, len(items), 1, max(1, len(items))).mapInArrow(sent, ROW)
+        numbered = self.session.range(0, len(items), 1, max(1, len(items)))
+        return sent_from(numbered, run, pickle.dumps(work), [pickle.dumps(item) for item in items])
 
     @property
     def _cores(self) -> int:

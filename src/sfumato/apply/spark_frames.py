@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.address import SPARK, is_spark_name
-from sfumato.apply.spark_tasks import ROW, Batches, Sent, collected, remote, told
-from sfumato.errors import EngineError, MissingExtraError, SchemaError, SfumatoError, SourceError
+from sfumato.apply.spark_tasks import Batches, Sent, collected, lacks_package, sent_from, told
+from sfumato.errors import EngineError, MissingExtraError, SchemaError, SourceError
 from sfumato.request.digest import file_digest
 
 GROUP_ROWS = 1 << 18
@@ -39,6 +39,8 @@ def session(master: str | None = None) -> Any:
         raise MissingExtraError("Spark is not installed; install it (pip install 'sfumato[spark]').") from error
     try:
         return (master is None and spark.getActiveSession()) or _new_session(spark.builder, master)
+    except ImportError as error:
+        raise lacks_package(error) from error
     except Exception as error:  # as many kinds as there are versions of Spark
         raise EngineError(
             f"there is no session of Spark ({type(error).__name__}); say where it is (--spark-master sc://host:15002, "
@@ -58,13 +60,11 @@ def _new_session(builder: Any, master: str | None) -> Any:
 
 def _named(table: str) -> Any:
     """The frame of a table that Spark knows."""
-    name = table.removeprefix(SPARK)
+    name, spark = table.removeprefix(SPARK), session()
     try:
-        frame = session().table(name)
+        frame = spark.table(name)
         frame.columns  # noqa: B018 - it is not looked for before
         return frame
-    except SfumatoError:
-        raise
     except Exception as error:
         raise SourceError(f"Spark has no table {name!r} that can be read ({type(error).__name__}).") from error
 
@@ -76,15 +76,26 @@ def spooled(table: Any, folder: Path) -> list[Path]:
         raise SourceError(
             f"a table of type {type(frame).__name__!r} is not a Spark frame; give a DataFrame of pyspark.sql."
         )
-    if repeated := next((name for name in frame.columns if frame.columns.count(name) > 1), None):
+    names = _columns(frame)
+    if repeated := next((name for name in names if names.count(name) > 1), None):
         raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
     folder.mkdir(mode=0o700)
-    rows = collected(frame.mapInArrow(remote(partial(_spooled, str(folder.absolute()))), ROW))
+    rows = collected(sent_from(frame, partial(_spooled, str(folder.absolute()))))
     # Only what was told of counts: an attempt that failed may have left a file, and one that was made twice two.
     files = sorted(row.data.decode() for row in rows)
     if not files:
         raise SourceError("the table has no rows.")
     return [folder.absolute() / name for _, name in (each.split() for each in files)]
+
+
+def _columns(frame: Any) -> list[str]:
+    """The columns of a frame. Through Spark Connect, what is wrong with it is not found before they are asked for."""
+    try:
+        return list(frame.columns)
+    except Exception as error:
+        raise SourceError(
+            f"Spark cannot make this frame ({type(error).__name__}); look at it there first, such as by its show()."
+        ) from error
 
 
 def _spooled(folder: str, batches: Batches) -> Iterator[Sent]:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from sfumato.errors import EngineError
+from sfumato.errors import EngineError, MissingExtraError
 
 Batches = Iterable[pa.RecordBatch]
 
@@ -64,6 +64,24 @@ def remote(run: Callable[..., Iterator[Sent]], *given: Any) -> Callable[[Batches
         yield from importlib.import_module(home).rows_of(run(*given, batches))
 
     return task
+
+
+def sent_from(frame: Any, run: Callable[..., Iterator[Sent]], *given: Any) -> Any:
+    """The frame of what workers send who run a function of ours on the rows of a frame."""
+    try:
+        return frame.mapInArrow(remote(run, *given), ROW)
+    except ImportError as error:
+        raise lacks_package(error) from error
+
+
+def lacks_package(error: ImportError) -> MissingExtraError:
+    """What to say where Spark is, but not all that it needs: it installs most of that only if asked to."""
+    found = re.search(r"(\S+) >= \S+ must be installed", str(error))
+    named = f" {found[1].lower()!r}" if found else ""
+    return MissingExtraError(
+        f"Spark is installed without the package{named} that it needs for this; install that, or Spark with all that "
+        "it needs (pip install 'sfumato[spark]')."
+    )
 
 
 def collected(frame: Any) -> list[Sent]:

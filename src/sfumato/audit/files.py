@@ -88,8 +88,11 @@ def _check_files(folder: Path, written: Written, each: Each) -> Check:
     tables = [name for name in listed if name not in (*found_copies, README)]
     copies = sorted({_copied(written, name) for name in tables}) if found_copies else []
     if extra or found_copies != copies or sorted([*tables, README]) not in (sorted(needed), sorted((*needed, WEIGHTS))):
-        named = ", ".join(extra) or "one is not listed, or twice"
-        return Check("files", False, f"the files differ from the manifest: {named}.")
+        if extra:
+            return Check(
+                "files", False, f"files that are not of the release lie in it; remove them: {', '.join(extra)}."
+            )
+        return Check("files", False, "the files differ from the manifest: one is not listed, or twice.")
     return Check("files", True, f"{len(listed)} files have the digests of the manifest.")
 
 

@@ -27,7 +27,7 @@ from sfumato.apply.csv import POINT
 from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.audit import audit
-from sfumato.cli.commands import EXAMPLES, Command, RequestCommand
+from sfumato.cli.commands import Command, RequestCommand, epilog
 from sfumato.cli.comparing import compare
 from sfumato.cli.exporting import export
 from sfumato.cli.inspection import lint, measure
@@ -401,7 +401,7 @@ def build() -> TyperGroup:
     looking = (info, query, verify, certificate, page, export, audit, measure, lint, reproduce)
     for command in (demo, init, plan, compare, publish, *looking):
         kind = RequestCommand if command in (plan, compare, publish) else Command
-        app.command(cls=kind, epilog=EXAMPLES.get(command.__name__))(spread(command))
+        app.command(cls=kind, epilog=epilog(command.__name__))(spread(command))
     return cast(TyperGroup, typer.main.get_command(app))
 
 

@@ -19,19 +19,33 @@ LEAVING_OUT = ("identifier", "drop")
 
 PERSON_ROWS = ("rows_per_person", "surplus", "one_row")
 ROLES = ("sensitive", "identifier", "person", "drop")
+ASKED = "--sensitive diagnosis --person patient --prior 1/10 --posterior 1/3"
 EXAMPLES = {
-    "init": "Example: sfumato init patients.csv, then complete request.toml, then sfumato plan request.toml",
-    "plan": "Example: sfumato plan patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
-    "compare": "Example: sfumato compare patients.csv --sensitive disease --prior 1/10 --posterior 1/3",
-    "certificate": "Example: sfumato certificate release --out certificate.html",
-    "page": "Example: sfumato page release --out ask.html",
-    "audit": "Example: sfumato audit release --original patients.csv --plan-file plan.json --out report.html",
-    "publish": "Example: sfumato publish patients.csv --out release --sensitive disease --prior 1/10 --posterior 1/3",
-    "export": "Example: sfumato export release --values HIV,COPD --to counts.dta",
-    "measure": "Example: sfumato measure patients.csv --public age --public sex --sensitive disease",
-    "lint": "Example: sfumato lint published.parquet",
+    "demo": "sfumato demo --out tour",
+    "init": "sfumato init tour/hospital.parquet",
+    "plan": f"sfumato plan tour/hospital.parquet {ASKED}",
+    "compare": f"sfumato compare tour/hospital.parquet {ASKED}",
+    "publish": f"sfumato publish tour/hospital.parquet {ASKED} --out release",
+    "info": "sfumato info tour/release",
+    "query": "sfumato query tour/release \"SELECT sex, COUNT(*) FROM release WHERE diagnosis = 'HIV' GROUP BY sex\"",
+    "verify": "sfumato verify tour/release --original tour/hospital.parquet",
+    "certificate": "sfumato certificate tour/release --out certificate.html",
+    "page": "sfumato page tour/release --out ask.html",
+    "export": "sfumato export tour/release --values HIV,COPD --to counts.csv",
+    "audit": "sfumato audit tour/release --original tour/hospital.parquet --out report.html",
+    "measure": "sfumato measure tour/hospital.parquet --public age --public sex --sensitive diagnosis",
+    "lint": "sfumato lint tour/release",
+    "reproduce": "sfumato reproduce list",
 }
-"""What stands under the help of a command, by its name."""
+"""A command that runs as it stands, for each; most need what the demonstration leaves behind."""
+
+
+def epilog(name: str) -> str | None:
+    """What stands under the help of a command."""
+    if (example := EXAMPLES.get(name)) is None:
+        return None
+    first = f"{EXAMPLES['demo']}, then " if "tour/" in example else ""
+    return f"Example: {first}{example}"
 
 
 class Command(TyperCommand):

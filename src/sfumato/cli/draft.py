@@ -22,6 +22,7 @@ from sfumato.apply.guesses import ColumnGuess, TableGuess
 from sfumato.cli.request_file import SUFFIX
 from sfumato.errors import SchemaError, SourceError, TargetError
 from sfumato.printable import UNPRINTABLE, printable
+from sfumato.release.staging import check_outside
 from sfumato.request.schema import Role
 
 WIDTH = 118
@@ -146,6 +147,7 @@ def check_place(target: Path, *, force: bool) -> None:
         raise TargetError(
             f"a request file is known by its ending: name one that ends in {SUFFIX}, not {str(target)!r}."
         )
+    check_outside(target, "the request file")
     if os.path.lexists(target) and not force:
         raise TargetError(f"{str(target)!r} exists; choose another name with --out, or replace it with --force.")
 

@@ -23,7 +23,7 @@ from sfumato.plan.predict import CURVE
 from sfumato.printable import printable, printable_lines
 from sfumato.report.cells import lined_up
 from sfumato.request.values import counted, labels, listed, off_by
-from sfumato.shown.quoting import plain_level
+from sfumato.shown.quoting import plain_level, plain_name
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from pathlib import Path
@@ -40,6 +40,7 @@ if TYPE_CHECKING:  # what is only looked at need not be loaded before it is ther
     from sfumato.release.description import Description
 
 MOST_CELLS = 12
+MOST_COLUMNS = 40
 COMPARING = "comparing"
 UNITS = {COMPARING: "mechanisms"}
 """What is counted while a stage goes on, where it is not rows."""
@@ -225,10 +226,21 @@ def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Un
     console.print("\n[bold]what public columns tell[/bold] (private, not published)")
     show_text(console, uniqueness.sentence)
     for about in dict.fromkeys(each.about for each in exposures):
-        console.print(_exposure_table([each for each in exposures if each.about == about]))
+        mine = [each for each in exposures if each.about == about]
+        shown = _telling_most(mine)
+        console.print(_exposure_table(shown))
+        if len(mine) > len(shown):
+            console.print(f"{len(mine) - len(shown):,} further columns, each of which tells no more (--json has all)")
     from sfumato.audit.attackers.attack import EXPOSURE_WORDS  # noqa: PLC0415 - takes long to load
 
     show_text(console, EXPOSURE_WORDS.format(max(each.records for each in exposures)))
+
+
+def _telling_most(exposures: Sequence[Attack]) -> list[Attack]:
+    """Those who guess best from one column, in the order of the table, and who knows all; wide tables have many."""
+    alone = [each for each in exposures if len(each.told) == 1]
+    best = sorted(alone, key=lambda each: (each.with_release or each.without).right, reverse=True)[:MOST_CELLS]
+    return [each for each in exposures if each in best or len(each.told) > 1]
 
 
 def _exposure_table(exposures: Sequence[Attack]) -> Table:
@@ -325,11 +337,16 @@ def show_info(console: Console, release: Release) -> None:
     show_about(console, manifest.about)
     console.print(f"{release.rows:,} records, mechanism [bold]{manifest.mechanism_name}[/bold]")
     table = Table("column", "type", "role")
-    for each in release.columns:
+    for each in release.columns[:MOST_COLUMNS]:
         table.add_row(*map(plain, each))
     console.print(table)
+    if (further := len(release.columns) - MOST_COLUMNS) > 0:
+        console.print(f"{further:,} further columns (query: DESCRIBE release)", highlight=False)
     for name, words in manifest.about.columns.items():
         console.print(plain(f"{name}: {words}"), highlight=False)
+    for column, values in release.values.items():
+        said = f"{column} has {counted(values)}: {listed(values, MOST_CELLS)} (query: GROUP BY {plain_name(column)})"
+        console.print(plain(said), highlight=False)
     for column, hierarchy in manifest.hierarchies.items():
         for place, level in enumerate(hierarchy.levels[1:], 1):
             known, asked = hierarchy.groups(place), plain_level(column, level)

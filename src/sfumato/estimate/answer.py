@@ -41,6 +41,8 @@ class Answer(Tabular):
     """How that was done."""
     counted: str = "rows"
     """What a count counts: people, or rows where a person may have several."""
+    lacking: str | None = None
+    """Which values were named and are not there, or that no record was meant; the note says it too."""
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{name} ±" if name in self.numbers else name for name in self.names)
@@ -104,4 +106,10 @@ class Answer(Tabular):
         """The estimate of an answer that has one row and one number."""
         ((name,), (row,)) = self.numbers, self.rows
         found: Estimate = row[name]
-        return found
+        return found.beware(self.lacking)
+
+    def with_lacking(self, told: str | None) -> Answer:
+        """The answer with what is said of values that were named and are not there."""
+        if told is None:
+            return self
+        return replace(self, note=" ".join(filter(None, [told, self.note])), lacking=told)

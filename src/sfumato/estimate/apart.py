@@ -16,6 +16,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -36,6 +37,8 @@ LONG = 60.0
 """How many seconds to wait at once."""
 START = "fork" if sys.platform == "linux" else "spawn"
 """A copy of this process is there at once; where that is not safe, a new one loads everything again."""
+
+INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 BEGUN, ENDED, ANSWERED, FAILED = "begun", "ended", "answered", "failed"
 """What a child says: that a question begins, that it ends, its answer, or why it asks no more questions."""
@@ -97,40 +100,63 @@ def _answers(asking: Asking, questions: Sequence[str]) -> Iterator[tuple[int, Fo
     context: Any = multiprocessing.get_context(START)
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_ask, args=(asking, questions, theirs), daemon=True)
-    with warnings.catch_warnings():
-        # Python warns of threads that are not copied. Those of numpy and Arrow are made anew in a copy, by their own
-        # care, and a command has no others yet.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        child.start()
-    theirs.close()
-    asked, ends, missing = None, math.inf, len(questions)
     try:
-        while missing:
-            while not ours.poll(min(max(ends - time.monotonic(), 0.0), LONG)):
-                if time.monotonic() >= ends and asked is not None:
-                    yield asked, asking.limits.too_long
-                    return
-            try:
-                word, number, said = ours.recv()
-            except EOFError:
-                lost = QueryError("the question was ended from outside, perhaps because memory is full; ask for less.")
-                if asked is None:
-                    raise lost from None
-                yield asked, lost
-                return
-            if word == FAILED:
-                raise said
-            if word == BEGUN:
-                asked, ends = number, time.monotonic() + asking.timeout + GRACE
-            elif word == ENDED:
-                ends = math.inf  # what is left is to hand over the answer
-            else:
-                asked, missing = None, missing - 1
-                yield number, said
+        with _interrupts_wait(), warnings.catch_warnings():
+            # Python warns of threads that are not copied. Those of numpy and Arrow are made anew in a copy, by their
+            # own care, and a command has no others yet.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            child.start()
+        theirs.close()
+        yield from _heard(ours, asking, len(questions))
     finally:
-        child.kill()
-        child.join()
+        if child.pid is not None:
+            child.kill()
+            child.join()
         ours.close()
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Let interrupts come afterwards: Python runs hooks while it copies a process, and what they raise is lost."""
+    if threading.current_thread() is not threading.main_thread():  # which alone is interrupted
+        yield
+        return
+    came: list[int] = []
+    handlers = {each: signal.signal(each, lambda number, _: came.append(number)) for each in INTERRUPTS}
+    try:
+        yield
+    finally:
+        for each, handler in handlers.items():
+            signal.signal(each, handler)
+        for number in came:
+            signal.raise_signal(number)
+
+
+def _heard(child: Connection, asking: Asking, missing: int) -> Iterator[tuple[int, Found]]:
+    """Answers as a child tells them, until none is missing or a question has ended it."""
+    asked, ends = None, math.inf
+    while missing:
+        while not child.poll(min(max(ends - time.monotonic(), 0.0), LONG)):
+            if time.monotonic() >= ends and asked is not None:
+                yield asked, asking.limits.too_long
+                return
+        try:
+            word, number, said = child.recv()
+        except EOFError:
+            lost = QueryError("the question was ended from outside, perhaps because memory is full; ask for less.")
+            if asked is None:
+                raise lost from None
+            yield asked, lost
+            return
+        if word == FAILED:
+            raise said
+        if word == BEGUN:
+            asked, ends = number, time.monotonic() + asking.timeout + GRACE
+        elif word == ENDED:
+            ends = math.inf  # what is left is to hand over the answer
+        else:
+            asked, missing = None, missing - 1
+            yield number, said
 
 
 def _ask(asking: Asking, questions: Sequence[str], parent: Connection) -> None:

@@ -21,7 +21,6 @@ from sfumato.estimate.connection import OpenRelease, Session
 from sfumato.estimate.describing import description, is_description
 from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
 from sfumato.estimate.estimating import Estimator, Line
-from sfumato.estimate.exact import NOTHING
 from sfumato.estimate.limits import Clock, Limits
 from sfumato.estimate.misspelt import no_value
 from sfumato.estimate.over.joint import JointSums
@@ -34,6 +33,7 @@ from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.question import Question, is_question, note_column, number_columns, question_of
 from sfumato.estimate.sql.size import Room, check_texts, check_tree, too_deep
 from sfumato.estimate.sql.sources import VALUES_NAME
+from sfumato.estimate.unheard import lacking
 from sfumato.mechanisms.method import Method
 from sfumato.release.manifest import Manifest
 from sfumato.request.values import Value
@@ -70,23 +70,26 @@ class Asker:
         with _not_too_deep():
             select = grammar.parse(sql)
             with self.opened.session(self.attached, clock) as session:
-                if select.find(exp.TableSample):
-                    raise QueryError(SAMPLED)
-                if is_description(select):
-                    return description(select, session)
-                whole = public.uncorrelated(public.inlined(select, {}, Room()))
-                _check(whole, session)
-                if not public.names_sensitive(whole, session):
-                    answer = replace(exact.answer(session, whole), counted=self.opened.manifest.counted)
-                    if self.adjusting is None:
-                        return answer
-                    return replace(answer, note=" ".join(filter(None, [answer.note, NOTHING_TO_ADJUST])))
-                _register_values(session)
-                if is_question(whole, session):
-                    return self._answer(session, question_of(whole, session), method)
-                if self.adjusting is not None:
-                    raise QueryError(NOT_ADJUSTED)
-                return self._over(session, whole, method)
+                return self._asked(session, select, method)
+
+    def _asked(self, session: Session, select: Tree, method: Method[Any]) -> Answer:
+        if select.find(exp.TableSample):
+            raise QueryError(SAMPLED)
+        if is_description(select):
+            return description(select, session)
+        whole = public.uncorrelated(public.inlined(select, {}, Room()))
+        _check(whole, session)
+        if not public.names_sensitive(whole, session):
+            answer = replace(exact.answer(session, whole), counted=self.opened.manifest.counted)
+            if self.adjusting is None:
+                return answer
+            return replace(answer, note=" ".join(filter(None, [answer.note, NOTHING_TO_ADJUST])))
+        _register_values(session)
+        if is_question(whole, session):
+            return self._answer(session, question_of(whole, session), method)
+        if self.adjusting is not None:
+            raise QueryError(NOT_ADJUSTED)
+        return self._over(session, whole, method)
 
     def _over(self, session: Session, query: Tree, method: Method[Any]) -> Answer:
         """Answer a query that does more with estimates than to show them."""
@@ -103,7 +106,6 @@ class Asker:
         estimates = [row[name] for row in found for name in numbers]
         decided = [name for name, column in result.shown if column in bench.by_chance and column not in rows.estimated]
         notes = [
-            None if reader.has_records else NOTHING,
             SUBTOTALS if reader.has_subtotals else None,
             SELECTS_NOISE if bench.chosen else None,
             PICKED if bench.picked else None,
@@ -115,7 +117,10 @@ class Asker:
             words += TOGETHER.format(estimated)
         note = ". ".join(filter(None, notes)) or None
         counted = self.opened.manifest.counted
-        return Answer(names, numbers, found, words, assumption, note, estimated, self.is_simultaneous, counted=counted)
+        answer = Answer(
+            names, numbers, found, words, assumption, note, estimated, self.is_simultaneous, counted=counted
+        )
+        return answer.with_lacking(lacking(session, is_empty=not reader.has_records))
 
     def count(self, value: Value | EllipsisType, where: str | None) -> Estimate:
         """Count the rows that hold a value, or any value, under a condition."""
@@ -131,8 +136,12 @@ class Asker:
                 if only is None and not public.names_sensitive(select, session):
                     return exact.answer(session, select).only()
                 _register_values(session)
-                (line,) = Estimator(session, question_of(select, session), method, only).lines() or (None,)
-            return Estimate.exact(0) if line is None else line.estimates[0]
+                question = question_of(select, session)
+                estimator = Estimator(session, question, method, only)
+                (line,) = estimator.lines() or (None,)
+                is_empty = bool(question.where.public) and not estimator.has_records
+                found = Estimate.exact(0) if line is None else line.estimates[0]
+                return found.beware(lacking(session, is_empty=is_empty))
 
     def _only(self, value: Value) -> Mask:
         """The place of a value of the domain."""
@@ -152,7 +161,7 @@ class Asker:
             {**_row(question, line, values), **dict.fromkeys(adjusted.values(), line.adjusted)}
             for line, values in shown
         )
-        notes = [None if estimator.has_records or not question.where.public else NOTHING]
+        notes = []
         counts = [question.is_count(output) for output in question.outputs if output.formula is not None]
         if all(counts) and not question.where.mixed:  # other numbers are made by few ways to estimate
             notes.append(proposed(self, [each for line in lines for each in line.estimates]))
@@ -161,7 +170,7 @@ class Asker:
         estimated = sum(not each.is_exact for line in lines for each in line.estimates)
         if self.is_simultaneous:
             words += TOGETHER.format(estimated)
-        return Answer(
+        answer = Answer(
             tuple(output.name for output in question.outputs),
             tuple(output.name for output in question.outputs if output.formula is not None),
             rows,
@@ -174,6 +183,8 @@ class Asker:
             None if self.adjusting is None else self.adjusting.adjustment.words,
             self.opened.manifest.counted,
         )
+        is_empty = bool(question.where.public) and not estimator.has_records
+        return answer.with_lacking(lacking(session, is_empty=is_empty))
 
 
 def proposed(asker: Asker, counts: Sequence[Estimate]) -> str | None:

@@ -10,13 +10,16 @@ from pathlib import Path
 from sfumato.errors import QueryError, SfumatoError, reason
 from sfumato.estimate.answer import Answer
 from sfumato.estimate.ask import TOGETHER, Asker, proposed
+from sfumato.estimate.connection import Session
 from sfumato.estimate.count.many import count_many
 from sfumato.estimate.count.queries import CountQuery
 from sfumato.estimate.count.simple import simple_count
-from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
-from sfumato.estimate.exact import NOTHING
+from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, NOTHING, Estimate
+from sfumato.estimate.limits import Clock
+from sfumato.estimate.misspelt import Unheard
 from sfumato.estimate.sql.grammar import parse
 from sfumato.estimate.sql.naming import DEFAULT_COUNT
+from sfumato.estimate.unheard import absent, open_columns, told
 from sfumato.request.small_files import lines
 
 Found = Answer | SfumatoError
@@ -92,8 +95,35 @@ def _counted(asker: Asker, simple: dict[int, tuple[str, CountQuery]]) -> dict[in
         estimates = count_many(asker.opened.manifest, asker.opened.folder, queries, asker.method)
     except SfumatoError:
         return {}
-    pairs = zip(simple.items(), estimates, strict=True)
-    return {number: _answer(asker, name, query, estimate) for (number, (name, query)), estimate in pairs}
+    with asker.opened.session(clock=Clock(asker.limits)) as session:
+        unheard = _unheard(session, queries)
+    empty = [False] * len(queries) if estimates.empty is None else estimates.empty.tolist()
+    found: dict[int, Found] = {}
+    plain = replace(estimates, empty=None)  # of what no record satisfies, an answer says it beside its numbers
+    for (number, (name, query)), estimate, is_empty in zip(simple.items(), plain, empty, strict=True):
+        told_of = told(unheard[column, each] for column, each in _texts(query) if (column, each) in unheard)
+        nothing = NOTHING if is_empty and told_of is None else None
+        found[number] = _answer(asker, name, query, estimate).with_lacking(told_of or nothing)
+    return found
+
+
+def _texts(query: CountQuery) -> Iterator[tuple[str, str]]:
+    """The public columns of a query that are compared with texts, and the texts."""
+    for column, condition in query.where.items():
+        for each in condition if isinstance(condition, tuple) else (condition,):
+            if isinstance(each, str):
+                yield column, each
+
+
+def _unheard(session: Session, queries: Sequence[CountQuery]) -> dict[tuple[str, str], Unheard]:
+    """The texts of all queries that no record has, by their columns."""
+    named: dict[str, dict[str, None]] = {}
+    for query in queries:
+        for column, each in _texts(query):
+            named.setdefault(column, {})[each] = None
+    known = set(open_columns(session.manifest).values())
+    found = [each for column in named if column in known for each in absent(session, column, named[column])]
+    return {(each.column, each.text): each for each in found}
 
 
 def _answer(asker: Asker, name: str, query: CountQuery, estimate: Estimate) -> Answer:
@@ -101,9 +131,7 @@ def _answer(asker: Asker, name: str, query: CountQuery, estimate: Estimate) -> A
     words, assumption = (
         (EXACT_METHOD, EXACT_ASSUMPTION) if estimate.is_exact else (estimate.method, estimate.assumption)
     )
-    nothing = NOTHING if query.where and query.values is not None and not estimate.bounds.high else None
-    note = " ".join(filter(None, [nothing, proposed(asker, [estimate])])) or None
-    row, counted = {name: estimate}, asker.opened.manifest.counted
+    row, counted, note = {name: estimate}, asker.opened.manifest.counted, proposed(asker, [estimate])
     answer = Answer(
         (name,), (name,), (row,), words, assumption, note, estimated=int(not estimate.is_exact), counted=counted
     )

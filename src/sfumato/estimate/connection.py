@@ -16,6 +16,7 @@ import pyarrow as pa
 from sfumato.errors import QueryError, ReleaseFormatError
 from sfumato.estimate.complaints import sentence
 from sfumato.estimate.limits import Clock, Limits
+from sfumato.estimate.misspelt import Unheard
 from sfumato.release.manifest import Manifest
 from sfumato.request.values import display, parts
 from sfumato.shown.quoting import RECORDS, TABLE, quoted, text
@@ -42,6 +43,8 @@ class Session:
     """What subqueries gave."""
     kept: dict[str, Any] = field(default_factory=dict)
     """What was worked out of the whole release, for all questions to it."""
+    unheard: list[Unheard] = field(default_factory=list)
+    """Values that the question names and that are not there."""
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
         """All rows of a statement, as Python values."""
@@ -53,12 +56,12 @@ class Session:
 
     def table(self, sql: str) -> pa.Table:
         """All rows of a statement."""
-        with self._complaining():
+        with self.complaining():
             return self.connection.sql(sql).to_arrow_table()
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """The rows of a statement, some at a time."""
-        with self._complaining():
+        with self.complaining():
             yield from self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
 
     def looked_up(self, sql: str) -> list[tuple[Any, ...]]:
@@ -70,7 +73,7 @@ class Session:
 
     def part(self, sql: str) -> pa.Table:
         """All rows of a subquery, which are kept: so there must not be too many."""
-        with self._complaining():
+        with self.complaining():
             reader = self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
             found, size = [], 0
             for batch in reader:
@@ -100,7 +103,7 @@ class Session:
 
     def columns(self, sql: str) -> dict[str, str]:
         """The columns that a statement would have, and their types; nothing is run."""
-        with self._complaining():
+        with self.complaining():
             relation = self.connection.sql(sql)
             return dict(zip(relation.columns, map(str, relation.types), strict=True))
 
@@ -109,7 +112,8 @@ class Session:
         self.connection.register(name, table)
 
     @contextmanager
-    def _complaining(self) -> Iterator[None]:
+    def complaining(self) -> Iterator[None]:
+        """What goes wrong becomes a sentence for whoever asked."""
         try:
             self.clock.check()
             yield
@@ -167,6 +171,7 @@ def connected(data: Sequence[Path], public: tuple[str, ...], limits: Limits) -> 
     )
     paths = ", ".join(text(str(path.resolve())) for path in data)
     try:
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")  # else the clock of whoever asks would decide what is counted
         connection.execute(f"SET allowed_paths = [{paths}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")

@@ -26,18 +26,32 @@ ASKED = (
 
 
 def columns_of(manifest: Manifest) -> list[tuple[str, str, str]]:
-    """Each column of a release: its name, its type, and what it is for."""
+    """Each column that can be asked about: its name, its type, and what it is for.
+
+    How what is protected was written (as bits, in a column for each value, by the bucket) is nothing to ask about: in
+    the place of these columns stand the protected ones, with the type of their values.
+    """
+    protected = [
+        (name, kind, _role("protected", name, manifest))
+        for name, kind in zip(manifest.sensitive, manifest.types, strict=True)
+    ]
     found = []
     for field in manifest.fields:
-        role = "public" if field.name in manifest.public else "protected"
-        if edges := manifest.bins.get(field.name):
-            labels = Bins(edges).labels
-            shown = labels if len(labels) <= MOST_RANGES else (*labels[:2], f"... {labels[-1]}")
-            role += f", in {', '.join(shown)}"
-        elif level := manifest.published_at.get(field.name):
-            role += f", at the level {level}"
-        found.append((field.name, field.type, role))
-    return found
+        if field.name in manifest.public:
+            found.append((field.name, field.type, _role("public", field.name, manifest)))
+        elif own := [each for each in protected if each[0] == field.name] or protected:
+            protected = [each for each in protected if each not in own]
+            found += own
+    return [*found, *protected]
+
+
+def _role(role: str, name: str, manifest: Manifest) -> str:
+    if edges := manifest.bins.get(name):
+        labels = Bins(edges).labels
+        shown = labels if len(labels) <= MOST_RANGES else (*labels[:2], f"... {labels[-1]}")
+        return f"{role}, in {', '.join(shown)}"
+    level = manifest.published_at.get(name)
+    return f"{role}, at the level {level}" if level else role
 
 
 def is_description(tree: Tree) -> bool:
@@ -86,11 +100,9 @@ def _described(name: str, session: Session) -> list[dict[str, Any]]:
 def _summary(name: str, column: Mapping[str, Any], session: Session) -> dict[str, Any]:
     """What is known exactly of a public column; of a protected one, how many values it may have."""
     if name == TABLE and column["column"] not in session.manifest.public:
-        sensitive, values = session.manifest.sensitive, None
-        if column["column"] in sensitive:  # and not one by which records are told apart, such as a cell
-            found = session.manifest.naming.part(sensitive.index(column["column"])).to_pylist()
-            values = len(dict.fromkeys(found))
-        return {"least": None, "largest": None, "different": values, "missing": None}
+        number = session.manifest.sensitive.index(column["column"])
+        values = dict.fromkeys(session.manifest.naming.part(number).to_pylist())
+        return {"least": None, "largest": None, "different": len(values), "missing": None}
     own = quoted(column["column"])
     asked = f"MIN({own})::VARCHAR, MAX({own})::VARCHAR, COUNT(DISTINCT {own}), COUNT(*) - COUNT({own})"
     ((least, largest, different, missing),) = session.rows(f"SELECT {asked} FROM {quoted(name)}")

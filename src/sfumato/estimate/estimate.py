@@ -29,6 +29,7 @@ EXACT_METHOD = "exact count"
 EXACT_ASSUMPTION = "none: what is published tells it for certain"
 BELOW_ZERO = "below zero by chance"
 """Beside an estimate of a number that cannot be negative."""
+NOTHING = "no record satisfies the condition on the public columns; check how their values are spelt."
 COLUMNS = ("n", "n_se", "n_low", "n_high", "n_note")
 """What a number is called that nobody named."""
 NO_END = "the number may be zero at this level, and the function has no end there"
@@ -240,6 +241,10 @@ class Estimate(Tabular):
             return None
         return self.note.removesuffix(BELOW_ZERO).removesuffix("; ") or None
 
+    def beware(self, note: str | None) -> Estimate:
+        """The estimate with something more to beware of."""
+        return self if note is None else replace(self, note="; ".join(filter(None, (note, self.note))))
+
     def scaled(self, factor: float, shift: float) -> Estimate:
         """A known factor times this estimate, plus a known number."""
         if (factor, shift) == (1.0, 0.0):
@@ -259,7 +264,7 @@ class Estimate(Tabular):
     def interval(self, level: float = DEFAULT_LEVEL) -> Interval:
         """All numbers that a test at this level would not reject, and those within one standard error."""
         if self.standard_error is None:
-            raise QueryError(f"the method {self.method!r} tells no error, so it has no interval; use the default one.")
+            raise QueryError(f"the method {self.method!r} tells no error here, so there is no interval.")
         if self.derived is None:
             (low,), (high,) = (ends.tolist() for ends in intervals(self.moments, level))
             return Interval(low, high)
@@ -278,6 +283,8 @@ class Estimates(Sequence[Estimate], Tabular):
     assumption: str
     note: str | None = None
     """What to beware of, beside every estimate."""
+    empty: Mask | None = None
+    """Which queries have conditions that no record satisfies."""
 
     def __repr__(self) -> str:
         first = f", the first {self[0]}" if len(self) else ""
@@ -301,7 +308,7 @@ class Estimates(Sequence[Estimate], Tabular):
         if isinstance(number, slice):
             return [self[each] for each in range(*number.indices(len(self)))]
         if self.is_exact[number]:
-            return Estimate.exact(float(self.moments.value[number]))
+            return Estimate.exact(float(self.moments.value[number])).beware(self.notes[number])
         return Estimate.of(self.moments.take(np.array([number])), self.method, self.assumption, self.notes[number])
 
     @cached_property
@@ -313,7 +320,10 @@ class Estimates(Sequence[Estimate], Tabular):
     def notes(self) -> list[str | None]:
         """What to beware of, beside each estimate."""
         pairs = zip(self.is_exact.tolist(), self.moments.noted, strict=True)
-        return _told(self.moments, [None if exact else self.note or note for exact, note in pairs])
+        found = _told(self.moments, [None if exact else self.note or note for exact, note in pairs])
+        for number in np.flatnonzero(self.empty).tolist() if self.empty is not None else ():
+            found[number] = NOTHING
+        return found
 
     @property
     def value(self) -> Floats:

@@ -16,12 +16,12 @@ from sfumato.estimate.sql import public
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.naming import output_names
 from sfumato.estimate.sql.question import is_aggregate, note_column, number_columns
-from sfumato.request.values import field_type
+from sfumato.estimate.unheard import lacking
+from sfumato.request.values import field_type, listed
 from sfumato.shown.quoting import TABLE
 
 MOST_ROWS = 100_000
 MOST_FIELDS = 2_000_000
-NOTHING = "no record satisfies the condition on the public columns; check how their values are spelt."
 
 
 def answer(session: Session, select: Tree) -> Answer:
@@ -41,8 +41,21 @@ def answer(session: Session, select: Tree) -> Answer:
         {name: _exact(value) if name in numbers else value for name, value in each.items()}
         for each in table.to_pylist()
     ]
-    note = NOTHING if select.args.get("where") and _is_nothing(select, rows, numbers) else None
-    return Answer(tuple(names), tuple(numbers), tuple(rows), EXACT_METHOD, EXACT_ASSUMPTION, note)
+    is_asked = bool(select.args.get("where"))
+    is_empty = is_asked and _may_be_nothing(select, rows, numbers) and _counts_nothing(session, select)
+    answer = Answer(
+        tuple(names), tuple(numbers), tuple(rows), EXACT_METHOD, EXACT_ASSUMPTION, _unshown(session, select)
+    )
+    return answer.with_lacking(lacking(session, is_empty=is_empty))
+
+
+def _unshown(session: Session, select: Tree) -> str | None:
+    """What is said where a star stands for all columns but those that no row shows."""
+    if not public.has_release(select) or not any(each.is_star for each in select.expressions):
+        return None
+    names = session.manifest.sensitive
+    them = "is protected, so rows do not show it" if len(names) == 1 else "are protected, so rows do not show them"
+    return f"{listed(names, len(names))} {them}; count with GROUP BY."
 
 
 def _named(expressions: Sequence[Tree]) -> list[Tree]:
@@ -99,8 +112,17 @@ def _exact(value: Any) -> Estimate:
     return Estimate.missing("no record satisfies the condition") if value is None else Estimate.exact(float(value))
 
 
-def _is_nothing(select: Tree, rows: list[dict[str, Any]], numbers: list[str]) -> bool:
-    """Whether an answer comes from no record at all."""
+def _counts_nothing(session: Session, select: Tree) -> bool:
+    """Whether no record satisfies the condition: a sum may be zero, and HAVING may leave no group."""
+    counted = exp.Select(expressions=[exp.Count(this=exp.Star())])
+    for name in ("from", "from_", "joins", "where"):
+        counted.set(name, select.copy().args.get(name))
+    ((found,),) = session.rows(public.written(counted, session))
+    return not found
+
+
+def _may_be_nothing(select: Tree, rows: list[dict[str, Any]], numbers: list[str]) -> bool:
+    """Whether an answer may come from no record at all."""
     if select.args.get("group") or not numbers:
         return not rows
     return all(not row[name].value > 0 and not row[name].value < 0 for row in rows for name in numbers)

@@ -25,7 +25,7 @@ from sfumato.estimate.count.blocks import batches, schema_of
 from sfumato.estimate.misspelt import no_value
 from sfumato.estimate.record_weights import record_weights
 from sfumato.estimate.release import Release
-from sfumato.release.staging import place_written
+from sfumato.release.staging import check_outside, place_written
 from sfumato.request.values import Value, display, labels
 
 PREFIX = "w_"
@@ -64,6 +64,7 @@ def export(
         raise TargetError(f"{str(target)!r} should end in {', '.join(_WRITERS)}, which says what is written.")
     if not target.parent.is_dir():
         raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
+    check_outside(target, "the file")
     if os.path.lexists(target) and (not force or not target.is_file()):
         raise TargetError(f"{str(target)!r} exists; choose another name, or replace a file with --force.")
     if not values:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sfumato.errors import QueryError
 from sfumato.release.manifest import Manifest
 from sfumato.request.schema import Bins
-from sfumato.request.spelling import no_such
+from sfumato.request.spelling import nearest, no_such
 from sfumato.request.values import Value, display, parts
 
 NAMED_VALUES = 20
@@ -18,15 +19,41 @@ _KINDS = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Unheard:
+    """A value that a question names and that is not there, though the question can be answered."""
+
+    column: str
+    text: str
+    known: Sequence[str]
+    """The values that there are, or some of them."""
+    is_protected: bool
+
+    @property
+    def near(self) -> str | None:
+        """What may have been meant; to look for it takes a moment."""
+        return nearest(self.text, self.known)
+
+    @property
+    def sentence(self) -> str:
+        """What is said of it."""
+        if self.is_protected:
+            return no_such(self.text, self.known, f"{self.column!r} has no value", most=NAMED_VALUES)
+        near = self.near
+        meant = "." if near is None else f"; did you mean {near!r}?"
+        return f"no record has {self.text!r} in {self.column!r}{meant}"
+
+
 def no_value(value: Value, manifest: Manifest) -> QueryError:
     """What is said of a value that is not in the domain of what is protected."""
     name, domain = manifest.sensitive_name, manifest.domain
     if len(manifest.sensitive) > 1 and len(parts(value)) != len(manifest.sensitive):
         return QueryError(f"a value of {name!r} has a part for each of its columns, such as {domain[0]!r}.")
-    alike = next((each for each in domain if display(each) == display(value)), None)
-    if alike is not None and len(manifest.types) == 1:
+    alike = [each for each in domain if display(each) == display(value)]
+    if alike and len(manifest.types) == 1:
         kind = _KINDS[manifest.types[0]]
-        return QueryError(f"{name!r} has no value {value!r}: its values are {kind}, such as {alike!r}.")
+        given = "and what is missing is None" if alike[0] is None else f"such as {alike[0]!r}"
+        return QueryError(f"{name!r} has no value {value!r}: its values are {kind}, {given}.")
     return QueryError(missing_value(display(value), name, domain))
 
 

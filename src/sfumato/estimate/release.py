@@ -43,7 +43,7 @@ from sfumato.release.store import read_folder, release_folder, unpack
 from sfumato.release.suspicion import load_json
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.schema import Bins
-from sfumato.request.values import Value
+from sfumato.request.values import Scalar, Value, parts
 from sfumato.shown.quoting import TABLE, quoted
 
 
@@ -123,6 +123,13 @@ class Release:
     def columns(self) -> list[tuple[str, str, str]]:
         """Each column: its name, its type, and what it is for: public or protected, in which ranges, at which level."""
         return columns_of(self.manifest)
+
+    @property
+    def values(self) -> dict[str, tuple[Scalar, ...]]:
+        """The values that can be asked of each protected column; None is the missing one."""
+        parted = [parts(value) for value in self.manifest.domain]
+        names = enumerate(self.manifest.sensitive)
+        return {name: tuple(dict.fromkeys(value[number] for value in parted)) for number, name in names}
 
     @property
     def digest(self) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -18,8 +17,7 @@ from typing import Protocol
 
 from sfumato.errors import TargetError
 from sfumato.pages.style import stylesheet
-from sfumato.release.manifest import MANIFEST
-from sfumato.release.staging import place_file
+from sfumato.release.staging import check_outside, place_file
 from sfumato.report import Figure, FigureTable
 from sfumato.report.drawing import ELLIPSIS, element, escaped, plain
 
@@ -260,22 +258,10 @@ def check_place(target: Path, *, force: bool) -> None:
         raise TargetError(f"a page is opened by a browser: name a file that ends in .html, not {str(target)!r}.")
     if not target.parent.is_dir():
         raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
-    for folder in target.resolve().parents:
-        if _is_release(folder / MANIFEST):
-            raise TargetError(f"the page {str(target)!r} would lie in a release; keep it in another place.")
+    check_outside(target, "the page")
     if target.is_dir() or (os.path.lexists(target) and not force):
         advice = "choose another name" if target.is_dir() else "choose another name, or replace it with --force"
         raise TargetError(f"{str(target)!r} exists; {advice}.")
-
-
-def _is_release(manifest: Path) -> bool:
-    """Whether a release lies here, also one that was edited: what is not known to be something else is one."""
-    if not manifest.is_file():
-        return False
-    try:
-        return "sfumato" in json.loads(manifest.read_bytes())
-    except (OSError, ValueError, TypeError, RecursionError):
-        return True
 
 
 class Writable(Protocol):

@@ -12,6 +12,7 @@ release, until it changes places with the old one: then it is that. Where there 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import shutil
 import tempfile
@@ -29,6 +30,9 @@ from sfumato.release.suspicion import load_json
 
 PREFIX = ".sfumato-"
 LOCK, READY, ASIDE = "lock", "ready", "aside"
+FILE_ENDINGS = frozenset(
+    (".csv", ".tsv", ".parquet", ".arrow", ".json", ".jsonl", ".xlsx", ".html", ".txt", ".toml", ".tar", ".gz", ".zip")
+)
 
 
 def check_target(target: Path, *, force: bool) -> None:
@@ -37,12 +41,39 @@ def check_target(target: Path, *, force: bool) -> None:
         raise TargetError(f"{str(target)!r} is no name for a release; choose a new directory, or a name with .zip.")
     if not target.parent.is_dir():
         raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
+    check_outside(target, "the release")
     if not os.path.lexists(target):
+        _check_ending(target)
         return
     if not force:
         raise TargetError(f"{str(target)!r} exists; choose another name, or replace it with --force.")
     if not _is_replaceable(target):
         raise _not_replaced(target)
+
+
+def _check_ending(target: Path) -> None:
+    """Refuse the name of a file for a directory: who sees it later would open it with a program for such files."""
+    if target.suffix.lower() in FILE_ENDINGS and target.suffix != ".zip":
+        raise TargetError(
+            f"{str(target)!r} is the name of a file, and a release is a directory with several; choose a name without "
+            f"{target.suffix}, or one that ends in .zip."
+        )
+
+
+def check_outside(path: Path, what: str) -> None:
+    """Refuse a place inside of a release: it would go out with it, and the release would no longer verify."""
+    if any(_is_release(folder / MANIFEST) for folder in path.resolve().parents):
+        raise TargetError(f"{what} {str(path)!r} would lie in a release; keep it in another place.")
+
+
+def _is_release(manifest: Path) -> bool:
+    """Whether a release lies here, also one that was edited: what is not known to be something else is one."""
+    if not manifest.is_file():
+        return False
+    try:
+        return "sfumato" in json.loads(manifest.read_bytes())
+    except (OSError, ValueError, TypeError, RecursionError):
+        return True
 
 
 def _not_replaced(target: Path) -> TargetError:
@@ -57,6 +88,7 @@ def check_plan_file(plan_file: Path | None, target: Path) -> None:
         raise TargetError(f"the directory {str(plan_file.parent)!r} of the plan file does not exist; create it first.")
     if target.resolve() in (plan_file.resolve(), *plan_file.resolve().parents):
         raise TargetError("the plan file is private, so it cannot lie in the release; keep it in another place.")
+    check_outside(plan_file, "the plan file")
 
 
 def _is_replaceable(path: Path) -> bool:

@@ -44,7 +44,10 @@ def unpack(path: Path, folder: Path) -> None:
             # Entries may overlap, and so be larger together than what they are in.
             is_larger = sum(entry.file_size for entry in entries) > path.stat().st_size
             if is_larger or len(set(names)) < len(names) or not all(map(_is_plain, entries)):
-                raise ReleaseFormatError(f"{path.name!r} holds what no release holds; get it again from its publisher.")
+                raise ReleaseFormatError(
+                    f"{path.name!r} holds what no release holds, or was packed by another program: unpack it and name "
+                    "the directory, or get it again from its publisher."
+                )
             for entry in entries:
                 archive.extract(entry, folder)
     except ReleaseFormatError:

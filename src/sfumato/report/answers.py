@@ -184,7 +184,7 @@ def _row(rows: Rows, number: int, answer: AnswerRow, x: Scale) -> str:
         if x.low <= bound <= x.high and bound != 0:  # which has its line
             parts.append(element("path", d=f"M{x(bound):.1f} {at - 6:.1f}v12", class_="axis"))
     if answer.value is not None and answer.is_told:
-        shape, kind = ("diamond", "hollow s6") if answer.is_unreliable else ("circle", "dot s0")
+        shape, kind = ("diamond", "hollow grey") if answer.is_unreliable else ("circle", "dot s0")
         parts.append(mark(shape, x(answer.value), at, kind, title=words))
     return "".join(parts)
 

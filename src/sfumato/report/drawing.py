@@ -106,7 +106,7 @@ def path(points: Iterable[tuple[float, float]]) -> str:
     return "M" + "L".join(f"{short(x)} {short(y)}" for x, y in points)
 
 
-SHAPES = ("circle", "square", "diamond", "triangle", "cross", "down", "bar")
+SHAPES = ("circle", "square", "diamond", "triangle", "cross", "down", "hexagon", "saltire", "dash", "bar")
 """The shapes of marks, by which lines are told apart without colour."""
 _RADII = {"circle": 4, "ring": 8}
 
@@ -123,6 +123,9 @@ def mark(  # noqa: PLR0913 - a shape, its place, and what it stands for
         "triangle": "m0-4.5l4.5 8h-9z",
         "cross": "m-1.5-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3z",
         "down": "m0 4.5l4.5-8h-9z",
+        "hexagon": "m-2.5-4.3h5l2.5 4.3l-2.5 4.3h-5l-2.5-4.3z",
+        "saltire": "m0-2l2.5-2.5l2 2l-2.5 2.5l2.5 2.5l-2 2l-2.5-2.5l-2.5 2.5l-2-2l2.5-2.5l-2.5-2.5l2-2z",
+        "dash": "m-5-2h10v4h-10z",
         "bar": "m-2-5h4v10h-4z",
     }[shape]
     return element("path", d=f"M{short(x)} {short(y)}{drawn}", class_=class_, title=title, data_row=row)

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from sfumato.report.drawing import element
 from sfumato.report.figure import WIDTH, Column, Figure, Head, drawn_width, finished
-from sfumato.report.plot import Area, Curve, dash, interpolated
+from sfumato.report.plot import Area, Curve, broken, interpolated
 from sfumato.report.scales import logarithmic
 from sfumato.report.wording import is_known, name, percent, quantity, rounded
 
@@ -89,7 +89,7 @@ def error_by_count(
             (x(count), y(error), f"{name(curve.name)}: {quantity(count)} records, {off_by(error)}")
             for count, error in curve.known
         ]
-        dashes = dash(1 + number % 5) if curve.is_weaker else ""
+        dashes = broken(number) if curve.is_weaker else ""
         lines.append(Curve(curve.name, marks, dashes, [curve.is_weaker] * len(marks)))
     parts.append(area.curves(lines, width, "no error is known"))
     reached = shown[0].within(target) if shown else None

@@ -59,7 +59,7 @@ def exposure_by_column(
     parts = [rows.frame(x, percent, "records beyond the bound")]
     for number, (each, at) in enumerate(zip(drawn, rows.middles, strict=True)):
         words = f"{name(each.column)}: {each.words}"
-        bars = [(each.alone, -7, "fill s6"), (each.with_release, 1, "fill s0")]
+        bars = [(each.alone, -7, "fill grey"), (each.with_release, 1, "fill s0")]
         for share, up, kind in bars:
             if share is not None and is_known(share):
                 size = {"width": max(x(share) - x(0), 1.0), "height": 6.0}

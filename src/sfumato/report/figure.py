@@ -115,7 +115,7 @@ def finished(  # noqa: PLR0913 - all that a figure is made of
     ground = element("rect", width=width, height=height, class_="ground")
     pattern = ""
     if hatched:
-        stripes = element("path", d="M0 6L6 0", class_="thin s6")
+        stripes = element("path", d="M0 6L6 0", class_="thin grey")
         pattern = element("defs", element("pattern", stripes, id=f"{key}h", width=6, height=6, patternUnits=USER_SPACE))
         body = body.replace(HATCHED, f"url(#{key}h)")
     svg = element(

@@ -132,16 +132,16 @@ def _dumbbell(rows: Rows, number: int, x: Scale, each: GuessedRight, which: int)
     words = f"{name(each.knows)}, {name(each.release)}: {each.words}"
     if each.control is not None and is_known(each.control):
         control = f"control: {percent(each.control)}"
-        parts.append(element("circle", cx=x(each.control), cy=at, r=4, class_="hollow s6", title=control))
+        parts.append(element("circle", cx=x(each.control), cy=at, r=4, class_="hollow grey", title=control))
     if each.with_release is None or not is_known(each.with_release):
-        return [*parts, mark("bar", x(each.without), at, "fill s6", title=words)]
+        return [*parts, mark("bar", x(each.without), at, "fill grey", title=words)]
     end = x(each.with_release)
     parts.append(rows.across(number, x(each.without), end, f"broad {series(which)}"))
     if each.interval is not None:
         low, high = (x(end) for end in each.interval)
         whisker = f"M{low:.1f} {at - 4:.1f}v8M{low:.1f} {at:.1f}H{high:.1f}M{high:.1f} {at - 4:.1f}v8"
         parts.append(element("path", d=whisker, class_=f"thin {series(which)}"))
-    parts.append(mark("bar", x(each.without), at, "fill s6"))
+    parts.append(mark("bar", x(each.without), at, "fill grey"))
     return [*parts, mark(shape(which), end, at, f"dot {series(which)}", title=words)]
 
 

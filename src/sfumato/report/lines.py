@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from sfumato.report.figure import WIDTH, Column, Figure, Head, drawn_width, finished
-from sfumato.report.plot import Area, Curve, dash
+from sfumato.report.plot import Area, Curve, broken
 from sfumato.report.scales import Scale, linear, logarithmic, spanning, spanning_powers
 from sfumato.report.wording import is_known, name, quantity
 
@@ -96,7 +96,7 @@ class Panel:
                 for x, y in line.known
             ]
             hollow = [line.is_published or x in line.singled_out for x, _ in line.known]
-            dashes = dash(1 + number % 5) if line.is_published else ""
+            dashes = broken(number) if line.is_published else ""
             curves.append(Curve(line.name, marks, dashes, hollow, line.breaks))
         parts = [area.across(x_scale, across.words, across.label, varied), area.up(y_scale, self.up.words)]
         return [*parts, area.curves(curves, width, "nothing was measured", first_row)]

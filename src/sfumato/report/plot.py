@@ -25,7 +25,7 @@ Words = Callable[[float], str]
 
 def series(number: int) -> str:
     """The class of a line's colour."""
-    return f"s{min(number, SERIES - 1)}"
+    return f"s{number % SERIES}"
 
 
 def shape(number: int) -> str:
@@ -36,6 +36,11 @@ def shape(number: int) -> str:
 def dash(number: int) -> str:
     """The class of a line's dashes."""
     return f"d{number % len(DASHES)}"
+
+
+def broken(number: int) -> str:
+    """The class of the dashes of a line that must not be solid."""
+    return dash(1 + number % (len(DASHES) - 1))
 
 
 def spread(places: Sequence[float], low: float, high: float, gap: float = GAP) -> list[float]:

@@ -10,18 +10,26 @@ COLOURS = {
     "quiet": ("#5b6672", "#a7b0ba"),
     "grid": ("#e3e7eb", "#2d333a"),
     "zone": ("#eef2f6", "#22282f"),
+    "grey": ("#6b7280", "#a3acb8"),
     "s0": ("#0068a8", "#5eb3f0"),
     "s1": ("#c8500a", "#ff9d5c"),
     "s2": ("#007f5f", "#3ccfa2"),
-    "s3": ("#9a3f8f", "#e49ad6"),
-    "s4": ("#8a6a00", "#e3c04f"),
-    "s5": ("#4a5ab8", "#a3b0f5"),
-    "s6": ("#6b7280", "#a3acb8"),
+    "s3": ("#7c60db", "#896feb"),
+    "s4": ("#a73189", "#dd4d6f"),
+    "s5": ("#404000", "#a4831b"),
+    "s6": ("#1b3b71", "#14938d"),
+    "s7": ("#7f463d", "#b6f56c"),
+    "s8": ("#642da4", "#fdcbf8"),
+    "s9": ("#681053", "#ca8fc4"),
 }
-"""By day and by night. Lines of a figure take s0, s1, ... in turn; s6 is for whatever comes after."""
+"""By day and by night. Lines of a figure take s0, s1, ... in turn; grey is what they are held against.
 
-SERIES = 7
-DASHES = ("none", "7 3", "2 3", "10 3 2 3", "4 2", "1 4", "12 4")
+Each two of the ten differ for colour-blind eyes too, and each can be read as text on the ground: the farthest apart
+that a search among calm colours found, with the first three given."""
+
+SERIES = 10
+DASHES = ("none", "7 3", "2 3", "10 3 2 3", "4 2", "1 4", "12 4", "8 2 1 2 1 2", "5 5", "14 2 5 2")
+"""As many as there are colours: what is printed in grey is told apart by them, by marks and by names."""
 
 
 def _variables(of: Callable[[str, str], str]) -> str:
@@ -55,6 +63,7 @@ STYLE = "".join(
         ".sfumato .hollow{fill:var(--ground);stroke:var(--c);stroke-width:1.5}",
         ".sfumato .fill{fill:var(--c)}.sfumato .soft{fill:var(--c);fill-opacity:.16}",
         ".sfumato .specks{fill:none;stroke:var(--c);stroke-width:3;stroke-linecap:round;stroke-opacity:.55}",
+        ".sfumato .grey{--c:var(--grey)}",
         *(f".sfumato .s{number}{{--c:var(--s{number})}}" for number in range(SERIES)),
         *(f".sfumato .d{number}{{stroke-dasharray:{dash}}}" for number, dash in enumerate(DASHES)),
     ]

@@ -19,9 +19,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from releases import FILES, edit_manifest, people, published, read_json
+from releases import BOUND, FILES, WAYS, edit_manifest, known_key, people, published, published_by, read_json
 from sfumato.errors import ReleaseFormatError
 from sfumato.estimate.release import Release
+from sfumato.mechanisms import subset
+from sfumato.outlook import Request
+from sfumato.publication import publish
 from sfumato.release.manifest import MANIFEST
 from sfumato.release.store import pack, unpack
 from sfumato.request.schema import Schema
@@ -285,3 +288,40 @@ def test_file_that_is_no_release_is_refused(tmp_path: Path, content: bytes) -> N
     (tmp_path / "people.csv").write_bytes(content)
     with pytest.raises(ReleaseFormatError, match=r"^'people\.csv' is not the directory or \.zip of a release\.$"):
         Release.open(tmp_path / "people.csv")
+
+
+# ------------------------------------------------------------------------------------------- what there is to ask about
+
+
+@pytest.mark.parametrize("mechanism", WAYS)
+def test_columns_are_those_that_can_be_asked_about(mechanism: str, tmp_path: Path) -> None:
+    """However a mechanism writes what it protects: as values, bits, cells or buckets."""
+    release = published_by(mechanism, people(), tmp_path / "release")
+    assert sorted(release.columns) == [
+        ("age", "integer", "public"),
+        ("disease", "string", "protected"),
+        ("sex", "string", "public"),
+    ]
+    for name, _, _ in release.columns:
+        release.sql(f"SELECT {name}, COUNT(*) FROM release GROUP BY {name}")
+
+
+def test_sets_in_columns_are_asked_about_by_the_column_they_are_of(tmp_path: Path) -> None:
+    options = {"subset": subset.Options(form=subset.Form.COLUMNS)}
+    request = Request(people(), Schema.of("disease"), BOUND, "subset", options=options, accept_telling=("age", "sex"))
+    release = publish(request, tmp_path / "release", unsafe_test_key=known_key(0)).release
+    assert [name for name, _, _ in release.columns] == ["age", "sex", "disease"]
+
+
+def test_values_are_those_of_each_protected_column(tmp_path: Path) -> None:
+    table = people(place=["here", "here", None])
+    release = published(table, tmp_path / "release", schema=Schema.of(compound=["disease", "place"]))
+    assert release.values == {"disease": ("HIV", "asthma", "cold", "flu"), "place": ("here", None)}
+
+
+def test_rows_say_that_they_do_not_show_what_is_protected(made: Path) -> None:
+    release = Release.open(made)
+    note = "'disease' is protected, so rows do not show it; count with GROUP BY."
+    assert release.sql("SELECT * FROM release LIMIT 1").note == note
+    assert release.sql("SELECT r.* EXCLUDE (age) FROM release AS r LIMIT 1").note == note
+    assert release.sql("SELECT age, COUNT(*) FROM release GROUP BY age").note is None

@@ -61,6 +61,7 @@ def count_many(
         whole = manifest.shown.counted(counter, manifest.naming, folder)
     most = max(MOST_COUNTS // len(manifest.domain), 1)
     pieces: list[tuple[Places, Moments]] = []
+    empty = np.zeros(len(queries), dtype=np.bool_)
     for first in range(0, len(work.wheres), most):
         part, numbers = work.part(first, first + most)
         counter = BlockCounter(part, manifest, records, schema, every_member=way.needs_whole)
@@ -68,13 +69,15 @@ def count_many(
         tally = tally.beside(whole, tally.holdings)
         for group, places in _by_set(part):
             mine = tally.take(part.where_of[group])
+            empty[numbers[group]] = mine.rows == 0
             found = Moments.exact(mine.rows.astype(np.float64))
             if places is not None:
                 (found,) = way.count(manifest.design, mine, [places])
             pieces.append((numbers[group], found))
     order = np.argsort(np.concatenate([np.zeros(0, dtype=np.int64), *(group for group, _ in pieces)]), kind="stable")
     moments = Moments.joined([found for _, found in pieces]).take(order)
-    return Estimates(moments, way.words, way.assumption, way.note)
+    has_conditions = np.array([bool(work.wheres[where]) for where in work.where_of.tolist()], dtype=np.bool_)
+    return Estimates(moments, way.words, way.assumption, way.note, empty & has_conditions)
 
 
 def _by_set(work: Workload) -> Iterator[tuple[Places, Places | None]]:

@@ -67,6 +67,8 @@ def _query(where: exp.Expression | None, manifest: Manifest) -> CountQuery:
             kind, held = _held(table, name, manifest)
             wanted = _fitting(found, kind)
             listed = wanted if isinstance(wanted, tuple) else (wanted,)
+            if not {*listed} <= {None, *held}:
+                raise _Other  # a value that is not there is told beside the answer
             known = range(len(held)) if places is None else places
             places = [place for place in known if held[place] in listed]
         else:

@@ -20,6 +20,7 @@ from sfumato.estimate.sql.formulas import Arithmetic, Formula, Number, Sum
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names
 from sfumato.estimate.sql.spread import is_spread, spread_of
+from sfumato.estimate.unheard import checked
 
 
 @dataclass(frozen=True)
@@ -82,11 +83,7 @@ class Aggregates:
             raise self._unknown(node)
         inner = node.this
         if isinstance(inner, exp.Distinct):
-            raise QueryError(
-                f"{grammar.sql_of(node)} cannot be answered: which values occur is not known, only about how often; "
-                "count them with GROUP BY. Different values of public columns are counted by a query without sensitive "
-                "columns."
-            )
+            raise self._distinct(node)
         if set(node.args) - {"this", "big_int", "expressions"} or node.expressions:
             raise self._unknown(node)
         if isinstance(node, exp.Count):
@@ -98,6 +95,21 @@ class Aggregates:
         if isinstance(node, exp.Sum):
             return sum_of
         return Arithmetic("/", sum_of, self._total(Total(self._split([*where, _given(value)]))))
+
+    def _distinct(self, node: Tree) -> QueryError:
+        """What is said of counting different values: most who do it want people, of which each may have one row."""
+        is_person = self.session.manifest.counted == "people"
+        people = " Each person has one row here, so COUNT(*) counts people." if is_person else ""
+        try:
+            for each in node.this.expressions:
+                self.resolved(each)
+        except QueryError as error:  # a number of patients, for example, which no release has
+            return QueryError(f"{error}{people}")
+        return QueryError(
+            f"{grammar.sql_of(node)} cannot be answered: which values occur is not known, only about how often; count "
+            "them with GROUP BY. Different values of public columns are counted by a query without sensitive columns."
+            f"{people}"
+        )
 
     def _count(self, inner: Tree, where: list[Tree]) -> Formula:
         if isinstance(inner, exp.Star):
@@ -146,7 +158,7 @@ class Aggregates:
         self.session.clock.check()
         expression = public.without_subqueries(expression, self.session)
         grammar.check(expression, grammar.EXPRESSIONS)
-        return ranges.by_ranges(self.names.resolved(expression), self.ranges)
+        return checked(self.names.resolved(expression), self.session)
 
     def _split(self, expressions: Iterable[Tree]) -> Condition:
         return split(expressions, self.names)

@@ -13,8 +13,8 @@ EQUALITIES = (exp.EQ, exp.NEQ, exp.NullSafeEQ, exp.NullSafeNEQ)
 
 
 def equalities(tree: Tree) -> Iterator[tuple[exp.Column, exp.Literal]]:
-    """Each column with each literal: by =, <>, IS DISTINCT FROM, IN, and CASE column WHEN."""
-    for node in tree.walk():
+    """Each column with each literal, as they are written: by =, <>, IS DISTINCT FROM, IN, and CASE column WHEN."""
+    for node in tree.walk(bfs=False):
         if isinstance(node, EQUALITIES):
             sides = [(node.this, node.expression), (node.expression, node.this)]
         elif isinstance(node, exp.In):

@@ -27,7 +27,7 @@ MOST_BITS = 240
 """So many conditions are told apart in one scan."""
 BLOCK = 60
 """So many of them are packed into one number."""
-NAMED_VALUES = 20
+NAMED_VALUES, MOST_SUGGESTED = 20, 3
 PLACE_NAME = "sfumato place"
 PLACE = quoted(PLACE_NAME)
 _MISSING = " IS NULL)"
@@ -155,8 +155,11 @@ class Domain:
             f"; those of {level!r} are {listed(tuple(dict.fromkeys(found)), NAMED_VALUES)}"
             for level, found in manifest.groups.items()
         ]
+        named = [each.near for each in self.session.unheard[:MOST_SUGGESTED] if each.is_protected]
+        near = next((each for each in named if each is not None), None)
+        meant = "its" if near is None else f"did you mean {near!r}? Its"
         return QueryError(
-            f"no value of {manifest.sensitive_name!r} satisfies the condition; its values are "
+            f"no value of {manifest.sensitive_name!r} satisfies the condition; {meant} values are "
             f"{listed(manifest.domain, NAMED_VALUES)}{''.join(groups)}."
         )
 

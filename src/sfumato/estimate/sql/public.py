@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from sqlglot import exp
 
 from sfumato.errors import QueryError
+from sfumato.estimate import unheard
 from sfumato.estimate.connection import Session
 from sfumato.estimate.sql import grammar, ranges
 from sfumato.estimate.sql.grammar import Tree
@@ -92,6 +93,9 @@ def written(tree: Tree, session: Session) -> str:
     for table in list(copy.find_all(exp.Table)):
         check_table(table, session)
     _check_columns(copy, session)
+    for each in own_columns(copy):
+        each.meta[OWN] = True
+    unheard.look(copy, session, _is_own)
     copy = _in_ranges(copy, session)
     for each in copy.find_all(exp.Identifier):
         each.set("quoted", True)
@@ -167,7 +171,9 @@ def check_table(table: Tree, session: Session) -> None:
     """Refuse what is neither the release nor a table that was attached."""
     if not is_plain(table) or table.name.lower() not in (TABLE, *session.attached):
         beside = "".join(f", {name}" for name in session.attached)
-        raise QueryError(f"the tables to ask are {TABLE}{beside}: SELECT ... FROM {TABLE} ...")
+        yours = f" A table of your own is attached first: --attach {table.name}=FILE."
+        yours = yours if table.name.isidentifier() and table.name.lower() != TABLE else ""
+        raise QueryError(f"the tables to ask are {TABLE}{beside}: SELECT ... FROM {TABLE} ...{yours}")
 
 
 def _in_ranges(tree: Tree, session: Session) -> Tree:
@@ -175,10 +181,9 @@ def _in_ranges(tree: Tree, session: Session) -> Tree:
     spelt = {name.lower(): name for name in session.manifest.bins}
     if not spelt:
         return tree
-    for each in own_columns(tree):
-        if each.name.lower() in spelt:
+    for each in tree.find_all(exp.Column):
+        if _is_own(each) and each.name.lower() in spelt:
             each.set("this", exp.to_identifier(spelt[each.name.lower()], quoted=True))
-            each.meta[OWN] = True
     for aggregate in tree.find_all(exp.Sum, exp.Avg):
         ranges.check_sum(aggregate, session.manifest.bins, _is_own)
     return ranges.by_ranges(tree, session.manifest.bins, _is_own)

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
-from sfumato.estimate.sql import grammar, public, ranges
+from sfumato.estimate.sql import grammar, public
 from sfumato.estimate.sql.aggregates import Aggregates, Total, is_arithmetic
 from sfumato.estimate.sql.conditions import Condition, split
 from sfumato.estimate.sql.formulas import Formula, Sum
@@ -17,6 +17,7 @@ from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names, is_of_answer, of_answer
 from sfumato.estimate.sql.naming import DEFAULT_COUNT, output_names
 from sfumato.estimate.sql.sources import FromClause, filters_only, source_of
+from sfumato.estimate.unheard import checked
 from sfumato.shown.quoting import TABLE, plain_name
 
 KNOWN_CLAUSES = {
@@ -109,7 +110,6 @@ class SelectReader:
     def __init__(self, select: exp.Select, session: Session) -> None:
         self.select = select
         self.session = session
-        self.ranges = session.manifest.bins
         self.source = source_of(select, session)
         self.names: Names = self.source.names
         self.aggregates = Aggregates(self.names, session, self.source.records)
@@ -148,14 +148,14 @@ class SelectReader:
         asked = [*self.source.conditions]
         if where is not None:
             asked.append(self.resolved(where.this))
-        return split([ranges.by_ranges(each, self.ranges) for each in asked], self.names)
+        return split([checked(each, self.session) for each in asked], self.names)
 
     def resolved(self, expression: Tree, allowed: tuple[type[Any], ...] = grammar.EXPRESSIONS) -> Tree:
         """An expression over columns; an alias of the SELECT list stands for what it names, where no column does."""
         self.session.clock.check()
         expression = public.without_subqueries(expression, self.session)
         grammar.check(expression, allowed)
-        return ranges.by_ranges(self.names.resolved(expression), self.ranges)
+        return checked(self.names.resolved(expression), self.session)
 
     # ----------------------------------------------------------------------------------------------------------- groups
 

@@ -238,7 +238,8 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The variance of the closed form: contrast noise without what all records share, and the noise of the whole."""
     if len(plan.columns) > 1:
         return np.full(plan.histogram.domain_size, np.nan)
-    return leaks.closed_variances(np.array(plan.histogram.counts, dtype=np.float64), plan.group_size, rows, counts)
+    held = np.array(plan.histogram.counts, dtype=np.float64)
+    return leaks.closed_variances(held, plan.group_size, plan.creation, rows, counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
@@ -303,8 +304,8 @@ def remarks(plan: Plan, /) -> list[Notice]:
     said = [said for column in plan.columns for said in (*_frequent(column, plan), *_rare(column, plan))]
     if plan.creation is Creation.ANATOMY:
         known = (
-            "groups of the kind 'anatomy' always bring the same values together, which anybody can recompute; they are "
-            "for comparison with the literature, not for publishing."
+            "groups of the kind 'anatomy' always bring the same values together, which anybody can recompute, and "
+            "counts under a condition have no interval; they are there to compare with, not for publishing."
         )
         said.append(Notice("groups-recomputable", known))
     if len(plan.columns) > 1:

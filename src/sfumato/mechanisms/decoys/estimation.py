@@ -67,6 +67,11 @@ def whole_of(tally: Tally) -> Counts:
     return np.asarray(_all(tally).counts[0].astype(np.int64))
 
 
+def whole_rows(tally: Tally) -> int:
+    """How many records there are."""
+    return int(_all(tally).rows[0])
+
+
 Laws = Callable[[DecoyDesign, Floats], DecoyLaw]
 
 

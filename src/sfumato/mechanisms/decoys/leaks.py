@@ -375,13 +375,17 @@ def capped_counts(counts: Places, group_size: int) -> Places:
     return found
 
 
-def closed_variances(held: Floats, group_size: int, rows: Floats, counts: Floats) -> Floats:
-    """The variance of the closed form of each value, which `held` records hold, if `counts` of `rows` rows hold it."""
+def closed_variances(held: Floats, group_size: int, creation: Creation, rows: Floats, counts: Floats) -> Floats:
+    """The variance of the closed form of each value, which `held` records hold, if `counts` of `rows` rows hold it.
+
+    Where the same values always meet, none is known of counts of some people.
+    """
     total = held.sum()
     own, other = EvenLaw(held / total, group_size).record_variances
     selected = np.clip(rows / total, 0.0, 1.0)
     noise = own * counts + other * (rows - counts)
-    return np.asarray((1 - selected) * noise + selected**2 * held * (1 - 1 / group_size))
+    found = np.asarray((1 - selected) * noise + selected**2 * held * (1 - 1 / group_size))
+    return np.where(rows < total, np.nan, found) if creation is Creation.ANATOMY else found
 
 
 def even_variances(sizes: Sequence[int], group_size: int) -> tuple[Floats, Floats] | None:

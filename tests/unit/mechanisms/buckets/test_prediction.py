@@ -31,10 +31,10 @@ def caps_of(counts: tuple[int, ...], factor: int, offset: str) -> tuple[Fraction
 
 
 @cache
-def planned(sizes: buckets.Sizes, key: str = "07") -> buckets.Plan:
+def planned(sizes: buckets.Sizes, key: str = "07", deal: Deal = Deal.MIXED) -> buckets.Plan:
     histogram = Histogram.of(range(len(COUNTS)), COUNTS)
     spec = LinearCap(2, "1/20").resolved(histogram)
-    return buckets.plan(histogram, spec, buckets.Options(sizes), Draws.unsafe_test_key(key * 32))
+    return buckets.plan(histogram, spec, buckets.Options(sizes, dealing=deal), Draws.unsafe_test_key(key * 32))
 
 
 def errors_of(choice: Choice, counts: tuple[int, ...] = COUNTS) -> CountErrors:
@@ -210,6 +210,19 @@ def test_the_plan_says_where_shrunk_is_closer() -> None:
         default, shrunk = expected.inverse_errors[0], expected.shrunk_errors[0]
         codes = {each.code for each in buckets.remarks(plan)}
         assert ("shrunk-is-closer" in codes) == (shrunk.by_records < 0.7 * default.by_records)
+
+
+@pytest.mark.parametrize("deal", Deal)
+def test_the_plan_says_how_much_farther_off_counts_are_that_are_dealt_in_turn(deal: Deal) -> None:
+    plan = planned(buckets.Sizes.MULTI, deal=deal)
+    said = [each for each in buckets.remarks(plan) if each.code == "dealt-alike"]
+    assert len(said) == (deal is Deal.ROUND_ROBIN)
+    for each in said:
+        in_turn, mixed = (
+            foreseen(COUNTS, plan.choice, way).inverse_errors[0].by_records for way in (Deal.ROUND_ROBIN, Deal.MIXED)
+        )
+        assert each.numbers == {"in_turn": in_turn, "mixed": mixed}
+        assert "--dealing mixed, which keeps the same caps." in str(each)
 
 
 @pytest.mark.slow
