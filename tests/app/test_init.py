@@ -68,7 +68,9 @@ def test_roles_are_guessed(hospital: Path) -> None:
         "identifier": ["encounter_id", "notes"],
         "drop": ["last_name", "weight", "income", "zip"],
     }
-    assert not written["bins"]
+    assert list(written["bins"]) == ["admitted"], "days can be looked up; numbers are better left to the holder"
+    assert re.search(r'^#   "admitted" +# published in ranges, see \[bins\] below$', text, re.MULTILINE)
+    assert "\n# age = [" in text
     assert not written["promise"]
     assert re.search(r'^#   "labs" +# "\?" is a missing value; many different values', text, re.MULTILINE)
     assert re.search(r'"weight", +# "\?" is a missing value; mostly missing$', text, re.MULTILINE)

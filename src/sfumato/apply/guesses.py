@@ -100,6 +100,11 @@ class ColumnGuess:
     may_be_person: bool = False
     """Whether it may say whose row it is, though another column may as well."""
 
+    @property
+    def is_ranged(self) -> bool:
+        """Whether ranges are proposed that hold unless somebody decides otherwise: days can be looked up elsewhere."""
+        return self.is_time and bool(self.edges)
+
     def remarked(self, *remarks: str) -> ColumnGuess:
         """The same guess with further remarks."""
         return replace(self, remarks=(*self.remarks, *remarks))
@@ -229,7 +234,8 @@ def _guess(name: str, kind: pa.DataType, rows: pa.Table, marks: Mapping[str, fro
     if reasons := _reasons(profile, rows.num_rows, has_edges=bool(found.edges)):
         is_person = is_kept and found.repeats and not found.edges and loneliness(profile, rows.num_rows) is not None
         return replace(found.remarked(*reasons), role=Role.DROPPED, may_be_person=is_person)
-    return found.remarked("many different values: better in ranges, see [bins] below") if found.edges else found
+    how = "published in ranges" if found.is_ranged else "many different values: better in ranges"
+    return found.remarked(f"{how}, see [bins] below") if found.edges else found
 
 
 def _left_out(guess: ColumnGuess, remark: str) -> ColumnGuess:

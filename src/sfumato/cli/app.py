@@ -409,7 +409,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
     fail = partial(failed_with, "--json" in (sys.argv[1:] if arguments is None else arguments))
     stopped = "stopped; nothing was left behind."
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that everything is cleaned up on the way out
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) != signal.SIG_IGN:  # as nohup asks for
+            signal.signal(each, signal.default_int_handler)  # so that everything is cleaned up on the way out
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # a mistake in SQL gets one sentence, and it is ours
     try:
         code = build()(args=arguments, prog_name=NAME, standalone_mode=False)
@@ -426,6 +428,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = BAD_INPUT
     except OSError as error:
         fail("file", f"a file cannot be read or written: {reason(error)}.")
+        code = BAD_INPUT
+    except MemoryError:
+        fail("memory", "memory is full, and nothing was left behind; end other programs, or take a larger machine.")
         code = BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
         code = STOPPED
