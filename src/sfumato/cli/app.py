@@ -139,18 +139,19 @@ def init(
     printed: PrintOptions,
 ) -> None:
     """Write a request file to complete: what the columns may be for, and what you have to decide. It holds no value."""
-    from sfumato.apply.guesses import first_rows, guess_table  # noqa: PLC0415 - takes long to load
+    from sfumato.apply.guesses import guess_table  # noqa: PLC0415 - takes long to load
     from sfumato.audit.attackers.telling import telling_columns  # noqa: PLC0415 - takes long to load
     from sfumato.cli.draft import check_place, draft  # noqa: PLC0415 - takes long to load
     from sfumato.release.staging import place_file  # noqa: PLC0415 - takes long to load
 
     check_place(target, force=force)
-    guess = guess_table(table, encoding=encoding)
-    likely = sensitive or [each.name for each in guess.columns if each.may_be_sensitive][:1]
-    rows = first_rows(table, encoding=encoding, missing=guess.missing, decimal=guess.decimal)
-    for about in (name for name in likely if name in rows.column_names):
-        others = [each.name for each in guess.of(Role.PUBLIC) if each.name != about and each.name in rows.column_names]
-        guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
+    with render.looking(err, quiet=printed.is_silent):
+        guess, rows = guess_table(table, encoding=encoding)
+        known = rows.column_names
+        likely = sensitive or [each.name for each in guess.columns if each.may_be_sensitive][:1]
+        for about in (name for name in likely if name in known):
+            others = [each.name for each in guess.of(Role.PUBLIC) if each.name != about and each.name in known]
+            guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
     drafted = draft(guess, table, target, sensitive or (), encoding=encoding)
     place_file(drafted.text, target, "the request file", force=force)
     if printed.as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
@@ -22,7 +22,7 @@ from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.plan.predict import CURVE
 from sfumato.printable import printable, printable_lines
 from sfumato.report.cells import lined_up
-from sfumato.request.values import counted, labels, listed, off_by
+from sfumato.request.values import counted, labels, listed, off_by, values_to_json
 from sfumato.shown.quoting import plain_level, plain_name
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
@@ -132,6 +132,13 @@ def fetching(console: Console, release: Path, *, quiet: bool) -> Iterator[None]:
         return
     with console.status(f"fetching {plain(str(address))}"):
         yield
+
+
+def looking(console: Console, *, quiet: bool) -> AbstractContextManager[Any]:
+    """Says that a table is looked at, while the terminal is interactive."""
+    if quiet or not console.is_terminal:
+        return nullcontext()
+    return console.status("looking at the table")
 
 
 def show_notice(console: Console, notice: Notice | str) -> None:
@@ -320,6 +327,7 @@ def info_json(release: Release) -> dict[str, Any]:
         "persons": None if manifest.persons is None else manifest.persons.to_json(),
         "counted": manifest.counted,
         "public": list(manifest.public),
+        "values": {name: values_to_json(values) for name, values in release.values.items()},
         "published_at": dict(manifest.published_at),
         "levels": {name: list(dict.fromkeys(groups)) for name, groups in manifest.groups.items()},
         "fit_to_publish": not manifest.is_test,

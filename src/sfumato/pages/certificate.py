@@ -205,8 +205,8 @@ def column_roles(manifest: Manifest) -> list[tuple[str, str, str]]:
     """Each column with its type and what became of it, those that are protected first."""
     protected = f"protected by {manifest.mechanism_name}"
     shown = {field.name for field in manifest.fields}
-    pairs = zip(manifest.sensitive, manifest.types, strict=True)
-    found = [(name, kind, protected) for name, kind in pairs if name not in shown]
+    kinds = dict(zip(manifest.sensitive, manifest.types, strict=True))  # of the values, not of sets as bits
+    found = [(name, kind, protected) for name, kind in kinds.items() if name not in shown]
     for field in manifest.fields:
         role = "public, as given" if field.name in manifest.public else protected
         if field.name == manifest.cell_column:
@@ -215,7 +215,7 @@ def column_roles(manifest: Manifest) -> list[tuple[str, str, str]]:
             role = f"public, in {len(Bins(manifest.bins[field.name]).labels):,} ranges"
         if level := manifest.published_at.get(field.name):
             role += f", at the level {level}"
-        found.append((field.name, field.type, role))
+        found.append((field.name, kinds.get(field.name, field.type), role))
     return sorted(found, key=lambda each: each[0] in manifest.public)
 
 
