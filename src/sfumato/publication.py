@@ -117,7 +117,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             source = open_table(request, folder, engine)
             # What a plan file remembers must be known again wherever the table lies then.
             digest = partial(source.fingerprint, engine.each, is_content=kept is not None)
-            fingerprint, repeated = digest(), claim.repeated
+            fingerprint, repeated = _first(digest), claim.repeated
             if repeated is not None:
                 repeated.check(fingerprint, request.remembered())
             draws = _draws(repeated, unsafe_test_key)
@@ -163,6 +163,14 @@ def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
     if given is not None and given != repeated.draws:
         raise SpecError("the plan file holds another key than the test key; give one of the two.")
     return repeated.draws
+
+
+def _first(digest: Callable[[], str]) -> str:
+    """The digest of a table that was opened, and may be gone by now."""
+    try:
+        return digest()
+    except OSError as error:
+        raise SourceError(f"the table cannot be read: {reason(error)}.") from error
 
 
 @contextmanager

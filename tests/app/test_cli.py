@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shlex
+import signal
 import stat
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -218,6 +220,66 @@ def test_stopping_a_command_leaves_nothing_behind(desk: Path, table: Path, monke
     outcome = run(*publishing(table, "--plan-file", "plan.json"))
     assert (outcome.code, outcome.err.splitlines()[-1]) == (130, "error: stopped; nothing was left behind.")
     assert content(desk) == before
+
+
+def test_full_memory_is_told_in_words_and_leaves_nothing_behind(
+    desk: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill(*_: Any) -> None:
+        np.empty(1 << 60, dtype=np.uint8)
+
+    monkeypatch.setattr(LocalEngine, "shuffled", fill)
+    before = content(desk)
+    outcome = run(*publishing(table, "--plan-file", "plan.json"))
+    assert outcome.code == 2
+    assert outcome.err.splitlines()[-1].startswith("error: memory is full, and nothing was left behind")
+    assert content(desk) == before
+
+
+SIGNALLED = """
+import os, signal, sys
+from sfumato import publication
+from sfumato.cli import main
+sent, is_ignored, written = signal.Signals[sys.argv[1]], sys.argv[2] == "ignored", publication.write_records
+def write_records(*given, **named):
+    os.kill(os.getpid(), sent)
+    return written(*given, **named)
+publication.write_records = write_records
+if is_ignored:
+    signal.signal(sent, signal.SIG_IGN)
+main(sys.argv[3:])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", ["SIGINT", "SIGTERM", "SIGHUP"])
+@pytest.mark.parametrize("how", ["taken", "ignored"])
+def test_signal_leaves_nothing_behind_and_is_ignored_where_it_was(desk: Path, table: Path, sent: str, how: str) -> None:
+    before = content(desk)
+    command = [sys.executable, "-c", SIGNALLED, sent, how, *publishing(table, "--plan-file", "plan.json")]
+    outcome = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False)
+    if how == "ignored":
+        assert (outcome.returncode, (desk / "release").is_dir()) == (0, True)
+        return
+    assert (outcome.returncode, outcome.stderr.splitlines()[-1]) == (130, "error: stopped; nothing was left behind.")
+    assert content(desk) == before
+
+
+@pytest.mark.slow
+def test_interrupt_while_the_program_is_loaded_ends_it_without_a_word() -> None:
+    # Some module of the command line is never loaded: the signal comes instead.
+    script = """
+import os, signal, sys
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "sfumato.cli.app":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupting())
+from sfumato.cli import program
+program()
+"""
+    outcome = subprocess.run([sys.executable, "-c", script, "--help"], capture_output=True, text=True, check=False)
+    assert (outcome.returncode, outcome.stdout, outcome.stderr) == (-signal.SIGINT, "", "")
 
 
 # -------------------------------------------------------------------------------------------------------------- publish

@@ -31,6 +31,9 @@ def test_comparison_is_told_in_a_terminal_and_filed_as_a_private_page(table: Pat
     assert places == sorted(places)
     assert "is recommended (at one posterior, 1/2)" in told.words
     assert "somebody who knows all" in told.words
+    stopped = set(re.findall(r"■ ([\w-]+) +│", told.out))
+    assert stopped == set(re.findall(r"([\w-]+) would not be published: ", told.words))
+    assert "■ publishing would stop" in told.words
     assert told.out.endswith("written to compare.html, for you alone\n")
     assert max(map(len, told.out.splitlines())) <= 80
     assert verdicts(told.out) == []

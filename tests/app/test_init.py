@@ -12,6 +12,8 @@ import pyarrow as pa
 import pytest
 
 from command_line import complaint, content, fail, people, run, succeed, write_csv, write_csv_rows, write_parquet
+from sfumato.apply import guesses
+from sfumato.apply.source import open_source
 from sfumato.cli.draft import quoted, said_path
 from sfumato.cli.request_file import known_keys
 
@@ -68,7 +70,9 @@ def test_roles_are_guessed(hospital: Path) -> None:
         "identifier": ["encounter_id", "notes"],
         "drop": ["last_name", "weight", "income", "zip"],
     }
-    assert not written["bins"]
+    assert list(written["bins"]) == ["admitted"], "days can be looked up; numbers are better left to the holder"
+    assert re.search(r'^#   "admitted" +# published in ranges, see \[bins\] below$', text, re.MULTILINE)
+    assert "\n# age = [" in text
     assert not written["promise"]
     assert re.search(r'^#   "labs" +# "\?" is a missing value; many different values', text, re.MULTILINE)
     assert re.search(r'"weight", +# "\?" is a missing value; mostly missing$', text, re.MULTILINE)
@@ -108,6 +112,23 @@ def test_table_of_a_german_hospital_is_understood(german: Path) -> None:
     lines = text.splitlines()
     assert any(line.startswith("# Aufnahme = [1900-01-01, ") for line in lines)
     assert '# one_row = "first:Aufnahme"' in lines, "the date of birth puts nobody's rows in order"
+
+
+@pytest.mark.usefixtures("desk")
+def test_file_is_read_once_and_once_more_where_it_is_to_be_read_otherwise(
+    german: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To open a CSV file is to read all of it, and some are large."""
+    opened: list[str] = []
+
+    def noted(name: str | Path, *place: Any, **how: Any) -> Any:
+        opened.append(Path(name).name)
+        return open_source(name, *place, **how)
+
+    monkeypatch.setattr(guesses, "open_source", noted)
+    drafted(table)
+    drafted(german, "--encoding", "latin-1")
+    assert opened == [table.name, german.name, german.name]
 
 
 @pytest.mark.usefixtures("desk")

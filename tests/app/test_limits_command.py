@@ -124,7 +124,11 @@ def test_answer_of_a_new_process_is_that_of_a_copy(release: Release) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "sent", [signal.SIGTERM, *(pytest.param(each, marks=pytest.mark.full) for each in (signal.SIGINT, signal.SIGKILL))]
+    "sent",
+    [
+        signal.SIGTERM,
+        *(pytest.param(each, marks=pytest.mark.full) for each in (signal.SIGINT, signal.SIGHUP, signal.SIGKILL)),
+    ],
 )
 def test_command_that_is_stopped_takes_its_question_along(release: Release, sent: signal.Signals) -> None:
     sql = ENDLESS["cross product counted"]

@@ -26,7 +26,7 @@ from engine_inputs import INPUTS, ROWS, Input, every_type, with_gaps
 from far_engine import FarEngine
 from parquet_files import pages_of
 from releases import BOUND, WAYS, known_key, people, published, published_by
-from sfumato import outlook
+from sfumato import outlook, publication
 from sfumato.apply import engine as engines
 from sfumato.apply import rewrite as rewriting
 from sfumato.apply import scatter, writing
@@ -34,7 +34,7 @@ from sfumato.apply.engine import Engine
 from sfumato.apply.local import LocalEngine
 from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.scatter import Bundle, Rows
-from sfumato.apply.source import MemorySource, open_source
+from sfumato.apply.source import MemorySource, Source, open_source
 from sfumato.apply.survey import Survey
 from sfumato.apply.writing import write_records, write_side
 from sfumato.draws import Draws
@@ -746,6 +746,23 @@ def test_wide_column_that_changes_between_the_passes_is_refused(
     with pytest.raises(SourceError, match=r"^the table changed while it was read; publish it again"):
         published(path, tmp_path / "release", schema=Schema.of("disease", keep=["name"]), engine=engine)
     assert os.listdir(tmp_path) == [path.name]
+
+
+def test_table_that_is_lost_as_soon_as_it_was_opened_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, opened = tmp_path / "people.csv", publication.open_table
+    pa_csv.write_csv(people(ROWS), path)
+
+    def lost(*given: Any) -> Source:
+        found = opened(*given)
+        path.unlink()
+        return found
+
+    monkeypatch.setattr(publication, "open_table", lost)
+    with pytest.raises(SourceError, match=r"^the table cannot be read: No such file or directory\.$"):
+        published(path, tmp_path / "release")
+    assert os.listdir(tmp_path) == []
 
 
 def test_table_that_is_only_touched_is_published(tmp_path: Path) -> None:

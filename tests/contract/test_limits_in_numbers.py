@@ -265,6 +265,6 @@ def test_a_false_alarm_of_verify_has_a_chance_of_one_in_a_million_at_most() -> N
 
 
 def test_the_sizes_in_the_limits_are_those_of_the_code() -> None:
-    assert (sample.MOST_RECORDS, profile.MOST_VALUES) == (200_000, 1_048_576)
+    assert (sample.MOST_RECORDS, profile.MOST_VALUES, profile.MOST_BYTES >> 20) == (200_000, 1_048_576, 256)
     assert (telling.SMALLEST_GROUP, domains.MANY_VALUES, profile.FEW_RECORDS - 2) == (20, 1000, 3)
     assert (small_domain.USUAL_MINIMUM, exact.FINEST_STEPS, exact.COARSEST_STEP) == (1000, 100, 10)

@@ -165,6 +165,10 @@ def _header(path: File, encoding: str) -> tuple[list[str], str]:
             line = file.readline(LONGEST_LINE).lstrip("\ufeff")
             if len(line) == LONGEST_LINE:
                 raise csv.Error
+            if re.fullmatch('"?sep=.?"?', line.strip(), re.IGNORECASE):
+                raise SourceError(
+                    f"the first line of {path.name!r} is a note for Excel, and names no columns; remove it."
+                )
             # A separator inside quotes belongs to a name; the ending .tsv says which one it is.
             candidates = "\t" if ending(path) == ".tsv" else DELIMITERS
             delimiter = max(candidates, key=re.sub('"[^"]*"?', "", line).count)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.apply.declared import outside_domain, typed_domain
-from sfumato.apply.profile import FEW_RECORDS, MOST_VALUES, ColumnProfile, Profile
+from sfumato.apply.profile import FEW_RECORDS, MOST_BYTES, MOST_VALUES, ColumnProfile, Profile
 from sfumato.apply.spelling import OVERSIZED, looks_like_commas
 from sfumato.errors import SchemaError
 from sfumato.request.schema import Merged, NullPolicy, Schema
@@ -55,9 +55,7 @@ def check_rows(profile: Profile) -> None:
 def check_lines(profile: Profile, schema: Schema) -> None:
     """Refuse line breaks in CSV: a quote that is not closed makes one value of many rows, with the names in them."""
     for column in profile.columns.values():
-        if column.name in schema.confirmed or not pa.types.is_string(column.type):
-            continue
-        if pc.any(pc.match_substring_regex(column.values, "[\r\n]")).as_py():
+        if column.has_line_breaks and column.name not in schema.confirmed:
             raise SchemaError(
                 f"column {column.name!r} holds values with line breaks, as if a quote were not closed: correct the "
                 f"table, drop the column (--drop {column.name}), or confirm it by name (--keep {column.name})."
@@ -174,7 +172,7 @@ def _is_whole_microseconds(values: pa.Array) -> bool:
 def loneliness(column: ColumnProfile, rows: int, rows_each: int = 1) -> str | None:
     """Why the values of a column point at persons with up to so many rows each; None where they do not."""
     if column.is_wide:
-        return f"has more than {MOST_VALUES:,} different values"
+        return f"has more than {MOST_VALUES:,} different values or {MOST_BYTES >> 20} MiB of different texts"
     filled, alone, nearly = rows - column.missing, column.alone(rows_each), column.nearly_alone(rows_each)
     if 2 * alone > filled:
         with_it = "are alone with it" if rows_each == 1 else "may be alone with it, as one person's rows"
@@ -212,7 +210,7 @@ def _check_alone(column: ColumnProfile, rows: int, schema: Schema) -> None:
 
 
 def _check_length(column: ColumnProfile) -> None:
-    if pa.types.is_string(column.type) and (pc.max(pc.utf8_length(column.values)).as_py() or 0) > LONGEST_VALUE:
+    if column.longest > LONGEST_VALUE:
         raise SchemaError(
             f"column {column.name!r} holds values of more than {LONGEST_VALUE} characters: free text can name people; "
             f"drop it (--drop {column.name}) or shorten its values."

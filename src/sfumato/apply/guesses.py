@@ -100,6 +100,11 @@ class ColumnGuess:
     may_be_person: bool = False
     """Whether it may say whose row it is, though another column may as well."""
 
+    @property
+    def is_ranged(self) -> bool:
+        """Whether ranges are proposed that hold unless somebody decides otherwise: days can be looked up elsewhere."""
+        return self.is_time and bool(self.edges)
+
     def remarked(self, *remarks: str) -> ColumnGuess:
         """The same guess with further remarks."""
         return replace(self, remarks=(*self.remarks, *remarks))
@@ -134,41 +139,43 @@ class TableGuess:
         return tuple(each for each in self.columns if each.role in roles)
 
 
-def guess_table(table: str | Path, *, encoding: str = "utf-8") -> TableGuess:
-    """Guess what the columns of a table are for, from its first rows."""
-    rows = first_rows(table, encoding=encoding)
+def guess_table(table: str | Path, *, encoding: str = "utf-8") -> tuple[TableGuess, pa.Table]:
+    """Guess what the columns of a table are for, from its first rows, which are given back too.
+
+    To open a CSV file is to read all of it, so it is opened once more at most: when it is known how it is to be read.
+    """
+    source = _opened(table, encoding)
+    rows = _first_rows(source)
     marks = {name: _marks(rows.column(name)) for name in rows.column_names}
     found = [text for text in (*MARKS, *DOUBTFUL_MARKS) if any(text in each for each in marks.values())]
     missing = tuple(text for text in found if text in MARKS)
-    source = _opened(table, encoding, missing)
-    if missing:
-        rows = first_rows(table, encoding=encoding, missing=missing)
-    decimal = POINT
-    if isinstance(source, CsvSource) and any(map(_has_commas, rows.columns)):
-        decimal = ","
+    has_commas = isinstance(source, CsvSource) and any(_has_commas(column, missing) for column in rows.columns)
+    decimal = "," if has_commas else POINT
+    if missing or has_commas:
         source = _opened(table, encoding, missing, decimal)
-        rows = first_rows(table, encoding=encoding, missing=missing, decimal=decimal)
+        rows = _first_rows(source)
     guesses = [_guess(name, source.schema.field(name).type, rows, marks) for name in source.schema.names]
     columns = _ordered_within_persons(_one_person(guesses), rows)
-    return TableGuess(columns, missing, tuple(text for text in found if text not in MARKS), decimal)
+    doubtful = tuple(text for text in found if text not in MARKS)
+    return TableGuess(columns, missing, doubtful, decimal), rows
 
 
-def _has_commas(column: pa.ChunkedArray) -> bool:
-    return pa.types.is_string(column.type) and looks_like_commas(column.unique())
+def _has_commas(column: pa.ChunkedArray, missing: Sequence[str]) -> bool:
+    if not pa.types.is_string(column.type):
+        return False
+    values = column.unique()
+    return looks_like_commas(values.filter(pc.invert(pc.is_in(values, pa.array(missing, pa.string())))))
 
 
-def _opened(table: str | Path, encoding: str, missing: Sequence[str], decimal: str = POINT) -> Source:
+def _opened(table: str | Path, encoding: str, missing: Sequence[str] = (), decimal: str = POINT) -> Source:
     if str(table) == STANDARD_INPUT:
         raise SourceError("a request file names its table, and standard input has no name; give a file.")
     with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:  # what is spooled there has no name any more
         return open_source(table, Path(folder) / "spool", encoding=encoding, missing=missing, decimal=decimal)
 
 
-def first_rows(
-    table: str | Path, *, encoding: str = "utf-8", missing: Sequence[str] = (), decimal: str = POINT
-) -> pa.Table:
+def _first_rows(source: Source) -> pa.Table:
     """The first rows of the columns whose types can be published."""
-    source = _opened(table, encoding, missing, decimal)
     names = source.schema.names
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
@@ -229,7 +236,8 @@ def _guess(name: str, kind: pa.DataType, rows: pa.Table, marks: Mapping[str, fro
     if reasons := _reasons(profile, rows.num_rows, has_edges=bool(found.edges)):
         is_person = is_kept and found.repeats and not found.edges and loneliness(profile, rows.num_rows) is not None
         return replace(found.remarked(*reasons), role=Role.DROPPED, may_be_person=is_person)
-    return found.remarked("many different values: better in ranges, see [bins] below") if found.edges else found
+    how = "published in ranges" if found.is_ranged else "many different values: better in ranges"
+    return found.remarked(f"{how}, see [bins] below") if found.edges else found
 
 
 def _left_out(guess: ColumnGuess, remark: str) -> ColumnGuess:

@@ -25,6 +25,11 @@ from sfumato.shown.columns import in_arrow, local_codes
 MOST_VALUES = 1 << 20
 """A column of more values than this is not counted value by value."""
 
+MOST_BYTES = 1 << 28
+"""Neither is one whose texts, each of them once, have more bytes than this: they are held in memory."""
+
+LINE_BREAK = "[\r\n]"
+
 MISSING: Counts = np.zeros(1, dtype=np.int64)
 """The place of the missing value, before all others."""
 
@@ -42,6 +47,10 @@ class ColumnProfile:
     counts: Counts
     missing: int
     is_wide: bool
+    longest: int = 0
+    """How many characters the longest text has, also where there are too many to be here."""
+    has_line_breaks: bool = False
+    """Whether a text has one, also where there are too many to be here."""
 
     def nearly_alone(self, rows: int = 1) -> int:
         """How many records share their value with those of very few others, if a person has up to so many rows."""
@@ -169,6 +178,8 @@ class _Counter:
         self.values = pa.array([], type=kind)
         self.counts: Counts = np.zeros(1, dtype=np.int64)
         self.is_wide = False
+        self.bytes = self.longest = 0
+        self.has_line_breaks = False
         self._last: tuple[pa.Array, Counts] | None = None
         """The values that were added last, and their places, which never change: neighbours mostly list the same."""
 
@@ -178,28 +189,36 @@ class _Counter:
         Only that of the missing one where there are too many. A dictionary may list values that no row has: they are
         not of this table, and must not be published.
         """
-        if self.is_wide:
-            self.counts[0] += counts[-1]
-            return MISSING
         if not counts[:-1].all():
             values, counts = values.filter(in_arrow(counts[:-1] > 0)), counts[np.append(counts[:-1] > 0, True)]
-        places = np.append(self._places(values), 0)
-        self.counts[places] += counts
-        if len(self.values) > MOST_VALUES:
-            self._widen()
+        places = MISSING if self.is_wide else np.append(self._places(values), 0)
+        if self.is_wide:  # perhaps since these
+            self._look(values)
+            self._last = None
+            self.counts[0] += counts[-1]
             return MISSING
+        self.counts[places] += counts
         return places
 
     def merge(self, other: _Counter) -> Counts:
         """Add what was counted elsewhere; returns the places of its values, that of the missing one last."""
         if other.is_wide:
             self._widen()
+            self.longest = max(self.longest, other.longest)
+            self.has_line_breaks |= other.has_line_breaks
         return self.add(other.values, np.roll(other.counts, -1))
 
     def _widen(self) -> None:
         """Count no values any more, because there are too many."""
-        self.is_wide, self._last = True, None
+        self._look(self.values)
+        self.is_wide = True
         self.values, self.counts = self.values[:0], self.counts[:1]
+
+    def _look(self, values: pa.Array) -> None:
+        """Remember of texts what may forbid to publish them, for they are about to be forgotten."""
+        if pa.types.is_string(values.type) and len(values):
+            self.longest = max(self.longest, pc.max(pc.utf8_length(values)).as_py())
+            self.has_line_breaks |= pc.any(pc.match_substring_regex(values, LINE_BREAK)).as_py()
 
     def _places(self, values: pa.Array) -> Counts:
         """The places of distinct values; new ones get the next places."""
@@ -208,15 +227,15 @@ class _Counter:
         return self._last[1]
 
     def _new_places(self, values: pa.Array) -> Counts:
-        if not len(self.values):
-            self.values, self.counts = values, np.append(self.counts, np.zeros(len(values), dtype=np.int64))
-            return np.arange(1, len(values) + 1)
-        found = pc.index_in(values, self.values)
+        found = pc.index_in(values, self.values) if len(self.values) else pa.nulls(len(values), pa.int32())
         is_new = found.is_null()
         fresh = values.filter(is_new)
         places: Counts = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
         places[is_new.to_numpy(zero_copy_only=False)] = len(self.values) + 1 + np.arange(len(fresh))
-        if len(fresh):
+        self.bytes += _text_bytes(fresh)
+        if len(self.values) + len(fresh) > MOST_VALUES or self.bytes > MOST_BYTES:
+            self._widen()
+        elif len(fresh):
             self.values = pa.concat_arrays([self.values, fresh])
             self.counts = np.append(self.counts, np.zeros(len(fresh), dtype=np.int64))
         return places
@@ -227,10 +246,25 @@ class _Counter:
         return order
 
     def result(self) -> ColumnProfile:
+        self._look(self.values)
         order = self.order()
         missing = int(self.counts[0])
         values = self.values.take(in_arrow(order))
-        return ColumnProfile(self.name, values.type, values, self.counts[1:][order], missing, self.is_wide)
+        return ColumnProfile(
+            self.name,
+            values.type,
+            values,
+            self.counts[1:][order],
+            missing,
+            self.is_wide,
+            self.longest,
+            self.has_line_breaks,
+        )
+
+
+def _text_bytes(values: pa.Array) -> int:
+    """How many bytes texts have; other values are short."""
+    return (pc.sum(pc.binary_length(values)).as_py() or 0) if pa.types.is_string(values.type) else 0
 
 
 # ----------------------------------------------------------------------------------------------------- the whole table

@@ -139,18 +139,19 @@ def init(
     printed: PrintOptions,
 ) -> None:
     """Write a request file to complete: what the columns may be for, and what you have to decide. It holds no value."""
-    from sfumato.apply.guesses import first_rows, guess_table  # noqa: PLC0415 - takes long to load
+    from sfumato.apply.guesses import guess_table  # noqa: PLC0415 - takes long to load
     from sfumato.audit.attackers.telling import telling_columns  # noqa: PLC0415 - takes long to load
     from sfumato.cli.draft import check_place, draft  # noqa: PLC0415 - takes long to load
     from sfumato.release.staging import place_file  # noqa: PLC0415 - takes long to load
 
     check_place(target, force=force)
-    guess = guess_table(table, encoding=encoding)
-    likely = sensitive or [each.name for each in guess.columns if each.may_be_sensitive][:1]
-    rows = first_rows(table, encoding=encoding, missing=guess.missing, decimal=guess.decimal)
-    for about in (name for name in likely if name in rows.column_names):
-        others = [each.name for each in guess.of(Role.PUBLIC) if each.name != about and each.name in rows.column_names]
-        guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
+    with render.looking(err, quiet=printed.is_silent):
+        guess, rows = guess_table(table, encoding=encoding)
+        known = rows.column_names
+        likely = sensitive or [each.name for each in guess.columns if each.may_be_sensitive][:1]
+        for about in (name for name in likely if name in known):
+            others = [each.name for each in guess.of(Role.PUBLIC) if each.name != about and each.name in known]
+            guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
     drafted = draft(guess, table, target, sensitive or (), encoding=encoding)
     place_file(drafted.text, target, "the request file", force=force)
     if printed.as_json:
@@ -409,7 +410,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
     fail = partial(failed_with, "--json" in (sys.argv[1:] if arguments is None else arguments))
     stopped = "stopped; nothing was left behind."
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that everything is cleaned up on the way out
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) != signal.SIG_IGN:  # as nohup asks for
+            signal.signal(each, signal.default_int_handler)  # so that everything is cleaned up on the way out
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # a mistake in SQL gets one sentence, and it is ours
     try:
         code = build()(args=arguments, prog_name=NAME, standalone_mode=False)
@@ -426,6 +429,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = BAD_INPUT
     except OSError as error:
         fail("file", f"a file cannot be read or written: {reason(error)}.")
+        code = BAD_INPUT
+    except MemoryError:
+        fail("memory", "memory is full, and nothing was left behind; end other programs, or take a larger machine.")
         code = BAD_INPUT
     except (typer.Abort, KeyboardInterrupt):
         code = STOPPED

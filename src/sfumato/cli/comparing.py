@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 POSTERIOR, WEAKEST = "posterior", "99/100"
 """Where a gain or an error is aimed at, every posterior will do, unless one is given."""
-RECOMMENDED, WEAKER = "\u25cf", "\u25cb"
+RECOMMENDED, WEAKER, STOPPED = "\u25cf", "\u25cb", "\u25a0"
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ def show_comparison(found: Comparison, *, quiet: bool = False) -> None:
         out.print(_table(found, layer))
         if not quiet:
             render.show_text(out, layer.note)
-    marks = f"{RECOMMENDED} recommended  {WEAKER} promises less than was asked for"
+    marks = f"{RECOMMENDED} recommended  {WEAKER} promises less than was asked for  {STOPPED} publishing would stop"
     out.print(f"{marks}\n", style="dim", highlight=False)
     render.show_text(out, found.recommendation)
     for each in found.contenders:
@@ -163,6 +163,7 @@ def _table(found: Comparison, layer: Layer) -> Table:
     for number, heading in enumerate(layer.headings[1:], start=1):
         shown.add_column(heading, justify="left" if number < layer.words else "right", no_wrap=True)
     for each, (name, *cells) in zip(found.possible, layer.rows, strict=True):
-        mark = RECOMMENDED if each is found.recommended else WEAKER if found.is_weaker(each.proposed) else " "
+        weaker = WEAKER if found.is_weaker(each.proposed) else " "
+        mark = RECOMMENDED if each is found.recommended else STOPPED if each.stop else weaker
         shown.add_row(f"{mark} {render.plain(name)}", *map(render.plain, cells))
     return shown

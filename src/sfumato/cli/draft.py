@@ -81,6 +81,9 @@ Ranges in which numbers and dates are published: [0, 20, 40] makes two, from 0 t
 without end. Wider ranges make it harder to recognise somebody. These are round numbers, not values of the table: change
 them to what your readers need.
 """
+DAYS = """
+Days are put into ranges unless you say otherwise: a day on which somebody was admitted can be looked up elsewhere.
+"""
 DOMAINS = """
 Recommended: all values that the sensitive column may have, in a file with one value a line. Take them from a code book
 and not from the table: without this, the release tells which values occur in it. If the values lie in groups, as codes
@@ -269,5 +272,7 @@ class _Writer:
 
     def bins(self) -> list[str]:
         """Ranges for numbers and dates."""
-        found = [f"# {key(each.name)} = [{', '.join(each.edges)}]" for each in self.guess.columns if each.edges]
-        return ["[bins]", *remark(BINS), *found] if found else []
+        found = [f"{key(each.name)} = [{', '.join(each.edges)}]" for each in self.guess.columns if each.edges]
+        set_out = [f"{key(each.name)} = " for each in self.of(Role.PUBLIC) if each.is_ranged]
+        lines = [line if line.startswith(tuple(set_out)) else f"# {line}" for line in found]
+        return ["[bins]", *remark(BINS), *(remark(DAYS) if set_out else ()), *lines] if found else []

@@ -39,7 +39,9 @@ class PageOptions(OptionGroup):
 
     report: Annotated[
         Path | None,
-        typer.Option("--report", metavar="FILE.html", help="Also write the plan as a page with figures. Private."),
+        typer.Option(
+            "--report", metavar="FILE.html", help="Also write a page with figures; takes as long as compare. Private."
+        ),
     ] = None
     force: Force = False
     decider: Decider = HOLDER

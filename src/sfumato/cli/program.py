@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -33,6 +34,8 @@ def program() -> None:
 
         sys.stdout.write(f"sfumato {version('sfumato')}\n")
         return
+    if signal.getsignal(signal.SIGINT) == signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # while modules are loaded there is nothing to clean up, or to say
     if not set(MAKING_FRAMES) & set(sys.argv[1:]):
         sys.meta_path.insert(0, WithoutPandas())
     main()

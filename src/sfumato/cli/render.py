@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rich.console import Console
@@ -22,7 +22,7 @@ from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.plan.predict import CURVE
 from sfumato.printable import printable, printable_lines
 from sfumato.report.cells import lined_up
-from sfumato.request.values import counted, labels, listed, off_by
+from sfumato.request.values import counted, labels, listed, off_by, values_to_json
 from sfumato.shown.quoting import plain_level, plain_name
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
@@ -40,6 +40,9 @@ if TYPE_CHECKING:  # what is only looked at need not be loaded before it is ther
     from sfumato.release.description import Description
 
 MOST_CELLS = 12
+LEAST_SHOWN = 0.0005
+"""Below this, a share would be written as 0.0%."""
+MOST_COLUMNS = 40
 COMPARING = "comparing"
 UNITS = {COMPARING: "mechanisms"}
 """What is counted while a stage goes on, where it is not rows."""
@@ -129,6 +132,13 @@ def fetching(console: Console, release: Path, *, quiet: bool) -> Iterator[None]:
         return
     with console.status(f"fetching {plain(str(address))}"):
         yield
+
+
+def looking(console: Console, *, quiet: bool) -> AbstractContextManager[Any]:
+    """Says that a table is looked at, while the terminal is interactive."""
+    if quiet or not console.is_terminal:
+        return nullcontext()
+    return console.status("looking at the table")
 
 
 def show_notice(console: Console, notice: Notice | str) -> None:
@@ -225,10 +235,21 @@ def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Un
     console.print("\n[bold]what public columns tell[/bold] (private, not published)")
     show_text(console, uniqueness.sentence)
     for about in dict.fromkeys(each.about for each in exposures):
-        console.print(_exposure_table([each for each in exposures if each.about == about]))
+        mine = [each for each in exposures if each.about == about]
+        shown = _telling_most(mine)
+        console.print(_exposure_table(shown))
+        if len(mine) > len(shown):
+            console.print(f"{len(mine) - len(shown):,} further columns, each of which tells no more (--json has all)")
     from sfumato.audit.attackers.attack import EXPOSURE_WORDS  # noqa: PLC0415 - takes long to load
 
     show_text(console, EXPOSURE_WORDS.format(max(each.records for each in exposures)))
+
+
+def _telling_most(exposures: Sequence[Attack]) -> list[Attack]:
+    """Those who guess best from one column, in the order of the table, and who knows all; wide tables have many."""
+    alone = [each for each in exposures if len(each.told) == 1]
+    best = sorted(alone, key=lambda each: (each.with_release or each.without).right, reverse=True)[:MOST_CELLS]
+    return [each for each in exposures if each in best or len(each.told) > 1]
 
 
 def _exposure_table(exposures: Sequence[Attack]) -> Table:
@@ -245,8 +266,13 @@ def _exposure_table(exposures: Sequence[Attack]) -> Table:
         told = plain(each.told[0]) if len(each.told) == 1 else f"all {len(each.told)} columns"
         beliefs = [each.without, *([] if each.with_release is None else [each.with_release])]
         numbers = zip(*((one.right, one.mean, one.worst, one.well_above) for one in beliefs), strict=True)
-        table.add_row(told, *(f"{' -> '.join(f'{100 * one:.1f}' for one in both)}%" for both in numbers))
+        table.add_row(told, *(f"{' -> '.join(map(_per_cent, both))}%" for both in numbers))
     return table
+
+
+def _per_cent(share: float) -> str:
+    """A share in per cent with one digit; what is there is never told as nothing."""
+    return "<0.1" if 0 < share < LEAST_SHOWN else f"{100 * share:.1f}"
 
 
 def show_text(console: Console, text: str) -> None:
@@ -301,6 +327,7 @@ def info_json(release: Release) -> dict[str, Any]:
         "persons": None if manifest.persons is None else manifest.persons.to_json(),
         "counted": manifest.counted,
         "public": list(manifest.public),
+        "values": {name: values_to_json(values) for name, values in release.values.items()},
         "published_at": dict(manifest.published_at),
         "levels": {name: list(dict.fromkeys(groups)) for name, groups in manifest.groups.items()},
         "fit_to_publish": not manifest.is_test,
@@ -325,9 +352,11 @@ def show_info(console: Console, release: Release) -> None:
     show_about(console, manifest.about)
     console.print(f"{release.rows:,} records, mechanism [bold]{manifest.mechanism_name}[/bold]")
     table = Table("column", "type", "role")
-    for each in release.columns:
+    for each in release.columns[:MOST_COLUMNS]:
         table.add_row(*map(plain, each))
     console.print(table)
+    if (further := len(release.columns) - MOST_COLUMNS) > 0:
+        console.print(f"{further:,} further columns (query: DESCRIBE release)", highlight=False)
     for name, words in manifest.about.columns.items():
         console.print(plain(f"{name}: {words}"), highlight=False)
     for column, values in release.values.items():

@@ -6,6 +6,7 @@ whose release would be stopped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,6 +46,13 @@ class Contender:
     def is_possible(self) -> bool:
         """Whether there is a plan."""
         return self.proposed.chosen is not None
+
+    @property
+    def why_not(self) -> str:
+        """Why it cannot be taken, where it cannot: in few words, without what could be done about it."""
+        if self.is_possible and not self.stop:
+            return ""
+        return re.split(r"[;:] ", self.stop or self.proposed.refusal, maxsplit=1)[0].removesuffix(".")
 
     def proved(self, letter: str) -> str:
         """What is proved of an attacker: how far odds rise at most, or a belief; or that nothing is. Never measured."""
@@ -165,7 +173,8 @@ def _advice(made: Comparison) -> Sequence[str]:
         return [
             f"For {who}, nothing is recommended: at {made.aim.words}, no mechanism that can be published promises as "
             f"much as was asked for ({made.guarantee}, posterior {made.bound.posterior}), with an error and a gain "
-            "that are known. Ask for less, coarsen public columns, or look at larger counts."
+            "that are known. Ask for less, coarsen public columns, or look at larger counts.",
+            *_absent(made),
         ]
     attack = best.attacks[made.attacker]
     right = None if attack.with_release is None else attack.with_release.right
@@ -192,8 +201,17 @@ def _advice(made: Comparison) -> Sequence[str]:
         said.append(f"{_listed(weaker)} {have}, and {verb} less than was asked for.")
     if made.named is not None and made.named != best.mechanism.name:
         said.append(f"The request names {made.named}.")
+    said += _absent(made)
     said.append("Other attackers may gain more; which gain is acceptable is for the holder of the table to decide.")
     return said
+
+
+def _absent(made: Comparison) -> list[str]:
+    """Which mechanisms were not weighed, and why, so that nobody looks for one in vain."""
+    stopped = [f"{each.mechanism.name} ({each.why_not})" for each in made.contenders if each.is_possible and each.stop]
+    lacking = [f"{each.mechanism.name} ({each.why_not})" for each in made.contenders if not each.is_possible]
+    said = [f"Publishing would stop with {_listed(stopped)}."] if stopped else []
+    return [*said, *([f"Not possible here: {_listed(lacking)}."] if lacking else [])]
 
 
 def _gains_less(one: Contender, other: Contender) -> bool:

@@ -162,7 +162,8 @@ def _heard(child: Connection, asking: Asking, missing: int) -> Iterator[tuple[in
 def _ask(asking: Asking, questions: Sequence[str], parent: Connection) -> None:
     """Ask, in the child, and tell the parent."""
     gc.freeze()  # what the parent holds is not ours to put away: its threads are not here
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears of it too, and ends its child
+    for each in (signal.SIGINT, signal.SIGHUP):  # the parent hears of them too, and ends its child
+        signal.signal(each, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -171,6 +171,7 @@ def connected(data: Sequence[Path], public: tuple[str, ...], limits: Limits) -> 
     )
     paths = ", ".join(text(str(path.resolve())) for path in data)
     try:
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")  # else the clock of whoever asks would decide what is counted
         connection.execute(f"SET allowed_paths = [{paths}]")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")

@@ -218,9 +218,23 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     useful = random_counts(opened, compared.table, names, seed)
     own = own_answers(opened, compared.table, questions, lambda done, total: progress("questions", done, total))
     progress("asking", opened.rows, opened.rows)
-    values = _values(opened.manifest, compared.table, spec)
-    told = (compared.left_out, compared.dropped, asked, stated, tuple(own), seed, command)
-    return Dossier(opened, on, found, attacked, singled, useful, values, spec, *told)
+    return Dossier(
+        release=opened,
+        on=on,
+        verification=found,
+        audit=attacked,
+        singling=singled,
+        utility=useful,
+        values=_values(opened.manifest, compared.table, spec),
+        spec=spec,
+        left_out=compared.left_out,
+        dropped=compared.dropped,
+        asked=asked,
+        context=stated,
+        own=tuple(own),
+        seed=seed,
+        command=command,
+    )
 
 
 def check_original(found: Verification) -> None:

@@ -158,8 +158,10 @@ class Certificate:
             return paragraph(
                 "How far off a count is depends on more than the design; every answer says it beside its number."
             )
-        lines = [(f"{count:,}", *(off_by(dict(each.errors)[count] or 0.0) for each in self.curves)) for count in READ]
-        headings = ("count", *(each.name for each in self.curves))
+        # Frequent values first; the curve that is read out comes first in the figure.
+        curves = sorted(self.curves, key=lambda each: each.errors[0][1] or 0.0)
+        lines = [(f"{count:,}", *(off_by(dict(each.errors)[count] or 0.0) for each in curves)) for count in READ]
+        headings = ("count", *(each.name for each in curves))
         caption = f"Standard error in % of the count, {OF} this share of the counted rows"
         read = table(caption, headings, lines, numbers=range(1, len(headings)))
         assumed = (
@@ -203,8 +205,8 @@ def column_roles(manifest: Manifest) -> list[tuple[str, str, str]]:
     """Each column with its type and what became of it, those that are protected first."""
     protected = f"protected by {manifest.mechanism_name}"
     shown = {field.name for field in manifest.fields}
-    pairs = zip(manifest.sensitive, manifest.types, strict=True)
-    found = [(name, kind, protected) for name, kind in pairs if name not in shown]
+    kinds = dict(zip(manifest.sensitive, manifest.types, strict=True))  # of the values, not of sets as bits
+    found = [(name, kind, protected) for name, kind in kinds.items() if name not in shown]
     for field in manifest.fields:
         role = "public, as given" if field.name in manifest.public else protected
         if field.name == manifest.cell_column:
@@ -213,7 +215,7 @@ def column_roles(manifest: Manifest) -> list[tuple[str, str, str]]:
             role = f"public, in {len(Bins(manifest.bins[field.name]).labels):,} ranges"
         if level := manifest.published_at.get(field.name):
             role += f", at the level {level}"
-        found.append((field.name, field.type, role))
+        found.append((field.name, kinds.get(field.name, field.type), role))
     return sorted(found, key=lambda each: each[0] in manifest.public)
 
 
@@ -233,7 +235,7 @@ def foreseen_curves(errors: Foreseen | None) -> list[ErrorCurve]:
 def uncovered(manifest: Manifest) -> list[str]:
     """What is not covered: by this kind of promise, and by none."""
     guarantee = manifest.mechanism.guarantee
-    return [f"This kind of promise ({guarantee}): {guarantee.sentence}", *LIMITS]
+    return [f"Whatever goes beyond the promise, which is of the kind {guarantee}: {guarantee.sentence}", *LIMITS]
 
 
 def _numbers(written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -277,8 +277,9 @@ class RawColumn:
         return self.type
 
     def encode(self, column: pa.Array) -> pa.Array:
-        """The column itself, in its plain type."""
-        return dense(column)
+        """The column itself; texts so that those of a whole group of rows may have more bytes than 32 bits number."""
+        values = dense(column)
+        return values.cast(pa.large_string()) if pa.types.is_string(values.type) else values
 
     def written(self, values: pa.Array) -> pa.Array:
         """The values themselves."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 
 from sfumato.request.values import Scalar
@@ -71,6 +72,8 @@ def equals(column: str, value: Scalar) -> str:
 
 def spelt(value: Scalar) -> str:
     """A value in SQL as a person would write it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return literal(value, "DOUBLE")
     from sqlglot import exp  # noqa: PLC0415 - takes long to load
 
     return str(exp.convert(value).sql("duckdb"))

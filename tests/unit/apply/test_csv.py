@@ -181,6 +181,12 @@ def test_separator_inside_quotes_belongs_to_a_name(desk: Path) -> None:
     assert columns(source) == {"one, two, three": [1], 'say "hi, there"': ["a"]}
 
 
+@pytest.mark.parametrize("note", ["sep=;", "SEP=,", '"sep=;"', "sep=\t"])
+def test_note_for_excel_names_no_columns(note: str, desk: Path) -> None:
+    with pytest.raises(SourceError, match=r"^the first line of 'table\.csv' is a note for Excel, and names no columns"):
+        opened(desk, f"{note}\r\nx;y\r\n1;a\r\n")
+
+
 def test_name_may_hold_a_line_break(desk: Path) -> None:
     assert columns(opened(desk, '"age\nin years",sex\n30,F\n')) == {"age\nin years": [30], "sex": ["F"]}
 

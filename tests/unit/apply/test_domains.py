@@ -130,7 +130,7 @@ def test_declared_domain_keeps_its_order_and_its_unused_values() -> None:
 def test_column_of_too_many_values_is_carried_along_if_confirmed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sfumato.apply.profile.MOST_VALUES", 3)
     given = {"x": pa.array([1, 2, 3, 4, None], type=pa.int16()), "s": ["a", "b", "a", "b", "a"]}
-    with pytest.raises(SchemaError, match=r"has more than 1,048,576 different values, so it points at persons"):
+    with pytest.raises(SchemaError, match=r"has more than 1,048,576 different values or 256 MiB of .* so it points"):
         columns(Schema.of("s"), **given)
     assert columns(Schema.of("s", keep=["x"]), **given)["x"] == RawColumn("x", pa.int16(), has_missing=True)
 
@@ -192,6 +192,22 @@ def test_long_values_are_refused_even_if_confirmed(length: int, is_refused: bool
             columns(schema, x=["☕" * length, "b"], s=["a", "b"])
     else:
         columns(schema, x=["☕" * length, "b"], s=["a", "b"])
+
+
+@pytest.mark.parametrize("limit", ["MOST_VALUES", "MOST_BYTES"])
+def test_texts_that_are_too_many_to_be_kept_are_looked_at_all_the_same(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(f"sfumato.apply.profile.{limit}", 3)
+    schema, fine = Schema.of("s", keep=["x"]), ["some", "text", "and", "more"]
+    assert isinstance(columns(schema, x=fine, s=["a", "b"] * 2)["x"], RawColumn)
+    for place in range(4):
+        long, broken = list(fine), list(fine)
+        long[place], broken[place] = "x" * 1001, "a\nb"
+        with pytest.raises(SchemaError, match="values of more than 1000 characters"):
+            columns(schema, x=long, s=["a", "b"] * 2)
+        with pytest.raises(SchemaError, match="column 'x' holds values with line breaks"):
+            check_lines(profiled(x=broken, s=["a", "b"] * 2), Schema.of("s"))
 
 
 @pytest.mark.parametrize("name", ["x", "s"])

@@ -183,3 +183,27 @@ def test_column_of_too_many_values_is_wide_and_still_counts_missing_ones(
     column = found.columns["public"]
     assert (column.is_wide, column.missing, len(column.values), column.alone()) == (True, 1, 0, 0)
     assert counted(found, "sensitive") == Counter(x=50, y=50)
+
+
+@pytest.mark.parametrize("cuts", CUTS.values(), ids=CUTS)
+@pytest.mark.parametrize("row", [0, 50, 99])
+@pytest.mark.parametrize(("limit", "most"), [("MOST_VALUES", 20), ("MOST_BYTES", 150)])
+def test_what_may_forbid_texts_is_remembered_where_they_are_not(
+    cuts: list[range], row: int, limit: str, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profile, limit, most)
+    texts = [f"{number:03}" for number in range(100)]
+    for odd, expected in (("ordinary", (8, False)), ("a\nb" * 9, (27, True))):
+        texts[row] = odd
+        table = pa.RecordBatch.from_pydict({"public": texts, "sensitive": ["x", "y"] * 50})
+        column = profiled(table, cuts).columns["public"]
+        assert (column.is_wide, len(column.values)) == (True, 0)
+        assert (column.longest, column.has_line_breaks) == expected
+
+
+def test_texts_that_a_dictionary_lists_and_no_row_has_forbid_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "MOST_VALUES", 20)
+    listed = pa.DictionaryArray.from_arrays(pa.array(range(100)), pa.array([*map(str, range(100)), "a\nb" * 99]))
+    table = pa.RecordBatch.from_arrays([listed, pa.array(["x", "y"] * 50)], names=["public", "sensitive"])
+    column = profiled(table, [range(100)]).columns["public"]
+    assert (column.is_wide, column.longest, column.has_line_breaks) == (True, 2, False)

@@ -210,6 +210,8 @@ def test_what_promises_less_is_never_recommended() -> None:
     assert all(found.is_weaker(contender(found, name).proposed) for name in smaller)
     assert "knows all 2 public columns, subset is recommended" in found.recommendation
     assert "less than was asked for" in found.recommendation
+    lacking = "levels (records are drawn at several levels of a hierarchy, and the values have no groups)"
+    assert f"Not possible here: {lacking}." in found.recommendation
 
 
 @pytest.mark.slow
@@ -222,6 +224,12 @@ def test_a_request_for_less_lets_more_be_recommended() -> None:
     assert contender(stopped, "small-domain").stop.startswith("whoever knows a person's ")
     assert stopped.recommended is not None
     assert not stopped.recommended.stop
+    names = [each.mechanism.name for each in stopped.contenders if each.stop]
+    assert "Publishing would stop with " in stopped.recommendation
+    for name in names:
+        why = contender(stopped, name).why_not
+        assert f"{name} ({why})" in stopped.recommendation
+        assert contender(stopped, name).stop.startswith(why)
 
 
 @pytest.mark.slow

@@ -116,7 +116,8 @@ def test_code_type_has_room_for_the_unknown_value(size: int) -> None:
 def test_raw_column_carries_the_values_along(column: pa.Array) -> None:
     raw = RawColumn("x", dense(column).type, has_missing=True)
     assert raw.written(raw.encode(column)).to_pylist() == column.to_pylist()
-    assert raw.encode(column).type == raw.written_type
+    carried = raw.encode(column).type  # of a whole group there may be more text than a plain string holds
+    assert carried == (pa.large_string() if raw.written_type == pa.string() else raw.written_type)
 
 
 # ----------------------------------------------------------------------------------------------------------------- bins

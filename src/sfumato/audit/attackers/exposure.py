@@ -82,6 +82,11 @@ class Target:
         return found[0], found[1]
 
     @cached_property
+    def kept(self) -> dict[bytes, Callable[[Places], Floats]]:
+        """What is believed of it by some of its records, for whoever attacks several releases of the same people."""
+        return {}
+
+    @cached_property
     def is_first(self) -> Mask:
         """Which records are in the first half: by a hash of their numbers."""
         return np.asarray(hashed(np.arange(len(self.held)), np.uint64(0)) & np.uint64(1), dtype=np.bool_)
@@ -122,7 +127,12 @@ def targets(sample: Sample, sensitive: Sensitive, spec: PrivacySpec) -> list[Tar
 
 
 def attacks(chosen: Chosen, sample: Sample, sensitive: Sensitive, found: Sequence[Target]) -> tuple[Attack, ...]:
-    """Somebody who knows one public column of a person, each in its turn, and somebody who knows all of them."""
+    """Somebody who knows one public column of a person, each in its turn, and somebody who knows all of them.
+
+    Not the attackers of `ladder`, although they know the same columns: these here learn from everybody but the person,
+    and trust it to the letter, because publishing stops at the strongest belief; those are to be right as often as they
+    believe, and learn from other people.
+    """
     records = max(target.looked_at for target in found)
     replaced = shown(chosen, sensitive, sample.sensitive[:records], Draws.secret())
     told: list[tuple[str, tuple[str, ...]]] = [(ONE_COLUMN, (name,)) for name in sample.columns]

@@ -5,6 +5,9 @@ columns; O all of them and the true values of a share of the others; D all of th
 people; L has the release and nothing else. All but L know the original, of each half of the people what the other half
 tells, which is as much as such columns can tell anybody; what L learns, it learns from the release, and its control is
 what that teaches about people of whom the release has no record.
+
+What is shown before publishing (`exposure.attacks`) is not made by these: it looks for the strongest belief that a
+column allows, and these for how often somebody is right.
 """
 
 from __future__ import annotations
@@ -164,9 +167,11 @@ def holdings_of(groups: Places, held: Codes, size: int) -> Holdings:
 
 
 def _known(scene: Scene) -> Believing:
-    """What all public columns tell, as far as it was right of others."""
-    target = scene.target
-    return calibrated(target, target.held_out(tuple(target.columns)), scene.rows)
+    """What all public columns tell, as far as it was right of others; the same under every mechanism."""
+    target, key = scene.target, scene.rows.tobytes()
+    if key not in target.kept:
+        target.kept[key] = calibrated(target, target.held_out(tuple(target.columns)), scene.rows)
+    return target.kept[key]
 
 
 def _attack(  # noqa: PLR0913, PLR0917 - who it is, what it believes, and how it looks at the release

@@ -76,9 +76,10 @@ def learned_freely(likely: Floats, columns: Sequence[Places], rounds: int) -> It
     Noise is learned along with the rest, and more of it in every round.
     """
     size = likely.shape[1]
-    shares, first = np.full(size, 1 / size), likely[:: max(1, len(likely) // FIRST_RECORDS)]
+    shares = np.full(size, 1 / size)
+    first, times = _alike(likely[:: max(1, len(likely) // FIRST_RECORDS)])
     for _ in range(FIRST_ROUNDS):  # each value by what it has of every record; as products of matrices, which are quick
-        shares = shares * (first.T @ (1 / (first @ shares))) / len(first)
+        shares = shares * (first.T @ (times / (first @ shares))) / times.sum()
     weights = likely * shares
     weights /= weights.sum(axis=1, keepdims=True)
     candidates = np.broadcast_to(np.arange(size), likely.shape)
@@ -87,6 +88,14 @@ def learned_freely(likely: Floats, columns: Sequence[Places], rounds: int) -> It
         weights = _weighed_freely(weights, columns) * likely * weights.mean(axis=0)
         weights /= weights.sum(axis=1, keepdims=True)
         yield Beliefs(candidates, weights, size)
+
+
+def _alike(likely: Floats) -> tuple[Floats, Floats]:
+    """The different rows, and how many records have each: most records show what others show too."""
+    rows = np.ascontiguousarray(likely)
+    written = rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel()
+    _, places, times = np.unique(written, return_index=True, return_counts=True)
+    return likely[places], times.astype(np.float64)
 
 
 def learned_best(likely: Floats, columns: Sequence[Places], rounds: int) -> Beliefs:

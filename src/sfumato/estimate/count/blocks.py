@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -18,7 +19,7 @@ from sfumato.address import Address, File, readable
 from sfumato.arrays import Codes, Mask
 from sfumato.errors import QueryError, ReleaseFormatError
 from sfumato.estimate.count.queries import Range
-from sfumato.estimate.count.workload import AskedColumn, Workload
+from sfumato.estimate.count.workload import AskedColumn, Workload, moment
 from sfumato.release.manifest import Manifest
 from sfumato.release.trust import check_table
 from sfumato.request.values import Scalar, plain_type
@@ -133,12 +134,14 @@ def within(array: pa.Array, column: AskedColumn, asked: Range) -> Mask:
 def _compared(comparison: str, values: pa.Array, end: Scalar, column: AskedColumn) -> Mask:
     try:
         found = _COMPARISONS[comparison](values, _end(end, column.kind))
-    except (pa.ArrowException, OverflowError) as error:
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError) as error:
         raise QueryError(f"{end!r} cannot be compared with {column.name!r}, of type {column.kind}.") from error
     return np.asarray(found.fill_null(False).to_numpy(zero_copy_only=False))
 
 
 def _end(end: Scalar, kind: pa.DataType) -> pa.Scalar:
+    if pa.types.is_timestamp(kind) and isinstance(end, datetime.date):
+        return pa.scalar(moment(end, kind))
     if pa.types.is_floating(kind):
         return pa.scalar(float(end), kind)  # type: ignore[arg-type]
     if pa.types.is_decimal(kind) and isinstance(end, float):

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from sqlglot import exp
-
 from sfumato.request.values import Scalar, Value
-from sfumato.shown.quoting import quoted
+from sfumato.shown.quoting import equals, quoted, spelt
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +46,8 @@ class CountQuery:
 
 def _sql(name: str, condition: Condition) -> str:
     if isinstance(condition, Range):
-        ends = [f"{name} {comparison} {_literal(end)}" for comparison, end in condition.ends().items()]
+        ends = [f"{name} {comparison} {spelt(end)}" for comparison, end in condition.ends().items()]
         return " AND ".join(ends) or "TRUE"
     if isinstance(condition, Collection) and not isinstance(condition, str):
-        return "(" + (" OR ".join(_equality(name, value) for value in condition) or "FALSE") + ")"
-    return _equality(name, condition)
-
-
-def _equality(name: str, value: Scalar) -> str:
-    return f"{name} IS NULL" if value is None else f"{name} = {_literal(value)}"
-
-
-def _literal(value: Scalar) -> str:
-    return str(exp.convert(value).sql("duckdb"))
+        return "(" + (" OR ".join(equals(name, value) for value in condition) or "FALSE") + ")"
+    return equals(name, condition)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Hashable, Mapping, Sequence
+import math
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -79,7 +80,10 @@ class AskedColumn:
         """The value as the column would hold it; None if it cannot."""
         self.check(value)
         if pa.types.is_integer(self.kind) and not isinstance(value, int):
-            return int(value) if value == int(value) else None  # type: ignore[arg-type]
+            is_whole = math.isfinite(value) and value == int(value)  # type: ignore[arg-type]
+            return int(value) if is_whole else None  # type: ignore[arg-type]
+        if pa.types.is_timestamp(self.kind) and isinstance(value, datetime.date):
+            value = moment(value, self.kind)
         if pa.types.is_decimal(self.kind) and isinstance(value, float):
             value = Decimal(repr(value))
         try:
@@ -169,7 +173,7 @@ class _QueryReader:
     def query(self, query: CountQuery) -> tuple[int, int]:
         """The number of the query's combination of conditions, and that of its set of values."""
         known = self.known
-        if self.levels and any(name.lower() in self.levels for name in query.where):
+        if self.levels and any(str(name).lower() in self.levels for name in query.where):
             query = self._by_values(query)
         try:
             atoms = [known[item] for item in query.where.items()]
@@ -179,16 +183,19 @@ class _QueryReader:
         where = self.wheres.setdefault(tuple(atoms), len(self.wheres))
         values = query.values
         if values is not None and not isinstance(values, tuple):
-            values = (values,) if isinstance(values, str) else tuple(values)
-        found = self.known_sets.get(values)
+            values = _as_listed(values)
+        try:
+            found = self.known_sets.get(values)
+        except TypeError as error:
+            raise QueryError(_NO_VALUES) from error
         if found is None:
             found = self.known_sets[values] = len(self.sets)
-            self.sets.append(None if query.values is None else self._wanted(query.values))
+            self.sets.append(None if values is None else self._wanted(values))
         return where, found
 
     def _by_values(self, query: CountQuery) -> CountQuery:
         """The query with its conditions on levels of the sensitive column as values to look for."""
-        values = None if query.values is None else self._wanted(query.values)
+        values = None if query.values is None else self._wanted(_as_listed(query.values))
         places = list(range(len(self.places))) if values is None else values.tolist()
         where: dict[str, Condition] = {}
         for name, condition in query.where.items():
@@ -207,8 +214,13 @@ class _QueryReader:
         return CountQuery(where, tuple(self.manifest.domain[place] for place in places))
 
     def _number(self, name: str, condition: Condition) -> int:
-        key = (name, condition if isinstance(condition, Hashable) else tuple(condition))
-        found = self.known.get(key)
+        try:
+            key = (name, condition if isinstance(condition, Hashable) else tuple(condition))
+            found = self.known.get(key)
+        except TypeError as error:  # of several values, one is several again
+            raise QueryError(
+                f"{condition!r} cannot be compared with {name!r}: give a value, several, or a Range."
+            ) from error
         if found is None:
             found = self.known[key] = self._atom(name, condition)
         return found
@@ -238,6 +250,7 @@ class _QueryReader:
         return number
 
     def _column(self, name: str) -> int:
+        name = str(name)
         found = self.names.get(name.lower())
         if found is None:
             if name.lower() in {each.lower() for each in self.manifest.sensitive}:
@@ -248,9 +261,9 @@ class _QueryReader:
             self.columns.append(AskedColumn(found, plain_type(self.schema.field(found).type)))
         return self.numbers[found]
 
-    def _wanted(self, values: Collection[Value]) -> Places | None:
-        if isinstance(values, str) or not values:
-            raise QueryError("name at least one value to look for, in a list; or none at all, to count every record.")
+    def _wanted(self, values: tuple[Value, ...]) -> Places | None:
+        if not values:
+            raise QueryError(_NO_VALUES)
         for value in values:
             if value not in self.places:
                 raise no_value(value, self.manifest)
@@ -258,9 +271,27 @@ class _QueryReader:
         return None if len(places) == len(self.places) else places
 
 
+_NO_VALUES = "name at least one value to look for, in a list; or none at all, to count every record."
+
+
+def _as_listed(values: Iterable[Value]) -> tuple[Value, ...]:
+    """The values to look for; a text is one, and not its letters."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise QueryError(_NO_VALUES)
+    return tuple(values)
+
+
+def moment(given: datetime.date, kind: pa.DataType) -> datetime.datetime:
+    """A date or a time to compare with a column of times: a date is its midnight, and what has no offset is in UTC."""
+    found = given if isinstance(given, datetime.datetime) else datetime.datetime.combine(given, datetime.time())
+    if kind.tz is None:
+        return found if found.tzinfo is None else found.astimezone(datetime.UTC).replace(tzinfo=None)
+    return found if found.tzinfo is not None else found.replace(tzinfo=datetime.UTC)
+
+
 def _listed(condition: Scalar | Collection[Scalar]) -> Collection[Scalar]:
     """The values that a condition names: one, or several."""
-    is_one = isinstance(condition, str) or not isinstance(condition, Collection)
+    is_one = isinstance(condition, str | bytes) or not isinstance(condition, Collection)
     return (condition,) if is_one else condition  # type: ignore[return-value]
 
 

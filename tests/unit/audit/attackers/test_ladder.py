@@ -238,6 +238,16 @@ def test_belief_is_read_from_a_file(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------------- one by one
 
 
+def test_what_columns_tell_is_worked_out_once_for_all_releases_of_the_same_people() -> None:
+    """It has nothing to do with what is published; each attacker is as right as one who works it out again."""
+    one, other = scene_of("uniform"), scene_of("subset")
+    again = replace(other, target=one.target)
+    found, alone = all_columns(one), [all_columns(again), all_columns(other)]
+    assert len(one.target.kept) == 1
+    assert alone[0] == alone[1]
+    assert found.without == alone[1].without
+
+
 def test_worst_column_is_the_one_with_most_right_guesses() -> None:
     scene = scene_of("subset")
     assert worst_column(scene).told == ("half",)

@@ -29,6 +29,18 @@ def test_first_round_learns_the_shares_and_later_ones_the_columns() -> None:
     assert right[-1] > right[0] + 0.05
 
 
+def test_shares_are_learned_as_from_each_record_by_itself() -> None:
+    """Records that show the same are counted as one so many times; said record by record, it comes to the same."""
+    likely = shown(0.5)
+    shares = np.full(SIZE, 1 / SIZE)
+    for _ in range(200):
+        weights = likely * shares
+        shares = (weights / weights.sum(axis=1, keepdims=True)).mean(axis=0)
+    first = next(learned_freely(likely, [COLUMN], 0)).weights
+    expected = likely * shares
+    assert first == pytest.approx(expected / expected.sum(axis=1, keepdims=True), abs=1e-12)
+
+
 def test_what_was_learned_is_taught_about_strangers() -> None:
     """The column is right for 0.7 + 0.3/3 of them."""
     found = learned_best(shown(0.5), [COLUMN, NOISE], 8)

@@ -6,7 +6,9 @@ import datetime
 import itertools
 import random
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -20,14 +22,14 @@ import sqlglot
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from releases import SENSITIVE, WAYS, published, published_by
+from releases import SENSITIVE, WAYS, people, published, published_by
 from selection import examples
 from sfumato.errors import QueryError, ReleaseFormatError
 from sfumato.estimate.count import bitmaps, blocks, keys, ways
 from sfumato.estimate.count.asked import AskedCells, SharedPair
 from sfumato.estimate.count.cubes import Cube
 from sfumato.estimate.count.files import SymbolCounting
-from sfumato.estimate.count.many import count_many
+from sfumato.estimate.count.many import _by_wheres, count_many
 from sfumato.estimate.count.queries import CountQuery, Range
 from sfumato.estimate.count.simple import simple_count
 from sfumato.estimate.count.workload import COLUMN_SHIFT, AskedColumn, Atom, Workload
@@ -451,11 +453,84 @@ def test_values_are_numbered_in_their_order_in_the_end(texts: list[str]) -> None
         (CountQuery({}, ["plague"]), "'disease' has no value 'plague'; it has "),
         (CountQuery({}, []), "name at least one value"),
         (CountQuery({}, "HIV"), "in a list"),
+        (CountQuery({}, 5), "in a list"),  # type: ignore[arg-type]
+        (CountQuery({}, [["HIV"]]), "in a list"),  # type: ignore[list-item]
+        (CountQuery({3: 5}), "has no public column '3'"),  # type: ignore[dict-item]
+        (CountQuery({"age": b"20"}), "b'20' cannot be compared with 'age'"),
+        (CountQuery({"age": [20, [21]]}), "give a value, several, or a Range"),
+        (CountQuery({"Sex": Range(at_least="\ud800")}), "cannot be compared with 'Sex'"),
     ],
 )
 def test_mistakes_are_refused(releases: dict[str, Release], query: CountQuery, words: str) -> None:
     with pytest.raises(QueryError, match=words):
         many(releases["uniform"], [query])
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), min_size=1, max_size=30))
+@settings(max_examples=examples(50))
+def test_sets_under_the_same_conditions_are_estimated_together(pairs: list[tuple[int, int]]) -> None:
+    """Every query is in one group; sets with the same conditions share a group, and their queries come alike."""
+    where_of, set_of = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    sets = [None, *(np.array([place]) for place in range(4))]
+    work = Workload([], {}, [(number,) for number in range(6)], sets, where_of, set_of)
+    found = list(_by_wheres(work))
+    assert sorted(query for groups, _ in found for group in groups for query in group.tolist()) == [*range(len(pairs))]
+    wanted: dict[int, list[int]] = {}
+    for where, number in pairs:
+        wanted.setdefault(number, []).append(where)
+    different = {tuple(sorted(wheres)) for number, wheres in wanted.items() if sets[number] is not None}
+    assert len(found) == len(different) + (0 in wanted)
+    for groups, places in found:
+        for group, mine in zip(groups, [None] if places is None else places, strict=True):
+            assert (where_of[group] == where_of[groups[0]]).all()
+            assert all(sets[number] is mine for number in set_of[group])
+
+
+def test_values_may_come_one_by_one(releases: dict[str, Release]) -> None:
+    asked = [CountQuery({}, (each for each in ("HIV", "flu"))), CountQuery({}, ["HIV", "flu"])]  # type: ignore[arg-type]
+    found = many(releases["uniform"], asked)
+    assert found[0].value == found[1].value != 0
+
+
+def test_no_whole_number_is_infinite_or_none(releases: dict[str, Release]) -> None:
+    asked = [CountQuery({"age": float(each)}) for each in ("inf", "-inf", "nan")]
+    assert many(releases["uniform"], asked).value.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("zone", [None, "UTC"])
+def test_times_are_compared_alike_wherever_the_clock_stands(tmp_path: Path, zone: str | None) -> None:
+    """Alone and together, by texts, dates and times, with an offset and without; what has none is in UTC."""
+    noon = datetime.datetime(2024, 1, 1, 12)
+    days = [noon + datetime.timedelta(hours=12 * number) for number in (-1, 0, 1, 2)]
+    table = people(120, seen=pa.array([days[row % 4] for row in range(120)], pa.timestamp("us", zone)))
+    release = published(table, tmp_path / "release")
+    with as_if_in("America/New_York"):
+        for end in (days[2], days[2].date(), days[2].replace(tzinfo=datetime.UTC)):
+            asked = [CountQuery({"seen": end}), CountQuery({"seen": Range(below=end)}), CountQuery({"seen": [end]})]
+            assert release.count_many(asked).value.tolist() == [30, 60, 30]
+        for text in ("2024-01-02", "2024-01-02 00:00:00", *(["2024-01-01 19:00:00-05:00"] if zone else ())):
+            assert release.count(where=f"seen = '{text}'").value == 30
+            assert release.count(where=f"seen < '{text}'").value == 60
+        assert release.count(where="DAY(seen) = 2").value == 60
+        assert release.count(where="seen = DATE '2024-01-02'").value == 30
+    assert [release.count(where=each.sql).value for each in asked] == [30, 60, 30]
+
+
+@contextmanager
+def as_if_in(zone: str) -> Iterator[None]:
+    """With the clock of another place."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        yield
+    time.tzset()
+
+
+def test_query_as_sql_knows_numbers_without_end(tmp_path: Path) -> None:
+    release = published(people(120, size=[1.5, float("inf"), float("-inf"), 0.0]), tmp_path / "release")
+    for each in (1.5, float("inf"), float("-inf"), Range(at_least=float("inf")), Range(below=float("inf")), (0, 1.5)):
+        query = CountQuery({"size": each})
+        assert release.count(where=query.sql).value == release.count_many([query])[0].value > 0
 
 
 @pytest.mark.slow
