@@ -67,22 +67,41 @@ def count_many(
         counter = BlockCounter(part, manifest, records, schema, every_member=way.needs_whole)
         tally = manifest.shown.counted(counter, manifest.naming, folder)
         tally = tally.beside(whole, tally.holdings)
-        for group, places in _by_set(part):
-            mine = tally.take(part.where_of[group])
-            empty[numbers[group]] = mine.rows == 0
-            found = Moments.exact(mine.rows.astype(np.float64))
-            if places is not None:
-                (found,) = way.count(manifest.design, mine, [places])
-            pieces.append((numbers[group], found))
+        for groups, sets in _by_wheres(part):
+            mine = tally.take(part.where_of[groups[0]])
+            found = (
+                [Moments.exact(mine.rows.astype(np.float64))]
+                if sets is None
+                else way.count(manifest.design, mine, sets)
+            )
+            for group, moments in zip(groups, found, strict=True):
+                empty[numbers[group]] = mine.rows == 0
+                pieces.append((numbers[group], moments))
     order = np.argsort(np.concatenate([np.zeros(0, dtype=np.int64), *(group for group, _ in pieces)]), kind="stable")
-    moments = Moments.joined([found for _, found in pieces]).take(order)
+    joined = Moments.joined([found for _, found in pieces]).take(order)
     has_conditions = np.array([bool(work.wheres[where]) for where in work.where_of.tolist()], dtype=np.bool_)
-    return Estimates(moments, way.words, way.assumption, way.note, empty & has_conditions)
+    return Estimates(joined, way.words, way.assumption, way.note, empty & has_conditions)
+
+
+def _by_wheres(work: Workload) -> Iterator[tuple[list[Places], list[Places] | None]]:
+    """Sets of values that are asked for under the same conditions, and the queries of each in the same order.
+
+    What an estimator learns of the records of a condition is learnt once for all these sets; and of no set nothing.
+    """
+    alike: dict[bytes, tuple[list[Places], list[Places]]] = {}
+    for group, places in _by_set(work):
+        if places is None:
+            yield [group], None
+            continue
+        groups, sets = alike.setdefault(work.where_of[group].tobytes(), ([], []))
+        groups.append(group)
+        sets.append(places)
+    yield from alike.values()
 
 
 def _by_set(work: Workload) -> Iterator[tuple[Places, Places | None]]:
-    """The queries of each set of values."""
-    order = np.argsort(work.set_of, kind="stable")
+    """The queries of each set of values, by their conditions."""
+    order = np.lexsort((work.where_of, work.set_of))
     present, starts = np.unique(work.set_of[order], return_index=True)
     for number, group in zip(present.tolist(), np.split(order, starts[1:]), strict=True):
         yield group, work.sets[number]

@@ -363,7 +363,8 @@ def shrunk_total(design: Any, pieces: Sequence[Piece]) -> Moments:
 
 def _without_error(moments: Moments, values: Floats) -> Moments:
     """Other values within the same certain bounds; nothing is known of their error, unless there is none."""
-    return replace(moments, value=values, base=np.where(moments.is_certain, 0.0, np.nan))
+    certain = moments.least == moments.most
+    return replace(moments, value=np.where(certain, moments.least, values), base=np.where(certain, 0.0, np.nan))
 
 
 def _twin(design: Any, whole: Tally, holdings: Holdings | None) -> Twin:

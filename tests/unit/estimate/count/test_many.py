@@ -29,7 +29,7 @@ from sfumato.estimate.count import bitmaps, blocks, keys, ways
 from sfumato.estimate.count.asked import AskedCells, SharedPair
 from sfumato.estimate.count.cubes import Cube
 from sfumato.estimate.count.files import SymbolCounting
-from sfumato.estimate.count.many import count_many
+from sfumato.estimate.count.many import _by_wheres, count_many
 from sfumato.estimate.count.queries import CountQuery, Range
 from sfumato.estimate.count.simple import simple_count
 from sfumato.estimate.count.workload import COLUMN_SHIFT, AskedColumn, Atom, Workload
@@ -464,6 +464,26 @@ def test_values_are_numbered_in_their_order_in_the_end(texts: list[str]) -> None
 def test_mistakes_are_refused(releases: dict[str, Release], query: CountQuery, words: str) -> None:
     with pytest.raises(QueryError, match=words):
         many(releases["uniform"], [query])
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), min_size=1, max_size=30))
+@settings(max_examples=examples(50))
+def test_sets_under_the_same_conditions_are_estimated_together(pairs: list[tuple[int, int]]) -> None:
+    """Every query is in one group; sets with the same conditions share a group, and their queries come alike."""
+    where_of, set_of = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    sets = [None, *(np.array([place]) for place in range(4))]
+    work = Workload([], {}, [(number,) for number in range(6)], sets, where_of, set_of)
+    found = list(_by_wheres(work))
+    assert sorted(query for groups, _ in found for group in groups for query in group.tolist()) == [*range(len(pairs))]
+    wanted: dict[int, list[int]] = {}
+    for where, number in pairs:
+        wanted.setdefault(number, []).append(where)
+    different = {tuple(sorted(wheres)) for number, wheres in wanted.items() if sets[number] is not None}
+    assert len(found) == len(different) + (0 in wanted)
+    for groups, places in found:
+        for group, mine in zip(groups, [None] if places is None else places, strict=True):
+            assert (where_of[group] == where_of[groups[0]]).all()
+            assert all(sets[number] is mine for number in set_of[group])
 
 
 def test_values_may_come_one_by_one(releases: dict[str, Release]) -> None:

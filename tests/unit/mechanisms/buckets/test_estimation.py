@@ -246,8 +246,15 @@ def test_buckets_of_one_record_are_counted_without_error(method: str) -> None:
     matrix = np.array([[1, 0], [0, 1], [1, 0]])
     (found,) = estimates(method, matrix, [1, 1, 0], [0])
     assert found.value == pytest.approx(1)
-    if method != "shrunk":  # whose error is never told where there could be one
-        assert found.base == pytest.approx(0, abs=1e-12)
+    assert found.base == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("selected", [[7, 0, 0, 0, 0, 0], [8, 8, 10, 8, 10, 8], [0, 0, 0, 0, 0, 0]])
+def test_a_shrunk_count_that_is_certain_is_that_number(selected: Sequence[int]) -> None:
+    """What the buckets leave no choice about is not estimated, to the last bit."""
+    (found,) = estimates("shrunk", MIXED, selected, [2])
+    assert found.least == found.most
+    assert (found.value, found.base) == (found.least, 0)
 
 
 @pytest.mark.parametrize("count", [by_uniform, by_inverse])
