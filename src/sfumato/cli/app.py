@@ -68,8 +68,9 @@ if TYPE_CHECKING:
 
 NAME = "sfumato"
 KEY_NOT_KEPT = (
-    "The key of this release was not kept. To publish the table again would draw a second release, and whoever has both "
-    "learns more than one may tell; with --plan-file FILE, kept where nobody else can read it, the same one is repeated."
+    "The key of this release was not kept. To publish the table again would draw a second release, and whoever has "
+    "both learns more than one may tell; with --plan-file FILE, kept where nobody else can read it, the same one is "
+    "repeated."
 )
 BAD_INPUT = 2
 STOPPED = 130
