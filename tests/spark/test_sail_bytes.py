@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import feather
 
@@ -82,6 +83,21 @@ def test_every_mechanism_publishes_every_table_in_the_same_bytes(
 def _wide(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if INPUTS[name].most_values is not None:
         monkeypatch.setattr("sfumato.apply.profile.MOST_VALUES", INPUTS[name].most_values)
+
+
+@pytest.mark.parametrize("mechanism", ["uniform", "small-domain", "buckets"])
+def test_files_and_row_groups_without_rows_do_not_matter(mechanism: str, sail: Any, tmp_path: Path) -> None:
+    table, folder = with_gaps(), tmp_path / "people"
+    folder.mkdir()
+    for name, sizes in {"a": [], "b": [0], "c": [40, 0, 1, 0], "d": [0, 60]}.items():
+        with pq.ParquetWriter(folder / f"{name}.parquet", table.schema) as writer:
+            for size in sizes:
+                writer.write_table(table.slice(0, size))
+                table = table.slice(size)
+    assert len(table) == 0
+    request = asked(INPUTS["gaps dropped"], str(folder), mechanism)
+    here = released(request, tmp_path / "here")
+    assert released(request, tmp_path / "there", SparkEngine(sail, 15)) == here
 
 
 @pytest.mark.parametrize("nulls", ["value", "drop"])

@@ -32,14 +32,25 @@ def frame(sail: Any, tmp_path: Path) -> Any:
     return sail.read.parquet(*(str(tmp_path / f"people-{number}.parquet") for number in (2, 0, 3, 1)))
 
 
+def as_its_files(frame: Any, mechanism: str, folder: Path) -> None:
+    """Whether a frame is published as the files are that it is written to."""
+    there = released(asked(GIVEN, frame, mechanism), folder / "there")
+    (folder / "files").mkdir()
+    for number, file in enumerate(spooled(frame, folder / "spool")):
+        file.rename(folder / "files" / f"{number:03}.parquet")
+    assert sum(pq.read_metadata(file).num_rows for file in (folder / "files").iterdir()) == len(every_type())
+    assert released(asked(GIVEN, str(folder / "files"), mechanism), folder / "here") == there
+
+
 @pytest.mark.parametrize("mechanism", ["uniform", "small-domain", "buckets"])
 def test_frame_is_published_as_its_files_are(mechanism: str, frame: Any, tmp_path: Path) -> None:
-    there = released(asked(GIVEN, frame, mechanism), tmp_path / "there")
-    (tmp_path / "files").mkdir()
-    for number, file in enumerate(spooled(frame, tmp_path / "spool")):
-        file.rename(tmp_path / "files" / f"{number}.parquet")
-    assert sum(pq.read_metadata(file).num_rows for file in (tmp_path / "files").iterdir()) == len(every_type())
-    assert released(asked(GIVEN, str(tmp_path / "files"), mechanism), tmp_path / "here") == there
+    as_its_files(frame, mechanism, tmp_path)
+
+
+def test_partitions_without_rows_do_not_matter(frame: Any, tmp_path: Path) -> None:
+    nobody = frame.where("age > 1000")
+    as_its_files(nobody.unionAll(frame).unionAll(nobody), "uniform", tmp_path)
+    assert all(pq.read_metadata(file).num_rows for file in (tmp_path / "files").iterdir())
 
 
 def test_table_is_named_as_spark_knows_it(frame: Any, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.arrays import Codes, Counts, Places, Words
+from sfumato.report.wording import percent_exactly
 
 MOST_COMBINATIONS, FEWER_COMBINATIONS = 1 << 18, 1 << 16
 MANY_RECORDS = 1_000_000
@@ -218,14 +219,16 @@ class Uniqueness:
         """How many records are alone with their public columns, in a sentence or two."""
         after, about = self.after, "" if self.after.is_exact else "about "
         said = (
-            f"{about}{after.alone:.1%} of the records are alone with their public columns, {after.below_5:.1%} among "
-            f"fewer than 5, {after.below_11:.1%} among fewer than 11."
+            f"{about}{percent_exactly(after.alone)} of the records are alone with their public columns, "
+            f"{percent_exactly(after.below_5)} among fewer than 5, {percent_exactly(after.below_11)} among fewer than "
+            "11."
         )
         if self.before is not None:
-            said += f" Before columns were put into bins, {self.before.alone:.1%} were alone."
+            said += f" Before columns were put into bins, {percent_exactly(self.before.alone)} were alone."
         if after.alone and self.without:
-            now = f"{after.alone:.1%}"
-            named = [f"{name!r} ({fewer})" for name, share in self.without.items() if (fewer := f"{share:.1%}") != now]
+            shares = {name: percent_exactly(share) for name, share in self.without.items()}
+            now = percent_exactly(after.alone)
+            named = [f"{name!r} ({fewer})" for name, fewer in shares.items() if fewer != now]
             fewest = f"Fewest would be alone without: {', '.join(named)}."
             said += f" {fewest if named else 'Leaving out one column would not make them fewer; several may.'}"
         return said[:1].upper() + said[1:]

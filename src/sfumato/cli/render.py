@@ -40,6 +40,8 @@ if TYPE_CHECKING:  # what is only looked at need not be loaded before it is ther
     from sfumato.release.description import Description
 
 MOST_CELLS = 12
+LEAST_SHOWN = 0.0005
+"""Below this, a share would be written as 0.0%."""
 MOST_COLUMNS = 40
 COMPARING = "comparing"
 UNITS = {COMPARING: "mechanisms"}
@@ -264,8 +266,13 @@ def _exposure_table(exposures: Sequence[Attack]) -> Table:
         told = plain(each.told[0]) if len(each.told) == 1 else f"all {len(each.told)} columns"
         beliefs = [each.without, *([] if each.with_release is None else [each.with_release])]
         numbers = zip(*((one.right, one.mean, one.worst, one.well_above) for one in beliefs), strict=True)
-        table.add_row(told, *(f"{' -> '.join(f'{100 * one:.1f}' for one in both)}%" for both in numbers))
+        table.add_row(told, *(f"{' -> '.join(map(_per_cent, both))}%" for both in numbers))
     return table
+
+
+def _per_cent(share: float) -> str:
+    """A share in per cent with one digit; what is there is never told as nothing."""
+    return "<0.1" if 0 < share < LEAST_SHOWN else f"{100 * share:.1f}"
 
 
 def show_text(console: Console, text: str) -> None:

@@ -60,7 +60,8 @@ def redrawn_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | 
     words = (
         f"values drawn afresh from those of the table, whatever a person has: they show nothing of a single person, "
         f"and counts of about {at:,} people with a value of one public column are off by {percent(error)} "
-        "(mean over such counts of this table), because how columns go together is lost."
+        "(mean over such counts of this table), because how columns go together is lost: chance does not even "
+        "that out, and no answer could say how far off it is."
     )
     return Baseline("redrawn values", error, 0.0, words)
 

@@ -158,8 +158,10 @@ class Certificate:
             return paragraph(
                 "How far off a count is depends on more than the design; every answer says it beside its number."
             )
-        lines = [(f"{count:,}", *(off_by(dict(each.errors)[count] or 0.0) for each in self.curves)) for count in READ]
-        headings = ("count", *(each.name for each in self.curves))
+        # Frequent values first; the curve that is read out comes first in the figure.
+        curves = sorted(self.curves, key=lambda each: each.errors[0][1] or 0.0)
+        lines = [(f"{count:,}", *(off_by(dict(each.errors)[count] or 0.0) for each in curves)) for count in READ]
+        headings = ("count", *(each.name for each in curves))
         caption = f"Standard error in % of the count, {OF} this share of the counted rows"
         read = table(caption, headings, lines, numbers=range(1, len(headings)))
         assumed = (
@@ -233,7 +235,7 @@ def foreseen_curves(errors: Foreseen | None) -> list[ErrorCurve]:
 def uncovered(manifest: Manifest) -> list[str]:
     """What is not covered: by this kind of promise, and by none."""
     guarantee = manifest.mechanism.guarantee
-    return [f"This kind of promise ({guarantee}): {guarantee.sentence}", *LIMITS]
+    return [f"Whatever goes beyond the promise, which is of the kind {guarantee}: {guarantee.sentence}", *LIMITS]
 
 
 def _numbers(written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

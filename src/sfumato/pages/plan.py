@@ -27,7 +27,7 @@ from sfumato.report import (
     uniqueness,
 )
 from sfumato.report.drawing import element
-from sfumato.report.wording import percent
+from sfumato.report.wording import percent, percent_exactly
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.spec import PrivacySpec
 from sfumato.request.values import labels, off_by
@@ -60,7 +60,6 @@ def plan_page(  # noqa: PLR0913, PLR0917 - what was found, what was asked, and w
         Section("What public columns tell", _exposed(found, spec), starts_page=True),
         Section("The values", _values(chosen), starts_page=True),
         *([] if compared is None else alternatives(compared)),
-        Section("Notices", listed(map(str, found.notices)) or paragraph("There are none.")),
     ]
     shown = tuple(each for each in sections if each.body)
     mechanism = chosen.mechanism
@@ -83,6 +82,7 @@ def _plan(found: Outlook, spec: PrivacySpec, column: str, target: ErrorTarget | 
         paragraph(ABOUT, "quiet"),
         facts(f"What would be published of {column!r}", [pair for pair in known if pair[1]]),
         element("div", paragraph(mechanism.promise(chosen.design)), class_="promise"),
+        *_notices(found),  # before anybody signs
         decision(not refused, decider, refused),
     ]
     if spec.bound is not None:
@@ -95,6 +95,12 @@ def _plan(found: Outlook, spec: PrivacySpec, column: str, target: ErrorTarget | 
         said = (each.words(column) for each in found.gains)
         parts += [element("h3", "If groups were published in the place of values"), listed(said)]
     return "".join(parts)
+
+
+def _notices(found: Outlook) -> list[str]:
+    """What the holder should know, but for what is said with the decision."""
+    said = [each.sentence[:1].upper() + each.sentence[1:] for each in found.notices if each.code != REFUSED]
+    return [element("h3", "What you should know before you decide"), listed(said)] if said else []
 
 
 def _answers(plans: Sequence[Chosen], target: ErrorTarget | None) -> str:
@@ -152,7 +158,7 @@ def _exposure_table(about: str, exposures: Sequence[Attack]) -> str:
             told = each.told[0] if len(each.told) == 1 else f"all {len(each.told)} columns"
             beliefs = [each.without, *([] if each.with_release is None else [each.with_release])]
             numbers = zip(*((one.right, one.mean, one.worst, one.well_above) for one in beliefs), strict=True)
-            yield told, *(" \u2192 ".join(f"{one:.1%}" for one in both) for both in numbers)
+            yield told, *(" \u2192 ".join(map(percent_exactly, both)) for both in numbers)
 
     caption = f"What somebody believes of {about!r} who knows public columns, without the release \u2192 with it"
     headings = ("knows", "guesses right", "belief in the true value, mean", "highest", "clearly beyond the request")

@@ -19,6 +19,7 @@ from sfumato.apply.alike import (
     Alike,
     Combinations,
     KnownWords,
+    Uniqueness,
     alone_among,
     alone_without,
     distinct,
@@ -242,3 +243,10 @@ def test_words_that_occur_few_times_are_counted_though_others_begin_alike(words:
 def test_different_words_come_in_rising_order_with_their_counts(words: list[int]) -> None:
     found, counts = distinct(np.array(words, dtype=np.uint64))
     assert list(zip(found.tolist(), counts.tolist(), strict=True)) == sorted(Counter(words).items())
+
+
+def test_few_who_are_alone_are_not_told_as_nobody() -> None:
+    """Four of 20,000 are 0.02%, which is not 0.0%."""
+    found = Uniqueness(Alike(0.0002, 0.004, 0.00401), Alike(0.00001, 0.5, 0.9), {}, 20_000)
+    assert found.sentence.startswith("0.02% of the records are alone with their public columns, 0.4% among fewer")
+    assert found.sentence.endswith("Before columns were put into bins, below 0.01% were alone.")

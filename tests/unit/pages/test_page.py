@@ -16,6 +16,7 @@ from sfumato.estimate.release import Release
 from sfumato.mechanisms import REGISTRY
 from sfumato.pages import Page, certificate, check_place, plan_page, save
 from sfumato.pages.page import MOST_ROWS, PRIVATE, Section, decision, paragraph, table
+from sfumato.report.drawing import escaped
 from sfumato.request.notice import Notice
 from sfumato.request.schema import Schema
 
@@ -202,7 +203,11 @@ def test_certificate_says_numbers_exactly_and_as_decimals(tmp_path: Path) -> Non
     p, q = float(retention), float(release.manifest.design.swap_probability)
     variance = 1000 * (p + q) * (1 - p - q) / p**2 + 99_000 * q * (1 - q) / p**2
     assert dict(found.curves[0].errors)[1000] == pytest.approx(variance**0.5 / 1000)
-    assert "for Ada to decide" in found.page().html()
+    page = found.page().html()
+    assert "for Ada to decide" in page
+    headings = re.findall(r"<th[^>]*>(1 in [0-9,]+)</th>", page.split("of the counted rows</caption>")[1])
+    assert headings == ["1 in 10", "1 in 100", "1 in 1,000"]
+    assert found.limits[0].startswith("Whatever goes beyond the promise, which is of the kind any-prior: ")
 
 
 def test_release_that_fails_a_check_has_no_certificate(tmp_path: Path) -> None:
@@ -233,6 +238,9 @@ def test_plan_that_publishing_would_refuse_says_that_the_request_is_not_met(tmp_
     told = made("uniform", tmp_path, people(600))
     page = plan_page(told.planned, told.request.spec, "disease").html()
     assert "The request is met." in page
+    known = [escaped(each.sentence[1:]) for each in told.planned.notices]
+    assert known
+    assert all(page.index(each) < page.index("The request is met.") for each in known)  # before anybody signs
     refused = replace(told.planned, notices=(Notice("would-be-refused", "publishing would stop: a column tells."),))
     page = plan_page(refused, told.request.spec, "disease").html()
     assert "The request is not met." in page

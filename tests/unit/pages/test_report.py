@@ -75,9 +75,19 @@ def test_five_numbers_are_those_of_the_release_and_say_what_they_leave_open(subs
     assert tiles.count("<strong>") == 5
     assert tiles.count('class="quiet"') == 5
     assert f"<strong>{percent(dossier.singling.alike.alone)}</strong>" in tiles
+    assert "odds alone are bounded" not in text
     everybody = next(each for each in dossier.audit.attacks if each.who == "all columns")
     assert everybody.with_release is not None
     assert f"{percent(everybody.without.right)} \u2192 {percent(everybody.with_release.right)}" in tiles
+
+
+@pytest.mark.slow
+def test_summary_names_the_values_that_the_bound_does_not_cover(subset: Made) -> None:
+    first, *others = subset.dossier.values
+    text = page_of(replace(subset.dossier, values=(replace(first, is_covered=False), *others)))
+    told = f"which {first.count:,} people have ({percent(first.count / 600)}): above the prior, odds alone are bounded."
+    assert re.search(rf">{first.name}</th>(<td[^>]*>[^<]*</td>){{2}}<td[^>]*>\u2013</td><td>no: above the prior", text)
+    assert text.index("What is not covered") < text.index(told) < text.index("Whether this is enough")
 
 
 @pytest.mark.slow

@@ -18,10 +18,10 @@ ROUNDING = 1e-9
 
 EXPOSURE_WORDS = (
     "Each line is somebody who knows these columns of a person, and how they go with the values of everybody else; "
-    "each number is without the release -> with it, over {:,} records. Clearly beyond the request is a true value that "
-    "is believed more than was asked for by over a tenth of the odds, also where it was above the prior before. "
-    "A bound limits what the release adds to a belief within its prior; what columns tell by themselves, and beliefs "
-    "above the prior, it does not limit."
+    "each number is without the release -> with it, over the {:,} records that were looked at. Clearly beyond the "
+    "request is a true value that is believed more than was asked for by over a tenth of the odds, also where it was "
+    "above the prior before. A bound limits what the release adds to a belief within its prior; what columns tell by "
+    "themselves, and beliefs above the prior, it does not limit."
 )
 """How tables of attacks are read, given how many records were looked at."""
 

@@ -166,7 +166,7 @@ def _by_column(found: Dossier) -> Iterator[str]:
 def _belief_row(name: str, attack: Attack) -> tuple[str, ...]:
     beliefs = [attack.without, *([] if attack.with_release is None else [attack.with_release])]
     numbers = zip(*((one.right, one.mean, one.worst, one.well_above) for one in beliefs), strict=True)
-    return name, *(ARROW.join(f"{one:.1%}" for one in both) for both in numbers)
+    return name, *(ARROW.join(map(percent_exactly, both)) for both in numbers)
 
 
 def _values(found: Dossier) -> str:
@@ -176,8 +176,8 @@ def _values(found: Dossier) -> str:
             called(each.name),
             f"{each.count:,}",
             percent(each.count / total),
-            NOTHING if each.limit is None else _short(each.limit),
-            "yes" if each.is_covered else "no: " + _why_open(found),
+            _short(each.limit) if each.is_covered and each.limit is not None else NOTHING,
+            "yes" if each.is_covered else "no: " + why_open(found),
         )
         for each in found.values
     ]
@@ -197,7 +197,8 @@ def _short(limit: Fraction) -> str:
     return str(limit) if limit.denominator <= LARGEST_READ else f"{float(limit):.3g}"
 
 
-def _why_open(found: Dossier) -> str:
+def why_open(found: Dossier) -> str:
+    """Why a value is not covered."""
     if found.spec is None:
         return "odds alone are bounded"
     return "above the prior, odds alone are bounded" if found.spec.bound is not None else "nothing was asked"

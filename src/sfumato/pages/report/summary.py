@@ -12,8 +12,12 @@ from sfumato.evidence.utility import AT, NEAR
 from sfumato.pages.certificate import uncovered
 from sfumato.pages.page import HOLDER, decision, facts, listed, paragraph, tiles
 from sfumato.pages.report.parts import ARROW, odds_words
+from sfumato.pages.report.risks import why_open
 from sfumato.report.drawing import element
 from sfumato.report.wording import NOT_TOLD, percent, percent_exactly
+from sfumato.request.values import listed as few_of
+
+MOST_NAMED = 5
 
 
 def summary_section(found: Dossier) -> str:
@@ -32,10 +36,20 @@ def summary_section(found: Dossier) -> str:
             element("div", paragraph(manifest.promise), class_="promise"),
             tiles(five_numbers(found)),
             element("h3", "What is not covered"),
-            listed(uncovered(manifest)),
+            listed([*_open_values(found), *uncovered(manifest)]),
             decision(found.is_met, decider, why, blanks),
         ]
     )
+
+
+def _open_values(found: Dossier) -> list[str]:
+    """Which values that somebody has are not covered by the bound, and how many people that concerns."""
+    open_ones = [each for each in found.values if not each.is_covered and each.count]
+    if not open_ones:
+        return []
+    people, total = sum(each.count for each in open_ones), max(sum(each.count for each in found.values), 1)
+    named = few_of([each.name for each in open_ones], MOST_NAMED)
+    return [f"The values {named}, which {people:,} people have ({percent(people / total)}): {why_open(found)}."]
 
 
 def five_numbers(found: Dossier) -> Iterator[tuple[str, str, str]]:
