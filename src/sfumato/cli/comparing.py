@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 POSTERIOR, WEAKEST = "posterior", "99/100"
 """Where a gain or an error is aimed at, every posterior will do, unless one is given."""
-RECOMMENDED, WEAKER, STOPPED = "\u25cf", "\u25cb", "\u25a0"
+MARKS = {
+    "recommended": "\u25cf",
+    "promises less than was asked for": "\u25cb",
+    "publishing would stop": "\u25a0",
+    "could be taken too": " ",
+}
+"""By what is to be known of a mechanism before its numbers are read."""
 
 
 @dataclass(frozen=True)
@@ -140,12 +146,12 @@ def show_comparison(found: Comparison, *, quiet: bool = False) -> None:
     out.print(f"compared at {found.aim.words}; prior {found.bound.prior}, guarantee {found.guarantee}", highlight=False)
     known = "; ".join(f"{letter}: {known}" for letter, known in KNOWING.items())
     render.show_text(out, f"attackers, by what they know: {known}. Gains are those of {found.attacker}.")
-    for layer in (proved(found), measured(found), cost(found, with_time=False)):
+    for layer in (proved(found, with_standing=False), measured(found), cost(found, with_time=False)):
         out.print(f"\n[bold]{layer.title}[/bold]", highlight=False)
         out.print(_table(found, layer))
         if not quiet:
             render.show_text(out, layer.note)
-    marks = f"{RECOMMENDED} recommended  {WEAKER} promises less than was asked for  {STOPPED} publishing would stop"
+    marks = "  ".join(f"{mark} {words}" for words, mark in MARKS.items() if mark.strip())
     out.print(f"{marks}\n", style="dim", highlight=False)
     render.show_text(out, found.recommendation)
     for each in found.contenders:
@@ -163,7 +169,5 @@ def _table(found: Comparison, layer: Layer) -> Table:
     for number, heading in enumerate(layer.headings[1:], start=1):
         shown.add_column(heading, justify="left" if number < layer.words else "right", no_wrap=True)
     for each, (name, *cells) in zip(found.possible, layer.rows, strict=True):
-        weaker = WEAKER if found.is_weaker(each.proposed) else " "
-        mark = RECOMMENDED if each is found.recommended else STOPPED if each.stop else weaker
-        shown.add_row(f"{mark} {render.plain(name)}", *map(render.plain, cells))
+        shown.add_row(f"{MARKS[found.standing(each)]} {render.plain(name)}", *map(render.plain, cells))
     return shown

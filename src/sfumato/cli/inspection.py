@@ -14,6 +14,7 @@ from sfumato.apply.csv import POINT
 from sfumato.cli import render
 from sfumato.cli.options import Decimal, Encoding, PrintOptions, TablePath
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
+from sfumato.report.wording import percent_exactly, some
 
 if TYPE_CHECKING:
     from sfumato import Finding, Inspection, Measures
@@ -67,10 +68,9 @@ def _show_measures(found: Measures) -> None:
 
     names = ", ".join(map(render.plain, found.public)) or "no column"
     out.print(f"{found.rows:,} records in {found.groups:,} groups that are alike in {names}", highlight=False)
-    out.print(f"the smallest group has {found.smallest:,} records (k of k-anonymity)", highlight=False)
-    alike = found.alike
-    shares = f"{alike.alone:.1%} are alone, {alike.below_5:.1%} among fewer than 5, {alike.below_11:.1%} among fewer "
-    out.print(f"{shares}than 11", highlight=False)
+    out.print(f"the smallest group has {some(found.smallest, 'record')} (k of k-anonymity)", highlight=False)
+    alone, few, some_more = map(percent_exactly, (found.alike.alone, found.alike.below_5, found.alike.below_11))
+    out.print(f"{alone} are alone, {few} among fewer than 5, {some_more} among fewer than 11", highlight=False)
     if found.columns:
         table = Table(
             "measure", *(Column(render.plain(each.column), justify="right", overflow="fold") for each in found.columns)

@@ -56,13 +56,22 @@ class Layer:
     """How many of the first columns are words; the others are numbers."""
 
 
-def proved(found: Comparison) -> Layer:
-    """What holds for certain, of each attacker; nothing measured stands here."""
+def proved(found: Comparison, *, with_standing: bool = True) -> Layer:
+    """What holds for certain, of each attacker; nothing measured stands here.
+
+    With a column for what stands against a mechanism, where no marks say so.
+    """
     rows = tuple(
-        (each.mechanism.name, each.mechanism.guarantee, *(each.proved(letter) for letter in ATTACKERS))
+        (
+            each.mechanism.name,
+            each.mechanism.guarantee,
+            *((found.standing(each),) if with_standing else ()),
+            *(each.proved(letter) for letter in ATTACKERS),
+        )
         for each in found.possible
     )
-    return Layer("proved", ("mechanism", "guarantee", *ATTACKERS), rows, PROVED, words=2)
+    words = ("mechanism", "guarantee", *(("standing",) if with_standing else ()))
+    return Layer("proved", (*words, *ATTACKERS), rows, PROVED, words=len(words))
 
 
 def measured(found: Comparison) -> Layer:

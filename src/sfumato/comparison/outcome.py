@@ -24,6 +24,7 @@ from sfumato.request.values import off_by
 SAME_ERROR, SAME_GAIN = 0.02, 0.005
 """Errors that differ by less than this part, and gains by less than this, are the same."""
 NO_BOUND = "none"
+POSSIBLE = "could be taken too"
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +104,14 @@ class Comparison:
         """Whether a trial promises less than was asked for: against fewer people, or more of a rise."""
         less = trial.mechanism.guarantee.is_weaker_than(self.guarantee)
         return less or trial.bound.amplification > self.bound.amplification
+
+    def standing(self, each: Contender) -> str:
+        """What to know of a mechanism before its numbers are read, in few words."""
+        if each is self.recommended:
+            return "recommended"
+        if each.stop:
+            return "publishing would stop"
+        return "promises less than was asked for" if self.is_weaker(each.proposed) else POSSIBLE
 
     @property
     def recommended(self) -> Contender | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -226,6 +227,10 @@ def test_a_request_for_less_lets_more_be_recommended() -> None:
     assert not stopped.recommended.stop
     names = [each.mechanism.name for each in stopped.contenders if each.stop]
     assert "Publishing would stop with " in stopped.recommendation
+    page = compare_page(stopped, "disease").html()
+    for each in stopped.possible:
+        assert re.search(rf">{each.mechanism.name}</th><td>[^<]*</td><td>{stopped.standing(each)}</td>", page)
+    assert {stopped.standing(each) for each in stopped.possible} >= {"recommended", "publishing would stop"}
     for name in names:
         why = contender(stopped, name).why_not
         assert f"{name} ({why})" in stopped.recommendation

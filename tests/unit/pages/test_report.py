@@ -86,6 +86,7 @@ def test_summary_names_the_values_that_the_bound_does_not_cover(subset: Made) ->
     first, *others = subset.dossier.values
     text = page_of(replace(subset.dossier, values=(replace(first, is_covered=False), *others)))
     told = f"which {first.count:,} people have ({percent(first.count / 600)}): above the prior, odds alone are bounded."
+    assert re.search(rf">{first.name}</th>(<td[^>]*>[^<]*</td>){{2}}<td[^>]*>\u2013</td><td>no: above the prior", text)
     assert text.index("What is not covered") < text.index(told) < text.index("Whether this is enough")
 
 

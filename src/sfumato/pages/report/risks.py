@@ -176,7 +176,7 @@ def _values(found: Dossier) -> str:
             called(each.name),
             f"{each.count:,}",
             percent(each.count / total),
-            NOTHING if each.limit is None else _short(each.limit),
+            _short(each.limit) if each.is_covered and each.limit is not None else NOTHING,
             "yes" if each.is_covered else "no: " + why_open(found),
         )
         for each in found.values
