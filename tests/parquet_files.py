@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from sfumato.arrays import Codes
 from sfumato.parquet.file import Encoder, FileWriter
-from sfumato.parquet.footer import AboutFields, chunks_of, read_footer, value_of
-from sfumato.parquet.pages import DATA_PAGE, PageFields
+from sfumato.parquet.footer import AboutFields, PageFields, chunks_of, read_footer, value_of
+from sfumato.parquet.pages import DATA_PAGE
 from sfumato.parquet.thrift import Struct, read
 from sfumato.shown.columns import smallest_type
 

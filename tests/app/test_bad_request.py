@@ -24,6 +24,8 @@ def asking(table: Path, prior: str, posterior: str, *options: str) -> list[str]:
         ("1/2", "1/3", "the prior 1/2 must be below the posterior 1/3"),
         ("1/3", "1/3", "the prior 1/3 must be below the posterior 1/3"),
         ("1/10", "1", "the posterior is 1, and must be below 1"),
+        ("1/10", "33", "the posterior is 33, and a belief lies between 0 and 1: write 33% for that"),
+        ("10", "1/3", "the prior is 10, and a belief lies between 0 and 1: write 10% for that"),
         ("1/10", "7/3", "the posterior is 7/3, and must be below 1"),
         ("0", "1/2", "the prior is 0, and must be above 0"),
         ("-1/10", "1/2", "the prior is -1/10, and must be above 0"),

@@ -291,6 +291,9 @@ def test_publish_writes_a_release_and_shows_its_promise(desk: Path, table: Path)
     assert PROMISE in outcome.words
     assert outcome.words.startswith("60 records, mechanism uniform")
     assert outcome.out.endswith("written to release\n")
+    assert "The key of this release was not kept." in outcome.words
+    kept = succeed(*publishing(table, "--plan-file", "plan.json", out="kept"))
+    assert "The key of this release was not kept." not in kept.words
 
 
 def test_publish_tells_machines_what_it_did(desk: Path, table: Path) -> None:

@@ -292,9 +292,8 @@ def test_exposures_are_shown_to_the_holder_and_not_published(desk: Path, table: 
             assert word not in text
 
 
-def test_of_a_wide_table_the_columns_that_tell_most_are_shown(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_wide_table_the_columns_that_tell_most_are_shown(desk: Path) -> None:
     """What tells something must not drown among fifty columns that tell nothing."""
-    monkeypatch.setenv("COLUMNS", "120")
     chance, rows = random.Random(5), 600
     disease = [chance.choice(["flu", "flu", "cold", "gout", "HIV"]) for _ in range(rows)]
     columns = {f"c{number:02d}": [chance.choice("ab") for _ in range(rows)] for number in range(50)}
@@ -302,9 +301,10 @@ def test_of_a_wide_table_the_columns_that_tell_most_are_shown(desk: Path, monkey
     table = write_parquet(desk / "t.parquet", {**columns, "disease": disease})
     asked = ["plan", table, "--sensitive", "disease", "--prior", "1/3", "--posterior", "3/4"]
     outcome = succeed(*asked)
-    told = re.findall(r"│ (c\d\d|all 50 columns) +│ [0-9.]+ -> [0-9.]+% +│", outcome.out)
-    assert len(told) == 13
-    assert {"c37", "all 50 columns"} <= set(told)
+    told = re.findall(r"│ (c\d\d) +│ [0-9.]+ -> [0-9.]+% +│", outcome.out)
+    assert len(told) == 12
+    assert "c37" in told
+    assert "│ all 50 " in outcome.out
     assert "38 further columns, each of which tells no more (--json has all)" in outcome.words
     assert len(succeed(*asked, "--json").json["exposures"]) == 51
     succeed("publish", *asked[1:], "--out", "release", "-q")

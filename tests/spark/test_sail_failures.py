@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
 from engine_inputs import ROWS
 from releases import BOUND, people
@@ -141,6 +143,21 @@ def test_workers_of_another_version_do_nothing(
     ):
         publish(request, tmp_path / "release", engine=SparkEngine(sail))
     assert os.listdir(tmp_path) == ["people.parquet"]
+
+
+def test_session_that_was_stopped_is_told(address: str, tmp_path: Path) -> None:
+    stopped = SparkSession.builder.remote(address).create()
+    table = saved(people(), tmp_path / "people.parquet")
+    frame = stopped.read.parquet(str(table))
+    assert frame.columns
+    stopped.stop()
+    for request, engine in (
+        (request_for(table), SparkEngine(stopped)),
+        (replace(request_for(table), table=frame), None),
+    ):
+        with pytest.raises(EngineError, match=r"^Spark stopped the work \(\w+\); its own messages say why\.$"):
+            publish(request, tmp_path / "release", engine=engine)
+    assert os.listdir(tmp_path) == [table.name]
 
 
 @pytest.mark.parametrize("stage", ["counting", "rewriting", "writing"])

@@ -26,7 +26,7 @@ from sfumato.apply.local import LocalEngine, no_progress
 from sfumato.apply.scatter import Bundle
 from sfumato.apply.source import Source
 from sfumato.apply.spark_frames import is_frame, session
-from sfumato.apply.spark_tasks import Batches, Sent, collected, numbers, sent_from, told, worked
+from sfumato.apply.spark_tasks import Batches, Sent, asking_spark, collected, numbers, sent_from, told, worked
 
 PIECE_ROWS = 1 << 20
 MOST_PIECES = 1 << 12
@@ -89,7 +89,8 @@ class SparkEngine:
 
     def _tasks(self, run: Callable[..., Iterator[Sent]], work: Any, items: Sequence[Any]) -> Any:
         """What the workers send, with a task for each item."""
-        numbered = self.session.range(0, len(items), 1, max(1, len(items)))
+        with asking_spark():
+            numbered = self.session.range(0, len(items), 1, max(1, len(items)))
         return sent_from(numbered, run, pickle.dumps(work), [pickle.dumps(item) for item in items])
 
     @property
@@ -98,7 +99,8 @@ class SparkEngine:
         try:
             return int(self.session.sparkContext.defaultParallelism)
         except Exception:  # each Spark refuses in its own way
-            return int(self.session.conf.get("spark.sql.shuffle.partitions", "64"))
+            with asking_spark():
+                return int(self.session.conf.get("spark.sql.shuffle.partitions", "64"))
 
 
 def usual_engine(table: Any, progress: Progress = no_progress) -> Engine:

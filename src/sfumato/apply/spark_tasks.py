@@ -12,6 +12,7 @@ import os
 import pickle
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from typing import Any, NamedTuple
 
@@ -68,10 +69,20 @@ def remote(run: Callable[..., Iterator[Sent]], *given: Any) -> Callable[[Batches
 
 def sent_from(frame: Any, run: Callable[..., Iterator[Sent]], *given: Any) -> Any:
     """The frame of what workers send who run a function of ours on the rows of a frame."""
+    task = remote(run, *given)
+    with asking_spark():
+        return frame.mapInArrow(task, ROW)
+
+
+@contextmanager
+def asking_spark() -> Iterator[None]:
+    """Say in our words what Spark raises: a session may have been stopped, a package lacking, a job have failed."""
     try:
-        return frame.mapInArrow(remote(run, *given), ROW)
+        yield
     except ImportError as error:
         raise lacks_package(error) from error
+    except Exception as error:  # as many kinds as there are versions of Spark
+        raise _failure(error) from error
 
 
 def lacks_package(error: ImportError) -> MissingExtraError:
@@ -86,10 +97,8 @@ def lacks_package(error: ImportError) -> MissingExtraError:
 
 def collected(frame: Any) -> list[Sent]:
     """What the workers sent, in order; of the errors that they sent, the first is raised."""
-    try:
+    with asking_spark():
         rows = sorted(Sent(*row) for row in frame.collect())
-    except Exception as error:  # as many kinds as there are versions of Spark
-        raise _failure(error) from error
     for row in rows:
         if row.is_error:
             raise pickle.loads(row.data)

@@ -13,11 +13,12 @@ from sfumato.audit.laws.law import Law
 from sfumato.audit.result import Check, Verification
 from sfumato.audit.written import Written
 from sfumato.errors import InternalError, ReleaseFormatError, SfumatoError
-from sfumato.parquet.footer import read_footer, tells_more
+from sfumato.parquet.footer import page_sizes, read_footer, tells_more
 from sfumato.parquet.thrift import ThriftError
 from sfumato.release.copies import copy_digest
 from sfumato.release.manifest import COPIES, MANIFEST, README, WEIGHTS, copy_name
 from sfumato.release.suspicion import load_json
+from sfumato.release.trust import check_page
 from sfumato.request.accepted import Accepted
 from sfumato.request.digest import Each, file_digest
 from sfumato.request.persons import UNCHECKED
@@ -126,11 +127,15 @@ def _check_schema(folder: Path, written: Written) -> Check:
 def _check_metadata(folder: Path, written: Written) -> Check:
     """Statistics and metadata could tell of the original: there must be none.
 
-    The footer is read here: pyarrow ends the process where one says of a column what cannot be.
+    The footer is read here: pyarrow ends the process where one says of a column what cannot be. Neither does it ask
+    how large a page will be before it is unpacked.
     """
     for name in written.tables:
         try:
-            is_telling = tells_more(read_footer(folder / name))
+            footer = read_footer(folder / name)
+            is_telling, size = tells_more(footer), (folder / name).stat().st_size
+            for unpacked in page_sizes(folder / name, footer):
+                check_page(name, unpacked, size)
         except ThriftError as error:
             raise ReleaseFormatError(f"{name} cannot be read; get the release again from its publisher.") from error
         if is_telling:

@@ -67,6 +67,11 @@ if TYPE_CHECKING:
     from sfumato import Answer, BreachBound
 
 NAME = "sfumato"
+KEY_NOT_KEPT = (
+    "The key of this release was not kept. To publish the table again would draw a second release, and whoever has "
+    "both learns more than one may tell; with --plan-file FILE, kept where nobody else can read it, the same one is "
+    "repeated."
+)
 BAD_INPUT = 2
 STOPPED = 130
 DEMO_ROWS = 50_000
@@ -263,6 +268,8 @@ def publish(
     if not printed.is_silent:
         render.show_info(out, release)
         render.show_exposures(out, publication.exposures, publication.uniqueness)
+        if written.plan_file is None and written.unsafe_test_key is None:
+            render.show_text(out, KEY_NOT_KEPT)
         out.print(f"written to {render.plain(str(release.path))}", soft_wrap=True, highlight=False)
     told = paged.save(release, printed, force=written.force)
     if printed.as_json:

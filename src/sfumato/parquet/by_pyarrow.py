@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 
 from sfumato.errors import InternalError
 from sfumato.parquet.chunk import Chunk
-from sfumato.parquet.footer import AboutFields, FileFields, chunks_of, footer_of, value_of
-from sfumato.parquet.pages import PageFields
+from sfumato.parquet.footer import AboutFields, FileFields, PageFields, chunks_of, footer_of, value_of
 from sfumato.parquet.thrift import Struct, read
 
 PAGE_BYTES = 1 << 17

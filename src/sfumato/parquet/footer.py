@@ -7,11 +7,13 @@ from enum import IntEnum
 from typing import Any
 
 from sfumato.address import File
-from sfumato.parquet.thrift import I64, LIST, STRUCT, Struct, ThriftError, listed, read
+from sfumato.parquet.thrift import I32, I64, LIST, STRUCT, Struct, ThriftError, listed, read
 
 MAGIC = b"PAR1"
 TAIL = 8
 """The length of the footer, and the magic word."""
+LONGEST_HEAD = 1 << 12
+"""What stands before a page takes some twenty bytes, unless it tells of the values in it."""
 
 
 class FileFields(IntEnum):
@@ -65,6 +67,16 @@ class AboutFields(IntEnum):
     SIZES = 16
 
 
+class PageFields(IntEnum):
+    """Of what stands before a page."""
+
+    TYPE = 1
+    PLAIN_SIZE = 2
+    SIZE = 3
+    DATA = 5
+    LISTED = 7
+
+
 def read_footer(path: File) -> Struct:
     """The footer of a file; one that cannot be is a ThriftError."""
     with path.open("rb") as file:
@@ -76,6 +88,28 @@ def read_footer(path: File) -> Struct:
             raise ThriftError("it is not a whole Parquet file")
         file.seek(size - TAIL - length)
         return read(file.read(length))[0]
+
+
+def page_sizes(path: File, footer: Struct) -> Iterator[int]:
+    """How many bytes each page has when it is unpacked, as the page itself says: a footer may say something else."""
+    with path.open("rb") as file:
+        for _, about in chunks_of(footer):
+            first = _whole(about, AboutFields.FIRST_PAGE)
+            place = min(first, _whole(about, AboutFields.DICTIONARY)) if AboutFields.DICTIONARY in about else first
+            end = place + _whole(about, AboutFields.SIZE)
+            while place < end:
+                file.seek(place)
+                head, length = read(file.read(LONGEST_HEAD))
+                yield _whole(head, PageFields.PLAIN_SIZE)
+                place += length + _whole(head, PageFields.SIZE)
+
+
+def _whole(struct: Struct, field: int) -> int:
+    """A number that is not negative."""
+    found = struct.get(field)
+    if found is None or found.kind not in (I32, I64) or found.value < 0:
+        raise ThriftError("it does not say where a page is, or how large")
+    return int(found.value)
 
 
 def footer_of(data: bytes) -> Struct:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from sfumato.arrays import Codes, Mask
 from sfumato.parquet.chunk import Chunk
-from sfumato.parquet.footer import AboutFields, value_of
+from sfumato.parquet.footer import AboutFields, PageFields, value_of
 from sfumato.parquet.packing import GROUP, Bytes, packed
 from sfumato.parquet.thrift import I32, STRUCT, Struct, Typed, listed, long_number, number, read, varint, written
 
@@ -32,16 +32,6 @@ class Encoding(IntEnum):
     RUNS = 3
     LISTED = 8
     """As numbers of what the first page of the chunk lists."""
-
-
-class PageFields(IntEnum):
-    """Of what stands before a page."""
-
-    TYPE = 1
-    PLAIN_SIZE = 2
-    SIZE = 3
-    DATA = 5
-    LISTED = 7
 
 
 def listed_chunk(codes: Codes, dictionary: bytes, values: int, *, has_missing: bool, about: Struct) -> Chunk:

@@ -115,6 +115,12 @@ def check_table(name: str, metadata: pq.FileMetaData, size: int) -> None:
         raise ReleaseFormatError(f"{name} would swell from {size:,} to {largest:,} bytes, which is absurd; {AGAIN}.")
 
 
+def check_page(name: str, unpacked: int, size: int) -> None:
+    """Refuse a page that is unpacked to so many bytes, all of them at once, in a file of another size."""
+    if unpacked > max(MOST_SWELLING * size, FEW_BYTES):
+        raise ReleaseFormatError(f"a page of {name} would swell to {unpacked:,} bytes, which is absurd; {AGAIN}.")
+
+
 def _check_lines(name: str, metadata: pq.FileMetaData | None, most: int, folder: Path) -> None:
     """A table that is read at once has no more lines than it can need."""
     if metadata is None:

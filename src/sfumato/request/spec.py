@@ -137,6 +137,9 @@ class BreachBound(PrivacySpec):
         object.__setattr__(self, "prior", exact(prior, "the prior"))
         object.__setattr__(self, "posterior", exact(posterior, "the posterior"))
         object.__setattr__(self, "rows", rows)
+        for name, belief in (("prior", self.prior), ("posterior", self.posterior)):
+            if belief.denominator == 1 and 1 < belief < 100:  # noqa: PLR2004 - what percent can be
+                raise SpecError(f"the {name} is {belief}, and a belief lies between 0 and 1: write {belief}% for that.")
         if self.prior <= 0:
             raise SpecError(
                 f"the prior is {self.prior}, and must be above 0: it is the belief to protect, such as 1/10."

@@ -118,6 +118,14 @@ def test_footer_that_makes_no_sense_is_refused_in_words_even_with_its_digest(fol
     assert refused > 10
 
 
+def test_page_that_would_swell_is_refused_before_it_is_unpacked(folder: Path) -> None:
+    long = [f"{row}{'x' * (1 << 20)}" for row in range(60)]
+    rewrite(folder, DATA, lambda table: with_column(table, "sex", long))
+    assert (folder / DATA).stat().st_size < 1 << 15
+    with pytest.raises(ReleaseFormatError, match=r"^a page of data\.parquet would swell to 62,91.,... bytes"):
+        verify_folder(folder)
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_missing_file_is_noticed(folder: Path, name: str) -> None:
     (folder / name).unlink()

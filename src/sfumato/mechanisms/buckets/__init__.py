@@ -210,7 +210,7 @@ def record_variances(design: Design, holdings: Holdings | None, /) -> tuple[Floa
         return None
     meeting = holdings.once(estimation.Meeting)
     own = np.full(holdings.domain_size, np.inf)
-    own[meeting.present] = estimation.growth(meeting.kept, meeting.directions)
+    own[meeting.present] = estimation.growth(*meeting.spectrum)
     return own, np.zeros(holdings.domain_size)
 
 

@@ -26,6 +26,8 @@ from sfumato.shown.tally import LINES, Holdings, Tally, certain_bounds
 
 SINGULAR = 1e-9
 """A direction of which the buckets keep less than this part is lost."""
+LARGEST_INVERSE = 1e6
+"""Up to here ten digits of an inverse are right, and no direction is lost."""
 
 NOTHING = Moments.of(0.0, 0.0, 0.0, 0)
 """A sum over no records."""
@@ -163,6 +165,18 @@ def growth(kept: Floats, directions: Floats) -> Floats:
     return np.where(is_lost, np.inf, np.maximum(grown, 0.0))
 
 
+def invert(scaled: Floats) -> Floats | None:
+    """The inverse of how often values meet, where it is sound; None where buckets hardly tell some direction.
+
+    To find directions, numpy wakes all threads of its library, which takes twenty times as long.
+    """
+    try:
+        inverse: Floats = np.asarray(np.linalg.inv(scaled), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return None
+    return inverse if np.abs(inverse).sum(axis=1).max(initial=0.0) < LARGEST_INVERSE else None
+
+
 class Meeting:
     """How often values meet in buckets, and the inverse of that."""
 
@@ -182,14 +196,28 @@ class Meeting:
         self.weights: Floats = (scaled.T @ scaled).toarray()
         # On the scale of the counts the matrix has eigenvalues between 0 and 1: what the buckets keep of a direction.
         self.roots = np.sqrt(self.counts)
-        self.kept, self.directions = np.linalg.eigh(self.weights / np.outer(self.roots, self.roots))
+        self.scaled: Floats = self.weights / np.outer(self.roots, self.roots)
         self._undone: dict[bytes, tuple[Floats, Floats | None]] = {}
+
+    @cached_property
+    def spectrum(self) -> tuple[Floats, Floats]:
+        """What the buckets keep of each direction, and the directions."""
+        kept, directions = np.linalg.eigh(self.scaled)
+        return kept, directions
+
+    @cached_property
+    def sound_inverse(self) -> Floats | None:
+        """The inverse on the scale of the roots, where no direction is lost, nor nearly so; see `invert`."""
+        return invert(self.scaled)
 
     @cached_property
     def inverse(self) -> Floats:
         """What undoes the mixing, on the scale of the roots: made once, because many small products take longer."""
-        kept = np.divide(1.0, self.kept, out=np.zeros_like(self.kept), where=self.kept > SINGULAR)
-        return np.asarray((self.directions * kept) @ self.directions.T)
+        if self.sound_inverse is not None:
+            return self.sound_inverse
+        kept, directions = self.spectrum
+        undone = np.divide(1.0, kept, out=np.zeros_like(kept), where=kept > SINGULAR)
+        return np.asarray((directions * undone) @ directions.T)
 
     def told(self, selected: npt.NDArray[Any]) -> Floats:
         """What the selected records of each line tell about each value: the sum of q s / n."""
@@ -242,10 +270,14 @@ class Meeting:
         """The solution v of W v = target for each line, and whether there is one."""
         (asked,) = np.nonzero(targets.reshape(-1, len(self.roots)).any(axis=0))  # few, where one value is asked for
         scaled = (targets / self.roots)[..., asked]
-        along = scaled @ self.directions[asked]
+        solved = np.asarray(scaled @ self.inverse[asked] / self.roots)
+        if self.sound_inverse is not None:
+            return solved, np.ones(targets.shape[:-1], dtype=np.bool_)
+        kept, directions = self.spectrum
+        along = scaled @ directions[asked]
         scale = np.maximum(1.0, np.abs(along).max(axis=-1, initial=0.0, keepdims=True))
-        is_lost = (np.abs(along[..., self.kept <= SINGULAR]) > SINGULAR * scale).any(axis=-1)
-        return np.asarray(scaled @ self.inverse[asked] / self.roots), np.asarray(~is_lost)
+        is_lost = (np.abs(along[..., kept <= SINGULAR]) > SINGULAR * scale).any(axis=-1)
+        return solved, np.asarray(~is_lost)
 
 
 def by_inverse(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
@@ -372,15 +404,16 @@ def _twin(design: Any, whole: Tally, holdings: Holdings | None) -> Twin:
     if holdings is None:
         raise InternalError("buckets cannot be counted without what they hold.")
     meeting = holdings.once(Meeting)
-    is_lost = bool((meeting.kept <= SINGULAR).any())
+    kept, directions = meeting.spectrum
+    is_lost = bool((kept <= SINGULAR).any())
     numbers = {
         "buckets": holdings.buckets,
         "places": holdings.places,
         "counts": holdings.counts,
         "present": meeting.present,
         "inverse": meeting.inverse,
-        "directions": meeting.directions if is_lost else np.zeros(0),  # looked at for what is lost alone
-        "kept": meeting.kept,
+        "directions": directions if is_lost else np.zeros(0),  # looked at for what is lost alone
+        "kept": kept,
         "smoothing": meeting.smoothing.directions,
         "smoothed": meeting.smoothing.kept,
         "scatter": meeting.smoothing.scatter,

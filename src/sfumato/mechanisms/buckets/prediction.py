@@ -18,7 +18,7 @@ import numpy as np
 from sfumato.arrays import Floats, Places
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.dealing import Dealing
-from sfumato.mechanisms.buckets.estimation import SINGULAR, growth
+from sfumato.mechanisms.buckets.estimation import SINGULAR, growth, invert
 from sfumato.mechanisms.buckets.smoothing import Smoothing
 from sfumato.mechanisms.curve import ErrorAt, error_at
 
@@ -31,8 +31,6 @@ SCATTER = 0.5
 LEAST_BUCKETS = 1 << 14
 BUCKETS_PER_VALUE = 12
 """So many buckets are looked at, if there are as many; the others are much like them."""
-LARGEST_INVERSE = 1e6
-"""Up to here ten digits of an inverse are right, and no direction is lost."""
 MOST_DENSE = 128
 """Up to so many values, a row of them for each bucket is quicker than a list of those that it holds."""
 BLOCK = 1 << 10
@@ -70,17 +68,9 @@ class CountErrors:
 
     @property
     def _inverted(self) -> Floats:
-        """The same of the values that there are: by the inverse itself, where it is sound.
-
-        To find directions, numpy wakes all threads of its library, which takes twenty times as long.
-        """
-        try:
-            inverse = np.linalg.inv(self._scaled)
-        except np.linalg.LinAlgError:
-            return growth(*self._told)
-        if not np.linalg.norm(inverse, np.inf) < LARGEST_INVERSE:
-            return growth(*self._told)
-        return np.asarray(np.maximum(np.diag(inverse) - 1, 0.0))
+        """The same of the values that there are: by the inverse itself, where it is sound."""
+        inverse = invert(self._scaled)
+        return growth(*self._told) if inverse is None else np.asarray(np.maximum(np.diag(inverse) - 1, 0.0))
 
     def variances(self, rows: Floats) -> Floats:
         """The variance of the inverse estimate of each value, if so many rows are selected, of every value alike."""

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 from sfumato.errors import InternalError
-from sfumato.mechanisms.buckets.estimation import METHODS, by_inverse, by_uniform
+from sfumato.mechanisms.buckets.estimation import METHODS, Meeting, by_inverse, by_uniform
 from sfumato.shown.tally import LINES, Holdings, Tally, certain_bounds
 from single import Single, check_lines, counted
 
@@ -134,6 +134,21 @@ def test_uniform_does_not_give_the_truth_from_what_is_expected() -> None:
     """The twin: selection that goes with the value misleads an estimate that assumes it does not."""
     (found,) = estimates("uniform", MIXED, MIXED[:, 0].tolist(), [0])
     assert found.value < 0.7 * MIXED[:, 0].sum()
+
+
+@pytest.mark.parametrize("matrix", [MIXED, np.vstack([MIXED, MIXED[:, ::-1]])], ids=["mixed", "turned"])
+def test_the_inverse_is_that_of_the_directions_which_buckets_keep(matrix: Matrix) -> None:
+    meeting = Meeting(holdings_of(matrix))
+    kept, directions = meeting.spectrum
+    assert meeting.sound_inverse is not None
+    assert meeting.inverse == pytest.approx((directions / kept) @ directions.T)
+
+
+def test_values_that_cannot_be_told_apart_have_no_sound_inverse() -> None:
+    together = Meeting(holdings_of(np.array([[2, 2, 1], [4, 4, 0], [6, 6, 3]], dtype=np.int64)))
+    assert together.sound_inverse is None
+    _, is_told = together.solve(together.counts * np.eye(3))
+    assert is_told.tolist() == [False, False, True]
 
 
 def test_the_inverse_of_a_set_of_values_is_the_sum_of_theirs() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from sfumato.draws import Draws
 from sfumato.mechanisms import buckets
-from sfumato.mechanisms.buckets import prediction
+from sfumato.mechanisms.buckets import estimation, prediction
 from sfumato.mechanisms.buckets.dealing import Deal, deal_out
 from sfumato.mechanisms.buckets.estimation import METHODS
 from sfumato.mechanisms.buckets.prediction import CountErrors
@@ -63,7 +63,7 @@ def test_variances_grow_alike_by_the_inverse_and_by_directions(deal: Deal, monke
     """Also where buckets are alike, and tell nothing of some values."""
     found = choices(COUNTS, caps_of(COUNTS, 2, "1/20"))
     inverted = {way: foreseen(COUNTS, choice, deal).growth for way, choice in found.items()}
-    monkeypatch.setattr(prediction, "LARGEST_INVERSE", 0)
+    monkeypatch.setattr(estimation, "LARGEST_INVERSE", 0)
     for way, choice in found.items():
         assert inverted[way] == pytest.approx(foreseen(COUNTS, choice, deal).growth, rel=1e-8)
     is_lost = [np.isinf(each).any() for each in inverted.values()]
