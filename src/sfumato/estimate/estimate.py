@@ -36,6 +36,11 @@ NO_END = "the number may be zero at this level, and the function has no end ther
 NO_INTERVAL = "the denominator may be zero at this level, so the ratio may be anything"
 
 
+def _both(first: str, second: str | None) -> str:
+    """Two notes as one; the first may be a sentence."""
+    return first if second is None else f"{first}{' ' if first.endswith(('.', '?')) else '; '}{second}"
+
+
 def _told(moments: Moments, notes: Sequence[str | None]) -> list[str | None]:
     """The notes, and beside numbers that are negative and cannot be that they are."""
     is_below = (moments.value < 0) & (moments.least >= 0)
@@ -243,7 +248,7 @@ class Estimate(Tabular):
 
     def beware(self, note: str | None) -> Estimate:
         """The estimate with something more to beware of."""
-        return self if note is None else replace(self, note="; ".join(filter(None, (note, self.note))))
+        return self if note is None else replace(self, note=_both(note, self.note))
 
     def scaled(self, factor: float, shift: float) -> Estimate:
         """A known factor times this estimate, plus a known number."""
@@ -322,7 +327,7 @@ class Estimates(Sequence[Estimate], Tabular):
         pairs = zip(self.is_exact.tolist(), self.moments.noted, strict=True)
         found = _told(self.moments, [None if exact else self.note or note for exact, note in pairs])
         for number in np.flatnonzero(self.empty).tolist() if self.empty is not None else ():
-            found[number] = NOTHING
+            found[number] = _both(NOTHING, found[number])
         return found
 
     @property

@@ -85,7 +85,9 @@ def test_five_numbers_are_those_of_the_release_and_say_what_they_leave_open(subs
 def test_summary_names_the_values_that_the_bound_does_not_cover(subset: Made) -> None:
     first, *others = subset.dossier.values
     text = page_of(replace(subset.dossier, values=(replace(first, is_covered=False), *others)))
-    told = f"which {first.count:,} people have ({percent(first.count / 600)}): above the prior, odds alone are bounded."
+    told = (
+        f"What {first.count:,} people have ({percent(first.count / 600)}), which is &#x27;{first.name}&#x27;: above the"
+    )
     assert re.search(rf">{first.name}</th>(<td[^>]*>[^<]*</td>){{2}}<td[^>]*>\u2013</td><td>no: above the prior", text)
     assert text.index("What is not covered") < text.index(told) < text.index("Whether this is enough")
 

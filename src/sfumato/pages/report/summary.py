@@ -49,7 +49,7 @@ def _open_values(found: Dossier) -> list[str]:
         return []
     people, total = sum(each.count for each in open_ones), max(sum(each.count for each in found.values), 1)
     named = few_of([each.name for each in open_ones], MOST_NAMED)
-    return [f"The values {named}, which {people:,} people have ({percent(people / total)}): {why_open(found)}."]
+    return [f"What {people:,} people have ({percent(people / total)}), which is {named}: {why_open(found)}."]
 
 
 def five_numbers(found: Dossier) -> Iterator[tuple[str, str, str]]:

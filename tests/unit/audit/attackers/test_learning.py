@@ -16,8 +16,9 @@ NOISE = CHANCE.integers(0, 4, PEOPLE)
 
 
 def shown(kept: float) -> np.ndarray:
-    """How likely everybody shows what he does, who keeps his value by a coin or shows any."""
-    seen = np.where(CHANCE.random(PEOPLE) < kept, HELD, CHANCE.integers(0, SIZE, PEOPLE))
+    """How likely everybody shows what he does, who keeps his value by a coin or shows any; the same each time."""
+    chance = np.random.default_rng(7)
+    seen = np.where(chance.random(PEOPLE) < kept, HELD, chance.integers(0, SIZE, PEOPLE))
     return np.where(seen[:, np.newaxis] == np.arange(SIZE), kept + (1 - kept) / SIZE, (1 - kept) / SIZE)
 
 
@@ -52,7 +53,8 @@ def test_what_was_learned_is_taught_about_strangers() -> None:
 def test_learning_stops_before_it_learns_noise() -> None:
     """By a column that tells nothing, of a release that hardly does."""
     likely = shown(0.05)
-    columns = [CHANCE.integers(0, 50, PEOPLE) for _ in range(4)]
+    chance = np.random.default_rng(8)
+    columns = [chance.integers(0, 50, PEOPLE) for _ in range(4)]
     best = learned_best(likely, columns, 8)
     last = list(learned_freely(likely, columns, 8))[-1]
     assert best.weights.max(axis=1).mean() < last.weights.max(axis=1).mean()

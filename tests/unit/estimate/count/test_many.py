@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import random
+import re
 import shutil
 import time
 from collections.abc import Iterator, Sequence
@@ -103,11 +104,18 @@ def one(release: Release, query: CountQuery, method: str | None = None) -> Estim
     return release.sql(f"SELECT COUNT(*) FROM release WHERE {both}", method=method).only()
 
 
+def said(estimate: Estimate) -> tuple[bool, str]:
+    """Whether a note tells that no record is there, for which SQL names the value that nobody has; and what else."""
+    nobody = re.compile(r"^no record (satisfies the condition .* spelt|has '.*' in '.*')\. ?")
+    note = estimate.note or ""
+    return nobody.match(note) is not None, nobody.sub("", note)
+
+
 def assert_same(found: Estimate, expected: Estimate) -> None:
     """The same answer, up to the rounding of sums in another order."""
     close = pytest.approx
     assert found.value == close(expected.value, rel=1e-11, abs=1e-9)
-    assert (found.method, found.assumption, found.note) == (expected.method, expected.assumption, expected.note)
+    assert (found.method, found.assumption, said(found)) == (expected.method, expected.assumption, said(expected))
     if expected.standard_error is None:
         assert found.standard_error is None
         return
