@@ -41,7 +41,7 @@ from sfumato.shown.values import Values
 NAME = "uniform"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """A draw below `keep_words + domain_size * swap_words` decides a record.
 
@@ -62,6 +62,11 @@ class Plan:
     def retention(self) -> Fraction:
         """The probability of the coin that keeps a value."""
         return retention_of((self.keep_words, self.swap_words), self.histogram.domain_size)
+
+    @cached_property
+    def published(self) -> Design:
+        """What is published of the plan: nothing in it depends on the counts."""
+        return Design(self.histogram.values, self.retention, self.bound)
 
 
 @dataclass(frozen=True)
@@ -118,8 +123,8 @@ def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first
 
 
 def design(plan: Plan, /) -> Design:
-    """What is published: nothing in it depends on the counts."""
-    return Design(plan.histogram.values, plan.retention, plan.bound)
+    """What is published of the plan."""
+    return plan.published
 
 
 def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
@@ -172,12 +177,12 @@ def record_variances(design: Design, holdings: Holdings | None = None, /) -> tup
 
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     """The exact variance of a count, the same for every value."""
-    return of_records(record_variances(design(plan)), rows, counts)
+    return of_records(record_variances(plan.published), rows, counts)
 
 
 def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
     """The exact variance of the count of each set of values."""
-    return of_sets(CoinWeights(design(plan).operator), plan.histogram.counts, share, sets)
+    return of_sets(CoinWeights(plan.published.operator), plan.histogram.counts, share, sets)
 
 
 def explain(plan: Plan, /) -> dict[str, Any]:
@@ -194,7 +199,7 @@ def summary(plan: Plan, /) -> str:
 
 def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
     """By the coin."""
-    made, shown = design(plan), np.asarray(replaced.values)
+    made, shown = plan.published, np.asarray(replaced.values)
     return (made.operator.likelihoods(made.cell_shares, shown),)
 
 
