@@ -213,7 +213,7 @@ def _members(rows: npt.NDArray[np.uint8]) -> Counts:
     count, width = rows.shape
     data = np.append(rows.ravel(), np.zeros(WORD_BYTES, dtype=np.uint8))
     members: Counts = np.zeros(count, dtype=np.int64)
-    for start in range(0, width, WORD_BYTES):
+    for start in range(0, width if count else 0, WORD_BYTES):  # of no rows there is nothing to begin in
         words: Words = np.ndarray((count,), "<u8", data, start, (width,))
         own = LARGEST_WORD >> np.uint64(8 * max(0, start + WORD_BYTES - width))
         members += np.bitwise_count(words & own)

@@ -198,6 +198,14 @@ def test_sets_that_are_not_of_the_domain_are_refused(column: pa.Array, as_list: 
 
 
 @both_forms
+@pytest.mark.parametrize("size", [1, 64, 130])
+def test_no_sets_have_no_sizes(as_list: bool, size: int) -> None:
+    batch = pa.RecordBatch.from_arrays([_column([], size, as_list=as_list)], names=["members"])
+    found, has_stray = Sets(size, as_list).sizes(batch, _domain(size))
+    assert (found.tolist(), has_stray) == ([], False)
+
+
+@both_forms
 @given(st.data(), st.sampled_from([1, 7, 8, 9, 63, 64, 65, 128, 130]))
 def test_sizes_of_sets_are_counted_in_domains_of_any_size(as_list: bool, data: st.DataObject, size: int) -> None:
     sets = data.draw(st.lists(st.frozensets(st.integers(0, size - 1)), max_size=10))
