@@ -32,6 +32,7 @@ from sfumato.mechanisms.buckets.problem import Blocked
 from sfumato.mechanisms.buckets.sizes import Choice, choices, choose
 from sfumato.mechanisms.buckets.ways import Way, compared, foreseen, tables_of
 from sfumato.mechanisms.coins.words import percent, ratio
+from sfumato.mechanisms.curve import ErrorAt
 from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PerValue, SpecT
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
@@ -290,17 +291,14 @@ def remarks(plan: Plan, /) -> list[Notice]:
         near = f"the loss {plan.choice.loss:,} is within {gap:.3%} of the best that is possible."
         said.append(Notice("best-not-proved", near, numbers={"loss": int(plan.choice.loss), "gap": float(gap)}))
     expected = foreseen(plan.histogram.counts, plan.choice, plan.deal)
-    for default, shrunk in zip(expected.inverse_errors, expected.shrunk_errors, strict=True):
-        usual, less = default.by_records, shrunk.by_records
-        if usual is not None and less is not None and less < WORTH_SAYING * usual:
-            closer = (
-                f"counts of {default.count:,.0f} records are typically off by {off_by(less)} with --method shrunk, and "
-                f"by {off_by(usual)} with the default, if the share of the records that a condition selects differs "
-                "from value to value by half; shrunk is biased and has no interval."
-            )
-            numbers = {"default": usual, "shrunk": less}
-            said.append(Notice("shrunk-is-closer", closer, numbers=numbers))
-            break
+    if gain := _first_gain(expected.inverse_errors, expected.shrunk_errors):
+        count, usual, less = gain
+        closer = (
+            f"counts of {count:,.0f} records are typically off by {off_by(less)} with --method shrunk, and by "
+            f"{off_by(usual)} with the default, if the share of the records that a condition selects differs from "
+            "value to value by half; shrunk is biased and has no interval."
+        )
+        said.append(Notice("shrunk-is-closer", closer, numbers={"default": usual, "shrunk": less}))
     return [*said, *_dealt_alike(plan, expected)]
 
 
@@ -309,15 +307,24 @@ def _dealt_alike(plan: Plan, expected: CountErrors) -> list[Notice]:
     if plan.deal is Deal.MIXED:
         return []
     mixed = foreseen(plan.histogram.counts, plan.choice, Deal.MIXED)
-    for in_turn, other in zip(expected.inverse_errors, mixed.inverse_errors, strict=True):
-        usual, less = in_turn.by_records, other.by_records
-        if usual is not None and less is not None and less < WORTH_SAYING * usual:
-            sentence = (
-                f"dealt in turn, buckets are much alike: counts of {in_turn.count:,.0f} records are typically off by "
-                f"{off_by(usual)}, and by {off_by(less)} with --dealing mixed, which keeps the same caps."
-            )
-            return [Notice("dealt-alike", sentence, numbers={"in_turn": usual, "mixed": less})]
-    return []
+    gain = _first_gain(expected.inverse_errors, mixed.inverse_errors)
+    if gain is None:
+        return []
+    count, usual, less = gain
+    sentence = (
+        f"dealt in turn, buckets are much alike: counts of {count:,.0f} records are typically off by {off_by(usual)}, "
+        f"and by {off_by(less)} with --dealing mixed, which keeps the same caps."
+    )
+    return [Notice("dealt-alike", sentence, numbers={"in_turn": usual, "mixed": less})]
+
+
+def _first_gain(usual: Sequence[ErrorAt], other: Sequence[ErrorAt]) -> tuple[float, float, float] | None:
+    """The first count whose error is so much smaller the other way that it is worth saying, and both errors."""
+    for one, another in zip(usual, other, strict=True):
+        first, second = one.by_records, another.by_records
+        if first is not None and second is not None and second < WORTH_SAYING * first:
+            return one.count, first, second
+    return None
 
 
 def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
