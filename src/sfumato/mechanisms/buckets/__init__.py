@@ -52,7 +52,7 @@ LARGEST_TABLE = 1 << 25
 """Up to so many buckets have their ids in a table."""
 
 WORTH_SAYING = 0.7
-"""Where `shrunk` is predicted to be off by less than this part of what the default is, it is said."""
+"""Where another way is predicted to be off by less than this part of what the asked one is, it is said."""
 
 
 class Sizes(StrEnum):

@@ -225,6 +225,12 @@ def test_the_plan_says_how_much_farther_off_counts_are_that_are_dealt_in_turn(de
         assert "--dealing mixed, which keeps the same caps." in str(each)
 
 
+def test_the_plan_says_nothing_of_a_gain_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(buckets, "WORTH_SAYING", 0.0)
+    plan = planned(buckets.Sizes.MULTI, deal=Deal.ROUND_ROBIN)
+    assert not {each.code for each in buckets.remarks(plan)} & {"dealt-alike", "shrunk-is-closer"}
+
+
 @pytest.mark.slow
 def test_rare_values_are_not_given_up_for_frequent_ones() -> None:
     """Forty rare values need large buckets: where few are large, these are all alike, and tell nothing of them."""
