@@ -19,6 +19,7 @@ from sfumato.audit.attackers.released import Matched, matched, original_of
 from sfumato.estimate.release import Release
 from sfumato.mechanisms import REGISTRY
 from sfumato.outlook import Request
+from sfumato.plan.plan_file import Remembered
 from sfumato.publication import publish
 from sfumato.request.schema import Schema
 from sfumato.request.spec import PrivacySpec
@@ -69,6 +70,11 @@ def truth(release: Path) -> Matched:
 
 
 # -------------------------------------------------------------------------------------------- code that does wrong
+
+
+def bind_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on a key that is kept draws the same for every request and every table."""
+    monkeypatch.setattr(Remembered, "bind", lambda self, draws, fingerprint: draws)
 
 
 def kept_too_often(monkeypatch: pytest.MonkeyPatch, mechanism: str, share: float) -> None:

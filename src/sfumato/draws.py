@@ -1,8 +1,10 @@
 """The one door for randomness: a secret key, and exact draws addressed by row.
 
-Every draw is a function of (key, column, purpose, row, attempt). So a release does not depend on batch size,
+Every draw is a function of (key, table, column, purpose, row, attempt). So a release does not depend on batch size,
 threads or engine, and a run can be repeated from its key alone. The stream is AES-256 in counter mode; each purpose
-of each column has a subkey of its own by HKDF-SHA256, so that no word is ever used twice.
+of each column has a subkey of its own by HKDF-SHA256, so that no word is ever used twice. A key that is kept is bound
+to the table it protects (`for_table`), so that it never draws the same words for two tables; a fresh key that is
+thrown away protects one table only.
 
 Bounded integers are drawn by rejection on 64-bit words: their law is exactly uniform given uniform words, hence the
 rationals that a release publishes are exactly what the sampler does.
@@ -29,11 +31,14 @@ from sfumato.ordering import LARGEST_WORD, positions_in_order
 
 Halves = tuple[Numbers, Numbers]
 
-VERSION = 3
+VERSION = 4
 """Of the draws: the same key gives the same draws in all versions of the software that share this number."""
 
-WORDS_SINCE, SLOTS_SINCE, RANKED_SETS_SINCE = 1, 2, 3
-"""Since which version the words of a key are what they are; and what is made of them: slots, sets by their number."""
+BOUND_SINCE = 4
+"""The first version in which a key that is kept is bound to one table."""
+
+STREAM_VERSION = 1
+"""Enters each subkey, and changes if the streams do."""
 
 KEY_BYTES = 32
 WORD_BYTES = 8
@@ -79,6 +84,13 @@ class Draws:
             raise SpecError("a test key is written in hexadecimal digits.") from error
         return cls(key, is_test=True)
 
+    def for_table(self, content: str) -> Draws:
+        """Bind the key to one table, by a digest of its content that is never published.
+
+        The result draws nothing that the same key draws for another table.
+        """
+        return Draws(_derive(self.key, ["sfumato", "table", content]), self.is_test, self.column)
+
     def for_column(self, column: str) -> Draws:
         """The same key, narrowed to one column, so that no two columns share a word."""
         return Draws(self.key, self.is_test, column)
@@ -100,9 +112,14 @@ class Draws:
         ]
 
     def _subkey(self, purpose: str) -> bytes:
-        # JSON makes the pair unambiguous: ("a", "b/c") and ("a/b", "c") must not meet.
-        info = json.dumps(["sfumato", WORDS_SINCE, self.column, purpose]).encode()
-        return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(self.key)
+        return _derive(self.key, ["sfumato", STREAM_VERSION, self.column, purpose])
+
+
+def _derive(key: bytes, context: list[str | int]) -> bytes:
+    """Derives a subkey for one context."""
+    # JSON makes the parts unambiguous: ("a", "b/c") and ("a/b", "c") must not meet.
+    info = json.dumps(context).encode()
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(key)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,10 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             fingerprint, repeated = _first(digest), claim.repeated
             if repeated is not None:
                 repeated.check(fingerprint, request.remembered())
-            draws = _draws(repeated, unsafe_test_key)
+            key = _draws(repeated, unsafe_test_key)
+            # A key that is kept is bound to its table; a fresh one is used once, and needs no reading of the content.
+            remembered = request.remembered() if repeated is None else repeated.remembered
+            draws = key if kept is None else remembered.bind(key, fingerprint)
             asked = request  # as it was made, before rare values were merged
             request, found = surveyed(request, source, engine, folder, draws, keeps=True)
             seen = outlook(request, found, draws, repeated.mechanism if repeated else None)
@@ -129,7 +132,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
                 found.columns, found.sensitive, chosen.mechanism, chosen.plan, chosen.histogram.counts, draws
             )
             if repeated is not None:
-                repeated.check_plan(chosen.digest, chosen.mechanism.drawn_since(chosen.plan))
+                repeated.check_plan(chosen.digest)
             for notice in seen.notices:
                 on_notice(notice)
             check_notices(seen.notices, fail_on)
@@ -147,7 +150,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             _describe(built, manifest, found, engine, written.digests)
             ready = _packed(built) if target.is_packed else built
             name, people = chosen.mechanism.name, asked.schema.people
-            kept_plan = PlanFile(draws, fingerprint, asked.remembered(), name, chosen.digest, persons=people)
+            kept_plan = PlanFile(key, fingerprint, remembered, name, chosen.digest, persons=people)
             claim.write(kept_plan, target.is_out(ready))
             target.place(ready, folder, engine.progress, force=force)
     except OSError as error:

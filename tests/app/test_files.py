@@ -47,10 +47,13 @@ def test_standard_input_is_a_table(kind: str, desk: Path, monkeypatch: pytest.Mo
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
     succeed(*keyed("people.csv", "from-file"))
-    for out in ("from-pipe", "again"):
+    given(content)
+    succeed(*keyed("-", "from-pipe"))
+    assert data(desk / "from-pipe") == data(desk / "from-file")
+    for out in ("kept", "again"):
         given(content)
         succeed(*keyed("-", out, *kept))
-        assert data(desk / out) == data(desk / "from-file")
+        assert data(desk / out) == data(desk / "kept")
     given(content[:-1] if kind == "jsonl" else content + b"\n")
     fail(desk, *keyed("-", "other", *kept))
 

@@ -424,40 +424,25 @@ def codes(desk: Path) -> Path:
 
 
 def test_plan_file_remembers_the_automatic_choice(desk: Path, codes: Path) -> None:
+    """As if an earlier version had chosen another mechanism for the same request."""
     succeed(*automatic(codes, "one"))
-    plan = json.loads((desk / "plan.json").read_text())
-    assert plan["mechanism"] == "subset"
-    (desk / "plan.json").write_text(json.dumps({**older(plan), "mechanism": "uniform"}))
-    succeed(*automatic(codes, "two"))
-    assert SlowRelease(desk / "two").ours["mechanism"] == "uniform"
-
-
-def older(plan: dict[str, Any]) -> dict[str, Any]:
-    """A plan file as the second format had it: no options but those that were given, and nothing of the plan."""
-    kept = {name: plan[name] for name in ("warning", "key", "is_test", "fingerprint", "mechanism")}
-    return {"sfumato_plan": 2, **kept, "request": {**plan["request"], "guarantee": "any-prior"}}
+    chosen = json.loads((desk / "plan.json").read_text())
+    assert chosen["mechanism"] == "subset"
+    (desk / "plan.json").unlink()
+    succeed(*automatic(codes, "two", "--mechanism", "uniform"))
+    other = json.loads((desk / "plan.json").read_text())
+    (desk / "plan.json").write_text(json.dumps({**chosen, "mechanism": "uniform", "plan": other["plan"]}))
+    succeed(*automatic(codes, "three"))
+    assert SlowRelease(desk / "three").ours["mechanism"] == "uniform"
 
 
 def test_plan_file_whose_release_would_come_out_differently_is_refused(desk: Path, codes: Path) -> None:
     succeed(*automatic(codes, "one"))
     plan = json.loads((desk / "plan.json").read_text())
-    for edited in ({"mechanism": "uniform"}, {"draws": 0}, {"plan": "0" * 64}):
+    for edited in ({"mechanism": "uniform"}, {"draws": 5}, {"plan": "0" * 64}):
         (desk / "plan.json").write_text(json.dumps({**plan, **edited}))
         assert "would come out differently" in refused(desk, *automatic(codes, "two"))
         assert not (desk / "two").exists()
-
-
-@pytest.mark.slow
-def test_plan_file_of_the_first_format_means_uniform_perturbation(desk: Path, codes: Path) -> None:
-    succeed(*automatic(codes, "one"))
-    plan = json.loads((desk / "plan.json").read_text())
-    first = {name: value for name, value in older(plan).items() if name != "mechanism"}
-    (desk / "plan.json").write_text(json.dumps({**first, "sfumato_plan": 1}))
-    succeed(*automatic(codes, "two"))
-    assert SlowRelease(desk / "two").ours["mechanism"] == "uniform"
-    (desk / "plan.json").write_text(json.dumps({**older(plan), "mechanism": "uniform"}))
-    succeed(*automatic(codes, "three"))
-    assert content(desk / "two") == content(desk / "three")
 
 
 @pytest.mark.parametrize("mechanism", ["magic", "fine-grain", 7, None], ids=str)

@@ -16,6 +16,7 @@ from releases import known_key
 from sabotage import (
     RECORDS,
     beside_in_order,
+    bind_no_key,
     in_order,
     kept_too_often,
     patients,
@@ -91,8 +92,9 @@ def test_rows_that_are_shuffled_in_blocks_are_found_out(tmp_path: Path, block: i
     assert failed(release, patients()) == []
 
 
-def test_key_that_is_used_twice_is_found_out(tmp_path: Path) -> None:
+def test_key_that_is_used_twice_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two releases of one key have everybody in the same row, other ones nobody but by chance."""
+    bind_no_key(monkeypatch)
     specs = [BreachBound("1/10", "1/2"), BreachBound("1/10", "1/3")]
     one, same = (
         released("uniform", tmp_path, name=f"same {number}", spec=spec, key=known_key(5))

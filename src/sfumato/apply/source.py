@@ -65,7 +65,9 @@ class Source(Protocol):
         ...
 
     def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
-        """A digest of the content; two equal digests mean the same table. `each` may read several files at once.
+        """A digest of the rows that are published; two equal digests mean the same table.
+
+        Of a file with several tables in it, the digest is that of one table. `each` may read several files at once.
 
         Where only a change need be noticed, and not the same table be known elsewhere, a store may say that it is still
         the same, and nothing is read.
@@ -385,8 +387,8 @@ def _named(name: str, spool: Path, how: Reading) -> Source:
         if kind is Kind.DUCKDB:
             with duckdb_file.rows_of(files[0], part) as rows:
                 return MemorySource.spooled(rows, spool, how.told)
-        digest = files_digest(files)
-        return MemorySource(excel.read_sheet(files[0], part, how.text, how.missing), digest)
+        # Known again by the rows of the sheet, not by the file: another sheet of it is another table.
+        return MemorySource(excel.read_sheet(files[0], part, how.text, how.missing))
     if part is not None:
         raise SourceError(f"{files[0].name!r} is one table: leave out {inside.MARK + part!r} behind its name.")
     return _of_files(files, spool, how)

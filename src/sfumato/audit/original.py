@@ -125,7 +125,7 @@ def _published(
     if plan.persons is None:
         return source, [Check(PERSONS, False, "the plan file knows nothing of persons, and the release does.")]
     column, rows = plan.persons
-    chosen, left_out = Grouping(LocalEngine(), source, column, private).checked(rows, plan.draws)
+    chosen, left_out = Grouping(LocalEngine(), source, column, private).checked(rows, plan.table_draws)
     is_same = Persons.of(rows, left_out, written.public) == said
     words = f"each {column!r} of the original was counted again, and {left_out:,} rows were left out"
     found = "as the release says." if is_same else "which is not how the release says; is this its plan file?"

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
-from sfumato.draws import WORDS_SINCE, Draws
+from sfumato.draws import Draws
 from sfumato.mechanisms.method import Method
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
@@ -184,12 +184,6 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     decided: Callable[[PlanT], Any] = _nothing
     """Exact numbers that decide the rows besides the key, the table and the design, for telling whether a plan is the
     same; JSON."""
-    plans_anew: Callable[[Mapping[str, Any]], bool] = lambda options: False
-    """Whether plans with these options, as JSON has them, may be others than in times when plan files did not tell the
-    plan."""
-
-    drawn_since: Callable[[PlanT], int] = lambda plan: WORDS_SINCE
-    """Since which version of the draws a key gives the same rows by this plan, slots apart."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A mechanism travels by its name, so that what holds one can be pickled."""

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from sfumato.arrays import Codes, Mask, Places
-from sfumato.draws import LARGEST_BOUND, RANKED_SETS_SINCE, WORDS_SINCE, Draws
+from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms.coins.weights import SetWeights
 from sfumato.mechanisms.unranking import MOST_VALUES, sets_of
@@ -103,11 +103,6 @@ class SubsetSelection:
     def is_ranked(self) -> bool:
         """Whether the sets are so few that one number tells which it is."""
         return self.size - 1 <= MOST_VALUES
-
-    @property
-    def drawn_since(self) -> int:
-        """Since which version of the draws a key gives the same sets."""
-        return RANKED_SETS_SINCE if self.is_ranked else WORDS_SINCE
 
     def _ranked(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Codes:
         """Draw the number of a set of the other values: of one member less beside the record's own value, or of all.

@@ -329,5 +329,4 @@ MECHANISM = Mechanism(
     revealed=revealed,
     at_posterior=lambda bound, values: bound,
     requested=lambda design: design.bound.asked,
-    drawn_since=lambda plan: plan.selection.drawn_since,
 )

@@ -9,20 +9,19 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
 import shlex
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sfumato.draws import SLOTS_SINCE, VERSION, WORDS_SINCE, Draws
+from sfumato.draws import BOUND_SINCE, VERSION, Draws
 from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError, reason
 from sfumato.mechanisms import REGISTRY, UNNAMED
+from sfumato.request.digest import json_digest
 from sfumato.request.flags import options_of
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.persons import PersonRows
@@ -31,11 +30,6 @@ FORMAT = 3
 OTHERS = 0o077
 """The rights of everybody but the owner: a plan file gives them none."""
 
-_OLD_OPTION = re.compile(r"(\w+)=(?:<[\w.]+: '([^']*)'>|Fraction\((\d+), (\d+)\)|(\w+))")
-"""An option as files of format 2 write it: `merge=<Merge.PAPER: 'paper'>`, `min_cell=5`, `limit=Fraction(9, 2)`."""
-
-_OLD_WORDS: Mapping[str, Any] = {"None": None, "True": True, "False": False}
-
 
 @dataclass(frozen=True)
 class Remembered:
@@ -43,6 +37,10 @@ class Remembered:
 
     request: Mapping[str, Any]
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def bind(self, draws: Draws, fingerprint: str) -> Draws:
+        """Binds a key to a table and to what is asked of it, so that nothing else ever shares a draw with them."""
+        return draws.for_table(json_digest({"table": fingerprint, "request": dict(self.request)}))
 
     def is_same(self, other: Remembered) -> bool:
         """Whether another request is this one; a mechanism that only one of them knows has had no say."""
@@ -90,11 +88,16 @@ class PlanFile:
     mechanism: str
     """The mechanism that was chosen, so that a later version chooses no other one for the same key."""
     plan: str | None = None
-    """The digest of the plan; files of older formats have none."""
+    """The digest of the plan; files of the first versions have none."""
     software: str = field(default_factory=lambda: version("sfumato"))
     draws_version: int = VERSION
     persons: tuple[str, PersonRows] | None = None
     """The column that tells persons apart, and how many rows each may have."""
+
+    @property
+    def table_draws(self) -> Draws:
+        """The draws of the release. Older versions drew with the key itself, bound to no table."""
+        return self.draws if self.draws_version < BOUND_SINCE else self.remembered.bind(self.draws, self.fingerprint)
 
     def to_json(self) -> dict[str, Any]:
         """What the file holds."""
@@ -147,6 +150,12 @@ class PlanFile:
 
     def check(self, fingerprint: str, remembered: Remembered) -> None:
         """Refuse to use the key for anything but the same table, the same request and the same draws."""
+        if self.draws_version < BOUND_SINCE:
+            raise ReleaseFormatError(
+                "the plan file was made by an older version, which did not bind its key to one table; publish with a "
+                "new plan file. That is a second, independent release: together the two reveal more than either "
+                "guarantees."
+            )
         if fingerprint != self.fingerprint:
             raise ReleaseFormatError(
                 "the plan file belongs to another table (or the table has changed); a key is used for one table only, "
@@ -163,20 +172,12 @@ class PlanFile:
                 f"the plan file was made by sfumato {self.software} with the mechanism {self.mechanism!r}, which this "
                 "version does not have; repeat its release with that version."
             )
-        since = SLOTS_SINCE if REGISTRY[self.mechanism].uses_slots else WORDS_SINCE
-        if not since <= self.draws_version <= VERSION:
+        if self.draws_version != VERSION:
             raise self._other_release()
 
-    def check_plan(self, plan: str, drawn_since: int = WORDS_SINCE) -> None:
-        """Refuse to go on with a plan that is not the one of the file, or whose rows were drawn otherwise then.
-
-        Files that do not tell it are of times when the shares behind a tolerance were rounded in another way, and some
-        mechanisms planned in another way.
-        """
-        asked, options = self.remembered.request, self.remembered.options.get(self.mechanism, {})
-        is_unsure = "tolerance" in asked or REGISTRY[self.mechanism].plans_anew(options)
-        is_other = plan != self.plan and (self.plan is not None or is_unsure)
-        if is_other or self.draws_version < drawn_since:
+    def check_plan(self, plan: str) -> None:
+        """Refuse to go on with a plan that is not the one of the file."""
+        if plan != self.plan:
             raise self._other_release()
 
     def _other_release(self) -> ReleaseFormatError:
@@ -298,43 +299,15 @@ def _persons(written: Mapping[str, Any] | None) -> tuple[str, PersonRows] | None
 
 
 def _remembered(written: Mapping[str, Any]) -> Remembered:
-    """The request of a plan file; what an older one does not name has the value that was the default then."""
+    """The request of a plan file; an option that it does not name has the value that was the default then."""
     request = dict(written["request"])
-    if written["sfumato_plan"] >= FORMAT:  # it names every mechanism that could be taken
-        given = written["options"]
-        names = set(given)
-    else:
-        given = {name: _old_options(text) for name, text in request.pop("options", {}).items()}
-        request["guarantee"] = _old_guarantee(request)
-        given |= _shared(given)
-        names = {*UNNAMED, *given}
-    return Remembered(request, {name: {**UNNAMED.get(name, {}), **given.get(name, {})} for name in sorted(names)})
-
-
-def _old_options(text: str) -> dict[str, Any]:
-    """The options of a file of format 2, which has them as Python printed them."""
-    found: dict[str, Any] = {}
-    for name, choice, above, below, word in _OLD_OPTION.findall(text):
-        plain = _OLD_WORDS[word] if word in _OLD_WORDS else int(word or 0)
-        found[name] = choice or (str(Fraction(int(above), int(below))) if above else plain)
-    return found
-
-
-def _shared(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """What mechanisms that came later have by the flags that were given: such a flag holds for them too by now."""
-    said = {_flags(name).get(each): value for name, options in given.items() for each, value in options.items()}
-    found = {}
-    for name in REGISTRY.keys() - given.keys():
-        found[name] = {each: said[flag] for each, flag in _flags(name).items() if flag in said}
-    return {name: options for name, options in found.items() if options}
-
-
-def _old_guarantee(request: Mapping[str, Any]) -> str | None:
-    """What was asked of the guarantee: files of format 2 have what the mechanism gave where nothing was."""
-    return None if request["guarantee"] == usual_guarantee(str(request["mechanism"])) else str(request["guarantee"])
+    if written["sfumato_plan"] < FORMAT:  # read for its key and its persons only: its release is never repeated
+        return Remembered({name: each for name, each in request.items() if name != "options"})
+    given = written["options"]
+    return Remembered(request, {name: {**UNNAMED.get(name, {}), **given[name]} for name in sorted(given)})
 
 
 def usual_guarantee(mechanism: str) -> str:
-    """The guarantee that is meant where none is asked for; of files of format 2 too."""
+    """The guarantee that is meant where none is asked for."""
     known = REGISTRY.get(mechanism)
     return Guarantee.ANY_PRIOR if known is None or known.guarantee is Guarantee.SINGLE_VALUES else known.guarantee

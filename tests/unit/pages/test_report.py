@@ -13,6 +13,7 @@ from generated_pages import DAY, Made, check_sound, made, read_out, verdicts
 from releases import SENSITIVE, accepting, people
 from sabotage import (
     beside_in_order,
+    bind_no_key,
     in_order,
     kept_too_often,
     patients,
@@ -268,7 +269,8 @@ def test_rows_in_order_are_in_the_report(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.statistical
-def test_key_that_is_used_twice_is_in_the_report(tmp_path: Path) -> None:
+def test_key_that_is_used_twice_is_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bind_no_key(monkeypatch)
     specs = [BreachBound("1/10", "1/2"), BreachBound("1/10", "1/3")]
     one, same = (
         released("uniform", tmp_path, name=f"same {number}", spec=spec, key="05" * 32)

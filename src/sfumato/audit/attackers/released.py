@@ -128,7 +128,7 @@ def prepared_table(
 def matched(release: Release, table: pa.Table, plan_file: str | Path) -> Matched:
     """Match the records of a release with those of its original, as `original_of` gives it, by the key of the plan."""
     manifest, paths = release.manifest, release.manifest.paths(release.folder)
-    names, key = public_columns(release), PlanFile.read(Path(plan_file)).draws
+    names, key = public_columns(release), PlanFile.read(Path(plan_file)).table_draws
     public = pq.read_table(list(paths), columns=names)
     order = positions_in_order(order_words(key, 0, table.num_rows)).astype(np.int64)
     here, own = shared_codes(names, [public, table])

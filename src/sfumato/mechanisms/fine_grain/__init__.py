@@ -369,5 +369,4 @@ MECHANISM = Mechanism(
     revealed=revealed,
     at_posterior=BreachBoundPerValue.of_every,
     requested=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
-    plans_anew=lambda options: options.get("objective") == Objective.AGGREGATE.value,
 )

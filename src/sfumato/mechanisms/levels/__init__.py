@@ -396,5 +396,4 @@ MECHANISM = Mechanism(
     revealed=revealed,
     at_posterior=lambda bound, values: bound,
     requested=lambda design: design.bound.asked,
-    drawn_since=lambda plan: max(each.drawn_since for each in plan.selections),
 )
