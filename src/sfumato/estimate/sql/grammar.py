@@ -14,7 +14,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 
-from sfumato.errors import QueryError
+from sfumato.errors import InternalError, QueryError
 from sfumato.estimate.sql import size
 
 Tree = Any
@@ -22,9 +22,15 @@ Tree = Any
 
 
 def _classes(names: str) -> tuple[type[Any], ...]:
-    """Constructs by their names in sqlglot; one that an older version does not know is left out."""
-    found = (getattr(exp, name, None) for name in names.split())
-    return tuple(each for each in found if each is not None)
+    """Looks constructs up by their names in sqlglot.
+
+    A name that the installed version does not have is an error: the list would allow less than it says.
+    """
+    if lacking := [name for name in names.split() if not hasattr(exp, name)]:
+        raise InternalError(
+            f"sqlglot {sqlglot.__version__} does not know {', '.join(lacking)}; update sfumato or sqlglot."
+        )
+    return tuple(getattr(exp, name) for name in names.split())
 
 
 OPERATORS = _classes(
@@ -52,7 +58,7 @@ AGGREGATES = _classes("Count CountIf Sum Avg")
 """What can be estimated."""
 
 PUBLIC_AGGREGATES = _classes(
-    "Min Max Median Mode Stddev StddevPop StddevSamp Variance VariancePop VarianceSamp Quantile PercentileCont "
+    "Min Max Median Mode Stddev StddevPop StddevSamp Variance VariancePop Quantile PercentileCont "
     "PercentileDisc Corr CovarPop CovarSamp ArgMax ArgMin AnyValue LogicalAnd LogicalOr ApproxDistinct ApproxQuantile "
     "ArrayAgg GroupConcat First Last Kurtosis Skewness BitwiseAndAgg BitwiseOrAgg BitwiseXorAgg WithinGroup Grouping "
     "RegrSlope RegrIntercept RegrR2 RegrCount RegrAvgx RegrAvgy RegrSxx RegrSyy RegrSxy"
@@ -64,8 +70,8 @@ CLAUSES = _classes(
     "Values Unnest Explode Lateral Columns Any All"
 )
 COLLECTIONS = _classes(
-    "Array Bracket Slice Struct PropertyEQ Map Lambda Transform Comprehension ArraySort ArrayContains ArrayLength "
-    "ArrayConcat ArrayFilter ArrayDistinct SortArray Dot Split SplitPart Sin Cos Tan Cot Asin Acos Atan Atan2 Degrees "
+    "Array Bracket Slice Struct PropertyEQ Map Lambda Transform Comprehension ArraySort ArrayContains "
+    "ArrayConcat ArrayFilter ArrayDistinct Dot Split SplitPart Sin Cos Tan Cot Asin Acos Atan Atan2 Degrees "
     "Radians Pi WidthBucket BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseLeftShift BitwiseRightShift DateBin"
 )
 """Besides, what a query of public columns alone may be made of."""
