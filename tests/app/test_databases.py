@@ -278,6 +278,82 @@ def test_what_the_server_refuses_is_said_without_the_password(server: Server, de
         assert secret not in told
 
 
+BREAKING = {
+    "value": ("SELECT x::int AS y FROM notes", "cannot be converted"),
+    "number": ("SELECT ('1e40' || length(x))::numeric AS y FROM notes", "cannot be converted"),
+    "time": ("SELECT x, pg_sleep(0.01)::text AS y FROM notes, generate_series(1, 100)", "statement_timeout"),
+    "connection": ("SELECT x, pg_terminate_backend(pg_backend_pid()) AS y FROM notes", "connection broke off"),
+    "writing": ("SELECT x, nextval('counter') AS y FROM notes", "a view that writes"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("broken", BREAKING)
+def test_server_that_fails_while_it_is_read_gets_one_sentence(broken: str, server: Server, desk: Path) -> None:
+    query, words = BREAKING[broken]
+    server.run(
+        "CREATE TABLE IF NOT EXISTS notes (x text)",
+        "INSERT INTO notes SELECT 'Zelenka' WHERE NOT EXISTS (SELECT FROM notes)",
+        "CREATE SEQUENCE IF NOT EXISTS counter",
+        "DROP VIEW IF EXISTS breaking",
+        f"CREATE VIEW breaking AS {query}",
+    )
+    breaking = server.address("breaking").replace("::", "?options=-cstatement_timeout%3D200::")
+    assert words in fail(desk, *keyed(breaking, "release"))
+    with pytest.raises(SourceError, match=words) as caught:
+        open_source(breaking, desk / "spool")
+    assert "Zelenka" not in "".join(traceback.format_exception(caught.value))
+    assert PASSWORD not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.slow
+def test_user_without_rights_is_told_so(server: Server, desk: Path) -> None:
+    server.run("CREATE ROLE guest LOGIN PASSWORD 'of-a-guest'")
+    said = fail(desk, *keyed(server.address("people", user="guest", password="of-a-guest"), "release"))
+    assert said == "the table 'people' cannot be read from PostgreSQL: this user may not read all of it."
+
+
+@pytest.mark.slow
+def test_infinite_days_are_refused_by_the_name_of_their_column(server: Server, desk: Path) -> None:
+    for kind in ("date", "timestamp", "timestamptz"):
+        for days in ("infinity", "-infinity", "0044-03-15 BC"):
+            server.run(
+                "DROP TABLE IF EXISTS stays",
+                f"CREATE TABLE stays AS SELECT disease, '{days}'::{kind} AS until FROM people",
+            )
+            said = fail(desk, *keyed(server.address("stays"), "release"))
+            assert said.startswith("column 'until' holds dates before the year 1 or after 9999, or infinite ones;")
+
+
+@pytest.mark.slow
+def test_what_is_no_number_is_missing(server: Server, desk: Path) -> None:
+    server.run(
+        "CREATE TABLE odd_numbers AS SELECT 'NaN'::numeric(12) AS whole, 'NaN'::numeric AS free, 7::numeric(12) AS n"
+    )
+    assert read(server.address("odd_numbers"), desk).to_pylist() == [{"whole": None, "free": None, "n": 7}]
+
+
+@pytest.mark.slow
+def test_keys_that_are_equal_as_doubles_still_give_an_order(server: Server, desk: Path) -> None:
+    """A row that is written again lies behind the others; the order must not follow that."""
+    large = 10**20
+    server.run("CREATE TABLE far_keys (id numeric PRIMARY KEY, x bigint)")
+    server.run(f"INSERT INTO far_keys VALUES ({large + 2}, 2), ({large + 1}, 1), ({large + 3}, 3)")
+    assert read(server.address("far_keys"), desk).column("x").to_pylist() == [1, 2, 3]
+
+
+@pytest.mark.slow
+def test_functions_of_others_do_not_choose_the_table(server: Server, desk: Path) -> None:
+    server.run(
+        "CREATE SCHEMA evil",
+        "CREATE FUNCTION evil.lower(text) RETURNS text AS $$ SELECT 'evil.trap'::text $$ LANGUAGE sql",
+        "CREATE TABLE evil.trap AS SELECT 666 AS x",
+        "CREATE TABLE public.small AS SELECT 1 AS x",
+    )
+    with_path = server.address("PUBLIC.SMALL").replace("::", "?options=-csearch_path%3Devil,public,pg_catalog::")
+    assert read(with_path, desk).to_pydict() == {"x": [1]}
+
+
 @pytest.mark.parametrize(
     "address",
     [
@@ -302,6 +378,7 @@ def test_address_is_shown_without_what_is_secret() -> None:
     assert found.shown == "postgresql://me@h:1/db?sslmode=require::s.t"
     assert found.address == "postgresql://me:p%40ss@h:1/db?sslmode=require&password=x&sslpassword=y"
     assert "p%40ss" not in repr(found)
+    assert PostgresTable.of("postgres://me@h/db?p%61ssword=x::t").shown == "postgresql://me@h/db::t"
     bound = sfumato.BreachBound("1/10", "1/2")
     assert "p%40ss" not in repr(sfumato.Request(found.address, sfumato.Schema.of("x"), bound))
 

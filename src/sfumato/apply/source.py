@@ -181,6 +181,16 @@ class MemorySource:
 
     @classmethod
     def spooled(cls, stream: Any, spool: Path, told: Told = nobody) -> MemorySource:
+        """Keep a stream that can be read only once, and say in our words what is wrong with it."""
+        try:
+            return cls.kept(stream, spool, told)
+        except (pa.ArrowException, OSError) as error:
+            if getattr(error, "errno", None) is not None:  # of the disk, and not of the stream
+                raise
+            raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from None
+
+    @classmethod
+    def kept(cls, stream: Any, spool: Path, told: Told = nobody) -> MemorySource:
         """Write a stream that can be read only once to a private file, and map that; somebody is told of the rows.
 
         The file has no name any more before the first value is in it, so that the system removes it with its last user,
@@ -189,15 +199,12 @@ class MemorySource:
         descriptor = os.open(spool, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
         spool.unlink()
         with open(descriptor, "r+b") as file:
-            try:
-                reader = pa.RecordBatchReader.from_stream(stream)
-                with pa.ipc.new_stream(file, reader.schema) as writer:
-                    rows = 0
-                    for batch in reader:
-                        writer.write_batch(batch)
-                        told(rows := rows + batch.num_rows)
-            except pa.ArrowException as error:
-                raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from error
+            reader = pa.RecordBatchReader.from_stream(stream)
+            with pa.ipc.new_stream(file, reader.schema) as writer:
+                rows = 0
+                for batch in reader:
+                    writer.write_batch(batch)
+                    told(rows := rows + batch.num_rows)
             file.flush()
             mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         return cls(pa.ipc.open_stream(pa.py_buffer(mapped)).read_all())
@@ -378,7 +385,7 @@ def _named(name: str, spool: Path, how: Reading) -> Source:
         return _of_files([standard_input(spool)], spool, how)
     if (asked := PostgresTable.of(name)) is not None:
         with asked.rows() as rows:
-            return MemorySource.spooled(rows, spool, how.told)
+            return MemorySource.kept(rows, spool, how.told)
     path, part = inside.split(name)
     files = files_of(path)
     if (kind := kind_of(files[0])) in (Kind.EXCEL, Kind.DUCKDB):

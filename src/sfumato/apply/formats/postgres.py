@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -35,14 +36,18 @@ SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
 COLUMNS = """
 SELECT a.attname, CASE WHEN t.typtype = 'd' THEN b.typname ELSE t.typname END,
        CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END
-FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_type b ON b.oid = t.typbasetype
+FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype
 WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
 """
 KEY = """
-SELECT a.attname FROM pg_index i CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY AS k(attnum, place)
-JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+SELECT a.attname FROM pg_catalog.pg_index i
+CROSS JOIN pg_catalog.unnest(i.indkey::pg_catalog.int2[]) WITH ORDINALITY AS k(attnum, place)
+JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
 WHERE i.indrelid = {oid} AND i.indisprimary ORDER BY k.place
 """
+BROKEN_OFF = "the connection broke off"
+UNCONVERTED = "a value of it cannot be converted; look at it there first (SELECT * FROM it)"
 REASONS = (
     ("password authentication failed", "the server does not know this user with this password"),
     ("no password supplied", "the server asks for a password: keep it in ~/.pgpass or PGPASSWORD"),
@@ -50,8 +55,17 @@ REASONS = (
     ("Connection refused", "no server answers there"),
     ("timeout expired", "no server answers there"),
     ("No such file or directory", "no server answers there"),
+    ("permission denied", "this user may not read all of it"),
+    ("statement timeout", "the server stopped it after its statement_timeout; allow this user more time"),
+    ("read-only transaction", "it is a view that writes; make a table of it first"),
+    ("terminating connection", BROKEN_OFF),
+    ("closed the connection", BROKEN_OFF),
+    ("closed unexpectedly", BROKEN_OFF),
+    ("invalid input syntax", UNCONVERTED),
+    ("out of range", UNCONVERTED),
     ("SSL", "the server and the address do not agree about SSL"),
-    ("does not exist", "there is no such database or user"),
+    ('database "', "there is no such database or user"),
+    ('role "', "there is no such database or user"),
 )
 """What may be wrong, in words of ours."""
 
@@ -75,7 +89,7 @@ class PostgresTable:
             raise SourceError(FORM)
         user, options = found["user"], found["options"] or ""
         who = "" if user is None else f"{user}@"
-        kept = "&".join(each for each in options[1:].split("&") if each and "pass" not in each.lower())
+        kept = "&".join(each for each in options[1:].split("&") if each and "pass" not in unquote(each).lower())
         shown = f"postgresql://{who}{found['place']}{'?' if kept else ''}{kept}::{found['table']}"
         secret = f"{user or ''}{found['password'] or ''}@" if user is not None else ""
         return cls(f"postgresql://{secret}{found['place']}{options}", shown, found["table"])
@@ -90,26 +104,30 @@ class PostgresTable:
                 cursor.execute(SNAPSHOT)
                 cursor.execute(self._statement(cursor))
                 yield cursor.fetch_record_batch()
-        except driver.Error as error:
+        except (driver.Error, pa.ArrowException, OSError) as error:
+            if getattr(error, "errno", None) is not None:  # of the disk here, and not of the server
+                raise
             failed = error
         if failed is not None:  # out of reach of the words of libpq, which a traceback would show
             why = next((words for mark, words in REASONS if mark in str(failed)), "the server refuses")
-            raise SourceError(f"the table {self.table!r} cannot be read from PostgreSQL: {why}.")
+            raise SourceError(f"the table {self.table!r} cannot be read from PostgreSQL: {why}.") from None
 
     def _statement(self, cursor: Any) -> str:
         oid, named = self._found(cursor)
         cursor.execute(COLUMNS.format(oid=oid))
         wanted = ", ".join(_selected(*column) for column in cursor.fetchall())
         cursor.execute(KEY.format(oid=oid))
-        key = ", ".join(_quoted(name) for (name,) in cursor.fetchall())
-        return f"SELECT {wanted} FROM {named}{' ORDER BY ' if key else ''}{key}"
+        # With the table before it: by itself, the name means the converted column, in which two keys may be equal.
+        key = ", ".join(f"original.{_quoted(name)}" for (name,) in cursor.fetchall())
+        return f"SELECT {wanted} FROM {named} AS original{' ORDER BY ' if key else ''}{key}"
 
     def _found(self, cursor: Any) -> tuple[int, str]:
         """The number of the table, and its name as SQL has it: as it was written, or as if it had been in quotes."""
         quoted = ".".join(map(_quoted, self.table.split(".")))
         cursor.execute(
-            "SELECT c.oid::bigint, c.oid::regclass::text FROM pg_class c WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f') "
-            "AND c.oid = coalesce(to_regclass($1), to_regclass(lower($1)))",
+            "SELECT c.oid::pg_catalog.int8, c.oid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_class c "
+            "WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f') "
+            "AND c.oid = coalesce(pg_catalog.to_regclass($1), pg_catalog.to_regclass(pg_catalog.lower($1)))",
             (quoted,),
         )
         if (found := cursor.fetchone()) is None:
@@ -126,7 +144,7 @@ def _selected(name: str, kind: str, modifier: int) -> str:
     if kind in PLAIN:
         return quoted
     if kind != "numeric":
-        return f"{quoted}::text AS {quoted}"
+        return f"{quoted}::pg_catalog.text AS {quoted}"
     digits, scale = ((modifier - 4) >> 16) & 0xFFFF, (modifier - 4) & 0x7FF
     is_whole = modifier >= 0 and scale == 0 and digits <= WHOLE_DIGITS
-    return f"{quoted}::{'bigint' if is_whole else 'double precision'} AS {quoted}"
+    return f"nullif({quoted}, 'NaN')::pg_catalog.{'int8' if is_whole else 'float8'} AS {quoted}"
