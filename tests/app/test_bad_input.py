@@ -35,6 +35,29 @@ def test_table_that_dropping_nulls_empties_is_refused(desk: Path) -> None:
     assert "the table is empty" in fail(desk, *publishing("empty.parquet", "--nulls", "drop"))
 
 
+BEYOND = {"days": (pa.int32(), pa.date32(), 10**7), "times": (pa.int64(), pa.timestamp("us"), -(10**18))}
+"""What stands for a day or a time that Python has not."""
+
+
+@pytest.mark.parametrize("sensitive", ["disease", "until"])
+@pytest.mark.parametrize("kind", BEYOND)
+def test_days_beyond_the_calendar_are_refused(kind: str, sensitive: str, desk: Path) -> None:
+    stored, meant, far = BEYOND[kind]
+    until = pa.array([0, far, None, 3] * 15, stored).cast(meant)
+    write_parquet(desk / "stays.parquet", pa.table(people()).append_column("until", until))
+    said = fail(desk, "publish", "stays.parquet", "--out", "release", "--sensitive", sensitive, *BOUND)
+    assert said.startswith("column 'until' holds dates before the year 1 or after 9999")
+
+
+@pytest.mark.parametrize("zone", [None, "America/New_York", "Pacific/Kiritimati"])
+def test_first_and_last_day_of_the_calendar_are_published(zone: str | None, desk: Path) -> None:
+    """In some zone, these are a day of the year 0 or 10000."""
+    ends = [datetime.datetime(1, 1, 1), datetime.datetime(9999, 12, 31, 23), None]
+    until = pa.array(ends * 20, pa.timestamp("us")).cast(pa.int64()).cast(pa.timestamp("us", zone))
+    write_parquet(desk / "stays.parquet", pa.table(people()).append_column("until", until))
+    succeed(*publishing("stays.parquet", "--accept-telling", "until"))
+
+
 @pytest.mark.parametrize("write", [write_csv, write_parquet])
 def test_one_row_is_refused(desk: Path, write: Callable[[Path, Any], Path]) -> None:
     name = {write_csv: "one.csv", write_parquet: "one.parquet"}[write]

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from sfumato.apply.bins import binned
 from sfumato.apply.declared import brought, grouped
+from sfumato.errors import SchemaError
 from sfumato.request.schema import Merged, NullPolicy, Schema
 from sfumato.request.values import plain_type
 from sfumato.shown.columns import combined, dense, local_codes
@@ -57,6 +58,8 @@ class Preparation:
     def _column(self, name: str, column: pa.Array) -> pa.Array:
         if pa.types.is_floating(plain_type(column.type)):
             column = _numbers(dense(column))
+        if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+            _check_calendar(column, name)
         if name in self.domains:
             column = brought(column, self.domains[name], name)
         if name in self.groups:
@@ -80,6 +83,23 @@ def _numbers(column: pa.Array) -> pa.Array:
     column = pc.add(column, pa.scalar(0.0, column.type))
     is_nan = pc.is_nan(column)
     return pc.if_else(is_nan, pa.scalar(None, column.type), column) if pc.any(is_nan).as_py() else column
+
+
+def _check_calendar(column: pa.Array, name: str) -> None:
+    """Refuse days and times before the year 1 or after 9999, such as the infinite ones of a database."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        if kind.unit == "ns":
+            return  # which reach from 1677 to 2262
+        kind = pa.timestamp(kind.unit)  # whatever the time zone: it moves a time by hours
+    try:
+        for end in pc.min_max(column).values():
+            pa.scalar(end.value, kind).as_py()
+    except OverflowError:
+        raise SchemaError(
+            f"column {name!r} holds dates before the year 1 or after 9999, or infinite ones; make them missing, or "
+            f"drop the column (--drop {name})."
+        ) from None
 
 
 def merged(column: pa.Array, rare: Merged) -> pa.Array:
