@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import frictionless
 import pyarrow as pa
@@ -193,12 +194,57 @@ def test_publishing_the_same_again_changes_nothing(bucket: str, store: Store, de
     again = publishing(table, "--plan-file", "plan.json", out=out)
     succeed(*again)
     before = address(f"{out}/{MANIFEST}").read_bytes(1 << 20)
+    with store.refusing(r"(PUT|POST|DELETE) "):  # all of it is there already
+        succeed(*again, "--force")
+    succeed("verify", out)
+    (readme,) = (each for each in address(out).below() if each.name == "README.md")
+    readme.put(b"spoilt")
     with store.refusing(r"(PUT|POST) .*README"):  # the version is not removed: it is the one that is out
         complaint(run(*again, "--force"))
-    succeed("verify", out)
     succeed(*again, "--force")
     assert address(f"{out}/{MANIFEST}").read_bytes(1 << 20) == before
     succeed("verify", out)
+
+
+def test_publishing_the_same_again_spoils_nothing_when_it_is_cut_off(
+    bucket: str, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written of an object so far appears when its stream is closed, in the place of the whole one."""
+    table, out = write_csv(desk / "people.csv", people()), f"{bucket}/release"
+    again = publishing(table, "--plan-file", "plan.json", out=out)
+    succeed(*again)
+
+    def cut_off(file: Any, sink: Any, size: int) -> None:
+        sink.write(file.read(10))
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("sfumato.address.shutil.copyfileobj", cut_off)
+        run(*again, "--force")
+    succeed("verify", out)
+
+
+def test_file_of_the_same_version_that_was_cut_off_is_put_again(bucket: str, desk: Path) -> None:
+    table, out = write_csv(desk / "people.csv", people()), f"{bucket}/release"
+    again = publishing(table, "--plan-file", "plan.json", out=out)
+    succeed(*again)
+    (data,) = (each for each in address(out).below() if each.name == "data.parquet")
+    whole = data.read_bytes(1 << 20)
+    for damaged in (whole[:-1], whole[:-1] + b"?"):
+        data.put(damaged)
+        succeed(*again, "--force")
+        assert data.read_bytes(1 << 20) == whole
+
+
+def test_neighbours_of_a_release_are_not_touched(bucket: str, desk: Path) -> None:
+    table = write_csv(desk / "people.csv", people())
+    neighbours = [f"{bucket}/release{end}" for end in ("2", " 3", "%2F4", "#5")]
+    for out in (*neighbours, f"{bucket}/release"):
+        succeed(*publishing(table, out=out))
+    before = [names(out) for out in neighbours]
+    succeed(*publishing(write_csv(table, people(90)), "--force", out=f"{bucket}/release"))
+    assert [names(out) for out in neighbours] == before
+    assert [Release.open(out).rows for out in neighbours] == [60] * len(neighbours)
 
 
 def test_what_is_no_release_is_not_replaced(bucket: str, desk: Path) -> None:

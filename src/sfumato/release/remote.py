@@ -21,6 +21,7 @@ from sfumato.errors import ReleaseFormatError, TargetError, reason
 from sfumato.release.manifest import KNOWN_FILES, MANIFEST, PART, Manifest, manifest_digest
 from sfumato.release.suspicion import LARGEST_MANIFEST, load_json, read_manifest
 from sfumato.release.trust import check_aside
+from sfumato.request.digest import file_digest
 
 Place = TypeVar("Place", Path, Address)
 
@@ -73,9 +74,11 @@ def upload(built: Path, target: Address, *, force: bool, progress: Callable[[str
     try:
         for name in (*manifest.files, MANIFEST):
             progress("uploading", done, sum(rows.values()))
-            (mine / name).put(built / name)
+            if not _has(mine / name, built / name):  # a put that is cut off would spoil a release that is out
+                (mine / name).put(built / name)
             done += rows.get(name, 0)
-        (target / MANIFEST).put(outer)
+        if not is_out(outer, target):
+            (target / MANIFEST).put(outer)
     except BaseException:
         if is_new and not is_out(outer, target):
             with suppress(OSError):
@@ -89,6 +92,14 @@ def upload(built: Path, target: Address, *, force: bool, progress: Callable[[str
         raise TargetError(
             f"the release is at '{target}', but files of what was there before could not be removed: {reason(error)}."
         ) from error
+
+
+def _has(address: Address, file: Path) -> bool:
+    """Whether a store holds the bytes of a file already."""
+    try:
+        return address.size == file.stat().st_size and file_digest(address) == file_digest(file)
+    except FileNotFoundError:
+        return False
 
 
 # -------------------------------------------------------------------------------------------------------------- reading
