@@ -38,7 +38,7 @@ from sfumato.apply.source import MemorySource, Source, open_source
 from sfumato.apply.survey import Survey
 from sfumato.apply.writing import write_records, write_side
 from sfumato.draws import Draws
-from sfumato.errors import InternalError, SourceError, TargetError
+from sfumato.errors import EngineError, InternalError, SourceError, TargetError
 from sfumato.mechanisms import REGISTRY, subset
 from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.outlook import Request
@@ -839,3 +839,26 @@ def test_memory_source_is_read_twice_in_the_same_order() -> None:
     source = MemorySource(every_type())
     readings = [pa.Table.from_batches(source.batches(["age", "sex"], 7)) for _ in range(2)]
     assert readings[0].equals(readings[1])
+
+
+@dataclass(frozen=True)
+class CarelessEngine(FarEngine):
+    """Brings each part some bundles less, or more, than there are."""
+
+    brought: Callable[[list[Bundle]], list[Bundle]] = list
+
+    def shuffled(self, work: Any, items: Any, finish: Any, parts: int, done: Any) -> Iterator[Any]:
+        def carelessly(part: int, bundles: Iterator[Bundle]) -> Iterator[Any]:
+            return finish(part, iter(self.brought(list(bundles))))
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("far_engine.sent", lambda thing: thing)
+            yield from super().shuffled(work, items, carelessly, parts, done)
+
+
+@pytest.mark.parametrize("brought", [lambda all_: all_[1:], lambda all_: [*all_, all_[0]]], ids=["lost", "twice"])
+def test_engine_that_loses_or_repeats_records_publishes_nothing(brought: Any, tmp_path: Path) -> None:
+    request = Request(people(ROWS), Schema.of("disease"), BOUND, accept_telling=("age", "sex"))
+    with pytest.raises(EngineError, match=rf"records were written of {ROWS}"):
+        publish(request, tmp_path / "release", engine=CarelessEngine(brought=brought))
+    assert os.listdir(tmp_path) == []

@@ -16,14 +16,14 @@ from pyarrow import feather
 
 from engine_inputs import INPUTS, ROWS, Input, every_type, with_gaps
 from releases import BOUND, WAYS, known_key, people
-from sfumato import CountQuery, Release, Request, Schema, SparkEngine, publish
-from sfumato.apply import rewrite, scatter, writing
+from sfumato import CountQuery, EngineError, Release, Request, Schema, SparkEngine, publish
+from sfumato.apply import rewrite, scatter, spark, writing
 from sfumato.apply.engine import Engine
 from sfumato.apply.scatter import Bundle
 from sfumato.mechanisms import REGISTRY, subset
 from sfumato.parquet import pages
 from sfumato.request.group_spec import DecoyGroups
-from spark_tables import asked, content, outcome, released, saved
+from spark_tables import Bundles, asked, content, outcome, released, saved
 
 MECHANISMS = pytest.mark.parametrize("mechanism", REGISTRY)
 
@@ -217,6 +217,28 @@ class Numbers:
 def gathered(part: int, bundles: Any) -> Any:
     """What came, in the order in which it came."""
     yield part, [int(bundle.rows[""][0]) for bundle in bundles]
+
+
+@pytest.mark.parametrize("of", ["each", "blocks", "parts"])
+def test_result_that_comes_twice_is_refused(of: str, sail: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that tries again may deliver what it had delivered before."""
+    known = spark.sent_from
+
+    def twice(frame: Any, run: Any, *given: Any) -> Any:
+        sent, is_last = known(frame, run, *given), run is spark._finished
+        return sent.unionAll(sent) if is_last == (of == "parts") else sent
+
+    monkeypatch.setattr(spark, "sent_from", twice)
+    engine = SparkEngine(sail)
+    with pytest.raises(EngineError, match="lost or repeated"):
+        list(engine.each(str, range(3)) if of == "each" else engine.shuffled(Bundles(), range(3), First(), 2, print))
+
+
+class First:
+    """The words of the bundles of a part."""
+
+    def __call__(self, part: int, bundles: Any) -> Any:
+        yield part, [int(bundle.rows[""][0]) for bundle in bundles]
 
 
 def test_parts_that_get_nothing_are_finished_too(sail: Any) -> None:

@@ -12,7 +12,7 @@ import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 from mmap import ACCESS_READ, mmap
 from operator import attrgetter
 from tempfile import TemporaryFile
@@ -27,6 +27,7 @@ from sfumato.apply.scatter import Bundle
 from sfumato.apply.source import Source
 from sfumato.apply.spark_frames import is_frame, session
 from sfumato.apply.spark_tasks import Batches, Sent, asking_spark, collected, numbers, sent_from, told, worked
+from sfumato.errors import EngineError
 
 PIECE_ROWS = 1 << 20
 MOST_PIECES = 1 << 12
@@ -37,6 +38,8 @@ TASKS_PER_CORE = 4
 """In one job of several: few results wait on the driver, and progress is told after each job."""
 BEFORE_ALL = -1
 """The number of what must be known first."""
+
+AGAIN = "Spark lost or repeated a part of the work, so the release would be wrong; publish again."
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -67,7 +70,10 @@ class SparkEngine:
         """The results of the items, in their order; a job for some of them at a time."""
         waiting = iter(items)
         while some := list(islice(waiting, TASKS_PER_CORE * self._cores)):
-            yield from map(_result, collected(self._tasks(worked, work, some)))
+            results = collected(self._tasks(worked, work, some))
+            if [row.item for row in results] != list(range(len(some))):
+                raise EngineError(AGAIN)
+            yield from map(_result, results)
 
     def shuffled(
         self,
@@ -84,6 +90,8 @@ class SparkEngine:
         # sorted, because not every server keeps the order of rows for a function.
         together = blocks.repartition(parts, "part")
         found = collected(sent_from(together, _finished, pickle.dumps(finish)))
+        if _are_repeated(found):
+            raise EngineError(AGAIN)
         done(len(all_items))
         yield from map(_result, found)
 
@@ -109,6 +117,11 @@ def usual_engine(table: Any, progress: Progress = no_progress) -> Engine:
     return LocalEngine(progress=progress) if found is None else SparkEngine(found, progress=progress)
 
 
+def _are_repeated(rows: Sequence[Sent]) -> bool:
+    """Whether one of these came twice; they are in order."""
+    return any(one[:3] == other[:3] for one, other in pairwise(rows))
+
+
 def _result(row: Sent) -> Any:
     return pickle.loads(row.data)
 
@@ -132,8 +145,11 @@ def _bundled(parts: int, work: bytes, items: Sequence[bytes], batches: Batches) 
 def _finished(finish: bytes, batches: Batches) -> Iterator[Sent]:
     """The results of the parts that a task gets, from their bundles in order."""
     with TemporaryFile() as file:  # without a name, so that it is gone with its last user, even one that is killed
-        for part, blocks in groupby(_in_order(batches, file), attrgetter("part")):
-            yield from _finished_part(finish, part, blocks)
+        try:
+            for part, blocks in groupby(_in_order(batches, file), attrgetter("part")):
+                yield from _finished_part(finish, part, blocks)
+        except EngineError as error:  # before the first part
+            yield Sent(0, BEFORE_ALL, 0, True, told(error))
 
 
 def _finished_part(finish: bytes, part: int, blocks: Iterator[Sent]) -> Iterator[Sent]:
@@ -160,5 +176,8 @@ def _in_order(batches: Batches, file: Any) -> Iterator[Sent]:
             kept.append((sent, file.tell(), file.write(data.as_buffer())))
     file.flush()
     mapped = pa.py_buffer(mmap(file.fileno(), 0, access=ACCESS_READ) if file.tell() else b"")
-    for sent, first, size in sorted(kept):
+    kept.sort()
+    if _are_repeated([sent for sent, _, _ in kept]):
+        raise EngineError(AGAIN)
+    for sent, first, size in kept:
         yield sent._replace(data=mapped.slice(first, size))

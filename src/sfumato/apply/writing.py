@@ -23,7 +23,7 @@ from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.scatter import Bundle, Gathered, Layout, Rows, joined, sliced, split
 from sfumato.apply.survey import Survey
 from sfumato.apply.threads import ordered, read_ahead
-from sfumato.errors import SourceError
+from sfumato.errors import EngineError, SourceError
 from sfumato.parquet.chunk import Chunk
 from sfumato.parquet.file import EncodedRows, Encoder, FileWriter
 from sfumato.shown import SideTable, record_files
@@ -103,6 +103,10 @@ def write_records(  # noqa: PLR0913 - what is written, where, and what is done b
             engine.progress("writing", sum(sizes), rows)
         for each in others or [other.submit(beside)]:  # an engine may not tell of its last piece
             digests |= each.result()
+        if sum(sizes) != rows:
+            raise EngineError(
+                f"{sum(sizes):,} records were written of {rows:,}: the engine lost or repeated some; publish again."
+            )
         return WrittenTables(tuple(sizes), digests)
 
 
