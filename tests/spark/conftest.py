@@ -72,7 +72,11 @@ def java(tmp_path_factory: pytest.TempPathFactory, spark_log: Path) -> Iterator[
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     (logging := spark_log.with_name("log4j2.properties")).write_text(LOGGING.format(spark_log))
+    (events := spark_log.with_name("events")).mkdir()
     settings = {
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.compress": "false",
+        "spark.eventLog.dir": events.as_uri(),
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging}",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

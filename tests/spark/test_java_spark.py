@@ -132,6 +132,9 @@ def test_no_value_and_no_key_is_in_the_log(java: Any, spark_log: Path, tmp_path:
     written = spark_log.read_bytes()
     assert b"TaskSetManager" in written
     assert secrets_in(written) == []
+    events = b"".join(content(spark_log.with_name("events")).values())
+    assert b"SparkListenerTaskEnd" in events
+    assert secrets_in(events) == []
 
 
 def test_files_that_are_packed_here_are_read_back(java: Any, tmp_path: Path) -> None:

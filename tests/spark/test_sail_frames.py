@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import pytest
 
 from engine_inputs import INPUTS, every_type
 from releases import BOUND, people
-from sfumato import Request, Schema, SchemaError, SourceError, publish
+from sfumato import EngineError, Request, Schema, SchemaError, SourceError, publish
+from sfumato.apply import spark_frames
 from sfumato.apply.spark_frames import spooled
+from sfumato.apply.spark_tasks import collected
 from sfumato.errors import ReleaseFormatError
 from sfumato.release.staging import PREFIX
 from spark_tables import asked, content, released, saved
@@ -121,6 +124,34 @@ def test_what_is_no_table_is_refused(made: Any, error: type[Exception], words: s
     with pytest.raises(error, match=words):
         publish(Request(made(frame), Schema.of("disease"), BOUND), tmp_path / "out" / "release")
     assert os.listdir(tmp_path / "out") == []
+
+
+def test_names_that_spark_would_take_for_something_else_are_names(sail: Any, tmp_path: Path) -> None:
+    odd = ["a.b", "back`tick", 'quo"te', "Disease", "disease", " "]
+    table = people(40)
+    columns = [table.column("age")] * 4 + [table.column("disease"), table.column("sex")]
+    saved(pa.table(columns, names=[f"c{number}" for number in range(6)]), tmp_path / "people.parquet")
+    files = spooled(sail.read.parquet(str(tmp_path / "people.parquet")).toDF(*odd), tmp_path / "spool")
+    assert pq.read_table(files[0]).column_names == odd
+    assert pq.read_table(files[0]).column("disease").to_pylist() == table.column("disease").to_pylist()
+
+
+@pytest.mark.parametrize(
+    "made", ["cast(concat('Zwiebel', sex) AS int)", "INTERVAL '1' YEAR"], ids=["a value", "a type"]
+)
+def test_frame_that_cannot_be_computed_is_refused_without_its_values(made: str, frame: Any, tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    broken = frame.selectExpr("sex", "disease", f"{made} AS broken")
+    with pytest.raises(SourceError, match=r"^Spark cannot compute this frame") as caught:
+        publish(Request(broken, Schema.of("disease"), BOUND), tmp_path / "out" / "release")
+    assert "Zwiebel" not in "".join(traceback.format_exception(caught.value))
+    assert os.listdir(tmp_path / "out") == []
+
+
+def test_partition_that_comes_twice_is_refused(frame: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_frames, "collected", lambda sent: [*(rows := collected(sent)), rows[0]])
+    with pytest.raises(EngineError, match="twice"):
+        spooled(frame, tmp_path / "spool")
 
 
 def test_plan_file_repeats_a_frame_of_the_same_rows_only(frame: Any, sail: Any, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.address import SPARK, is_spark_name
-from sfumato.apply.spark_tasks import Batches, Sent, collected, lacks_package, sent_from, told
+from sfumato.apply.spark_tasks import Batches, Sent, asking_spark, collected, lacks_package, sent_from, told
 from sfumato.errors import EngineError, MissingExtraError, SchemaError, SourceError
 from sfumato.request.digest import file_digest
 
@@ -80,11 +80,16 @@ def spooled(table: Any, folder: Path) -> list[Path]:
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
     folder.mkdir(mode=0o700)
-    rows = collected(sent_from(frame, partial(_spooled, str(folder.absolute()))))
+    with asking_spark():
+        # Spark looks columns up by name to hand them over, and takes a dot for a path and capitals for small letters.
+        numbered = frame.toDF(*(f"column_{number}" for number in range(len(names))))
+    rows = collected(sent_from(numbered, partial(_spooled, str(folder.absolute()), tuple(names))))
     # Only what was told of counts: an attempt that failed may have left a file, and one that was made twice two.
     files = sorted(row.data.decode() for row in rows)
     if not files:
         raise SourceError("the table has no rows.")
+    if len(set(files)) < len(files):
+        raise EngineError("Spark delivered a partition of the frame twice; publish it again, or from files.")
     return [folder.absolute() / name for _, name in (each.split() for each in files)]
 
 
@@ -98,18 +103,24 @@ def _columns(frame: Any) -> list[str]:
         ) from error
 
 
-def _spooled(folder: str, batches: Batches) -> Iterator[Sent]:
+def _spooled(folder: str, names: Sequence[str], batches: Batches) -> Iterator[Sent]:
     """Write what comes to a file, on a worker; returns its digest and its name."""
     path = Path(folder) / f"{uuid4().hex}.parquet"
     try:
-        if _write(path, batches):
+        if _write(path, names, batches):
             yield Sent(0, 0, 0, False, f"{file_digest(path)} {path.name}".encode())
-    except Exception as error:
+    except OSError as error:
         yield Sent(0, 0, 0, True, told(error))
+    except Exception as error:  # of the frame, which is computed while it is read: the words may hold its values
+        failed = SourceError(
+            f"Spark cannot compute this frame, or a column has a type that is not read ({type(error).__name__}); look "
+            "at it there first, such as by its show(), and convert such columns to text."
+        )
+        yield Sent(0, 0, 0, True, told(failed))
 
 
-def _write(path: Path, batches: Batches) -> bool:
-    """Whether there was anything to write."""
+def _write(path: Path, names: Sequence[str], batches: Batches) -> bool:
+    """Write the batches under the names of the frame; returns whether there was anything to write."""
     writer, waiting, rows = None, [], 0
     try:
         for batch in batches:
@@ -117,8 +128,8 @@ def _write(path: Path, batches: Batches) -> bool:
                 continue
             if writer is None:
                 path.touch(mode=0o600)
-                writer = pq.ParquetWriter(path, batch.schema)
-            waiting.append(batch)
+                writer = pq.ParquetWriter(path, batch.rename_columns(list(names)).schema)
+            waiting.append(batch.rename_columns(list(names)))
             rows += batch.num_rows
             if rows >= GROUP_ROWS:
                 writer.write_table(pa.Table.from_batches(waiting))
