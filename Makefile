@@ -35,7 +35,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo quick test full check smoke bench sail spark sparks clean
+.PHONY: help demo quick test full check lowest smoke bench sail spark sparks clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' Makefile
@@ -78,6 +78,9 @@ check: $(DEV) ## lint, format, types, layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+lowest: .venv-lowest/.installed ## the quick tests with the oldest dependencies that pyproject.toml allows
+	PYTHONDONTWRITEBYTECODE= .venv-lowest/bin/python -m pytest -n auto --extent quick $(ARGS)
+
 smoke: $(DEV) ## install the wheel alone, without dev tools or extras, and run it
 	rm -rf $(SMOKE)
 	mkdir -p $(SMOKE)
@@ -114,6 +117,15 @@ $(DEV): $(MADE) pyproject.toml
 OF_sail := -e '.[dev-sail]'
 OF_spark := -e '.[dev-spark]'
 OF_older := -e . 'pyspark[sql]>=3.5,<4' 'pandas>=2.2,<3' hypothesis pytest
+
+# Each dependency of the package itself at its lower bound; what only tests use is as new as it comes.
+LOWEST = import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")
+.venv-lowest/.installed: pyproject.toml
+	@echo "setting up .venv-lowest (once; a minute or two)"
+	$(PYTHON) -m venv --clear .venv-lowest
+	$(PYTHON) -c '$(LOWEST)' | sed 's/>=/==/' > .venv-lowest/lowest.txt
+	.venv-lowest/bin/python $(PIP_INSTALL) -c .venv-lowest/lowest.txt -e '.[dev]'
+	@touch $@
 
 .venv-%/.installed: pyproject.toml
 	@echo "setting up .venv-$* (once; a minute or two)"
