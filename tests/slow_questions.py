@@ -109,3 +109,74 @@ ENDLESS: Mapping[str, str] = {
     "mode of a cross product": f"SELECT mode(a.age * 1000000 + b.age) FROM {CROSS}",
 }
 """Stopped when time is over."""
+
+GROUPED = "SELECT disease, COUNT(*) AS n FROM release GROUP BY disease"
+
+
+def several(count: int, base: str = "age") -> str:
+    """So many different expressions of a column."""
+    return ", ".join(f"{base} + {at}" for at in range(count))
+
+
+def sets_of(parts: str) -> Mapping[str, str]:
+    """The same GROUP BY of a protected count, of public columns, and over the rows of another query."""
+    rows = "(SELECT disease, age, sex, COUNT(*) AS n FROM release GROUP BY ALL)"
+    return {
+        "of a protected count": f"{COUNT} WHERE disease = 'flu' GROUP BY {parts}",
+        "of public columns": f"{COUNT} GROUP BY {parts}",
+        "over rows": f"SELECT SUM(n) FROM {rows} GROUP BY {parts}",
+        "within a subquery": f"SELECT n FROM (SELECT disease, COUNT(*) AS n FROM release GROUP BY disease, {parts})",
+    }
+
+
+SETS = {
+    f"{name} {where}": sql
+    for name, parts in {
+        "cube of 24": f"CUBE ({several(24)})",
+        "cube of 24 times the same": f"CUBE ({', '.join(['age'] * 24)})",
+        "cube of 3,000": f"CUBE ({several(3000)})",
+        "product of cubes": ", ".join(f"CUBE ({several(7, f'age * {at}')})" for at in range(4)),
+        "product of rollups": ", ".join(f"ROLLUP ({several(60, f'age * {at}')})" for at in range(5)),
+        "product of lists": ", ".join([f"GROUPING SETS ({', '.join(['(age, sex)', '()'] * 30)})"] * 5),
+        "list of cubes": f"GROUPING SETS ({', '.join([f'CUBE ({several(20)})'] * 5)})",
+        "rollup of 2,000": f"ROLLUP ({several(2000)})",
+        "list of 3,000": f"GROUPING SETS ({', '.join(['()'] * 3000)})",
+    }.items()
+    for where, sql in sets_of(parts).items()
+}
+"""Each makes more grouping sets than are allowed."""
+
+
+def made(expression: str) -> str:
+    """A value that is put into itself, subquery by subquery."""
+    return subqueries(28, expression, "SELECT x FROM ")
+
+
+MULTIPLIED: Mapping[str, str] = {
+    "subject of a case": f"SELECT {nested('CASE ', 'age', ' WHEN 1 THEN 2 WHEN 2 THEN 3 END', 25)} AS x FROM release",
+    "subject of a case of estimates": f"SELECT {nested('CASE ', 'n', ' WHEN 1 THEN 2 WHEN 2 THEN 3 END', 25)} AS x"
+    f" FROM ({GROUPED})",
+    "nullif": f"SELECT {nested('nullif(', 'age', ', 1)', 30)} AS x FROM release",
+    "lists of a list": f"SELECT {nested('(', 'age', ' IN (1, 2))', 30)} AS x FROM release",
+    "betweens": f"SELECT {nested('(', 'age', ' NOT BETWEEN 1 AND 2)', 30)} AS x FROM release",
+    "stars": "SELECT * FROM " + nested("(SELECT *, * FROM ", "(SELECT age FROM release LIMIT 1)", ")", 20),
+    "stars of a table": "SELECT * FROM " + nested("(SELECT a.*, a.* FROM ", "release a", ") a", 20),
+    "stars by a pattern": "SELECT * FROM "
+    + nested("(SELECT COLUMNS('.*'), COLUMNS('.*') FROM ", "(SELECT age FROM release)", ")", 20),
+    "function that DuckDB has otherwise": f"SELECT {nested('ceil(1, ', 'age', ')', 20)} AS x FROM release",
+    "lists of lists": made("[x, x]"),
+    "joined lists": made("list_concat(x, x)"),
+    "structs of structs": made("{'a': x, 'b': x}"),
+    "rows of rows": made("row(x, x)"),
+    "maps of maps": made("map(['a', 'b'], [x, x])"),
+    "lists side by side": made("list_zip([x], [x])"),
+    "windows by their name": f"SELECT {', '.join(f'SUM(n) OVER w AS s{at}' for at in range(700))} FROM ({GROUPED})"
+    f" WINDOW w AS (ORDER BY {'+'.join(['n'] * 100)})",
+    "products of products": "SELECT n FROM " + nested("(SELECT disease, n * n AS n FROM ", f"({GROUPED})", ")", 28),
+    "sums of functions of all rows": "SELECT n FROM "
+    + nested("(SELECT disease, SUM(sqrt(n)) OVER () AS n FROM ", f"({GROUPED})", ")", 14),
+    "products of many columns": "SELECT "
+    + ", ".join(f"CORR(age + {at}, age * {at}) AS c{at}" for at in range(2, 40)) + " FROM release WHERE disease = 'flu'"
+    " QUALIFY TRUE",
+}  # fmt: skip
+"""Each would make of a few words more than fits anywhere."""

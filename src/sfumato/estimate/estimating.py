@@ -17,6 +17,7 @@ from sfumato.estimate.estimate import Estimate
 from sfumato.estimate.sql.conditions import Domain, Signature, Test
 from sfumato.estimate.sql.formulas import Gradient, RowSums, evaluated, sums_of
 from sfumato.estimate.sql.question import Question
+from sfumato.estimate.sql.size import MOST_WEIGHTS, too_large
 from sfumato.estimate.sql.sources import VALUES, check_single
 from sfumato.estimate.sql.terms import Combination, Term, combined, products, weight_of
 from sfumato.mechanisms.method import Method, Moments, Piece
@@ -92,6 +93,7 @@ class Prepared:
 def prepare(session: Session, question: Question, only: Mask | None) -> Prepared:
     """Ask DuckDB what the conditions say about the values of the domain."""
     domain, signature = Domain(session, question.source), Signature()
+    domain.check_joins()
     where = domain.test(question.where, signature, is_where=True)
     if only is not None:
         where = replace(where, wanted=where.wanted & only)
@@ -178,6 +180,8 @@ class Estimator:
         needed: dict[str, None] = {}
         for numbers in [range(len(question.totals))] if self.is_joint else map(sums_of, question.formulas):
             needed.update(dict.fromkeys(products({prepared.weights[number] for number in numbers})))
+        if len(needed) > MOST_WEIGHTS:
+            raise too_large(f"{MOST_WEIGHTS:,} sums of columns and of their products")
         scan = Scan(
             question.source.records,
             question.where.public_sql,

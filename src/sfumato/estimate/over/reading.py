@@ -68,7 +68,7 @@ class Reader:
         other = [name for name, value in tree.args.items() if value and name not in _CLAUSES]
         if other:
             raise QueryError(f"{other[0].strip('_').upper()} cannot be answered with a protected column; leave it out.")
-        tree = with_named_windows(tree)
+        tree = with_named_windows(tree, self.room)
         return self._of_records(tree) if _reads_records(tree) else self._over_rows(tree)
 
     def _public(self, tree: Tree) -> Result:

@@ -21,10 +21,12 @@ from sfumato.estimate.sql.formulas import Formula, Number, Sum, added, instance
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import is_of_answer, of_answer
 from sfumato.estimate.sql.question import Group, Question, Selection, SelectReader
+from sfumato.estimate.sql.size import check_sets
 from sfumato.mechanisms.method import Method
 from sfumato.shown.quoting import plain_name
 
-MOST_SETS = 256
+MOST_GROUPING = 62
+"""How many columns GROUPING can tell of in one number."""
 SINGLE_ROWS = (
     "the {name!r} of single rows is protected, so rows cannot be shown by it or with it; count them instead: SELECT "
     "{column}, COUNT(*) FROM release GROUP BY {column}."
@@ -55,10 +57,9 @@ class RecordsBlock:
                 if not aggregates_in(each.unalias()) and not each.find(exp.Window, exp.Query):
                     self._group(each.unalias())
             return
+        check_sets(group)
         found = [self._element(each) for each in group.expressions]
         sets = [tuple(dict.fromkeys(key for part in parts for key in part)) for parts in product(*found)]
-        if len(sets) > MOST_SETS:
-            raise QueryError(f"the query makes more than {MOST_SETS} kinds of subtotals; ask for fewer.")
         self.sets = None if sets == [tuple(range(len(self.groups)))] else sets
 
     def _group(self, expression: Tree) -> int:
@@ -117,6 +118,8 @@ class RecordsBlock:
         return over
 
     def _grouping(self, node: Tree) -> str:
+        if len(node.expressions) > MOST_GROUPING:
+            raise QueryError(f"GROUPING tells of {MOST_GROUPING} columns at most; ask it of fewer.")
         keys = tuple(self._keys(each)[0] for each in node.expressions)
         return self.grouping.setdefault(keys, f"grouping{len(self.grouping)}")
 

@@ -36,7 +36,7 @@ def _is_aggregated(node: Tree) -> bool:
     return isinstance(around, exp.AggFunc | exp.Filter) and not isinstance(around.parent, exp.Window)
 
 
-def with_named_windows(select: exp.Select) -> exp.Select:
+def with_named_windows(select: exp.Select, room: Room) -> exp.Select:
     """A SELECT in which OVER name says what the WINDOW clause says of the name."""
     known = {each.name.lower(): each for each in select.args.get("windows") or ()}
     copy = select.copy()
@@ -51,7 +51,7 @@ def with_named_windows(select: exp.Select) -> exp.Select:
         for part in ("partition_by", "order", "spec"):
             if not window.args.get(part) and meant.args.get(part):
                 given = meant.args[part]
-                window.set(part, [each.copy() for each in given] if isinstance(given, list) else given.copy())
+                window.set(part, [room.take(each) for each in given] if isinstance(given, list) else room.take(given))
         window.set("alias", None)
     return copy
 

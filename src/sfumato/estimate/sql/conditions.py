@@ -137,17 +137,23 @@ class Domain:
         """Which places satisfy conditions; some must, because a typing error would look like a certain zero."""
         if not conditions and not self.source.value_joins:
             return np.ones(self.size, dtype=np.bool_)
-        found = np.zeros(self.size, dtype=np.int64)
-        for (place,) in self.rows((), conditions):
-            found[place] += 1
-        if (found > 1).any():
+        found = np.zeros(self.size, dtype=np.bool_)
+        found[[place for (place,) in self.rows((), conditions)]] = True
+        if not found.any() and not (conditions and all(each.endswith(_MISSING) for each in conditions)):
+            raise self._nothing()  # but that a value is missing is no way to spell one
+        return found
+
+    def check_joins(self) -> None:
+        """Refuse a join that gives a value several rows; no more rows are read than it takes to know."""
+        if not self.source.value_joins:
+            return
+        most = self.size + 1
+        places = self.session.rows(f"SELECT {quoted('release')}.{PLACE} FROM {self.source.values} LIMIT {most}")
+        if len(set(places)) < len(places):
             raise QueryError(
                 "the join gives some values of the sensitive column several rows, which would count a record several "
                 "times; join a table in which the column is unique."
             )
-        if not found.any() and not (conditions and all(each.endswith(_MISSING) for each in conditions)):
-            raise self._nothing()  # but that a value is missing is no way to spell one
-        return found > 0
 
     def _nothing(self) -> QueryError:
         manifest = self.session.manifest

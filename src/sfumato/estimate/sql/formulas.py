@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sfumato.errors import QueryError
 from sfumato.estimate.estimate import Estimate, Image, Ratio
 from sfumato.estimate.functions import Function, NoNumber
+from sfumato.estimate.sql.size import MOST_PARTS, too_large
 from sfumato.mechanisms.method import Moments
 
 
@@ -46,6 +47,10 @@ class Arithmetic:
     sign: str
     left: Formula
     right: Formula
+    parts: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", _counted(self.left, self.right))
 
 
 @dataclass(frozen=True)
@@ -54,9 +59,22 @@ class Applied:
 
     function: Function
     inner: Formula
+    parts: int = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "parts", _counted(self.inner))
 
 
 Formula = Number | Sum | Linear | Arithmetic | Applied
+
+
+def _counted(*inner: Formula) -> int:
+    """The number of parts of a formula, if they are not too many: each stands there as often as it is used."""
+    parts = 1 + sum(each.parts if isinstance(each, Arithmetic | Applied) else 1 for each in inner)
+    if parts > MOST_PARTS:
+        raise too_large(f"{MOST_PARTS:,} sums, numbers and signs for one number of the answer")
+    return parts
+
 
 Gradient = Mapping[int, float]
 """How much each sum adds to a number, by the number of the sum."""

@@ -149,6 +149,14 @@ class _Generator(DuckDB.Generator):  # type: ignore[valid-type, misc]
         OwnSql: lambda self, node: node.args["this"],
         OwnColumn: lambda self, node: self.column_sql(node),
     }
+    written = 0
+
+    def sql(self, *args: Any, **options: Any) -> str:
+        """Write a part, if there are not too many: what DuckDB has no function for stands there several times."""
+        self.written += 1
+        if self.written > size.MOST_WRITTEN:
+            raise size.too_large(f"{size.MOST_WRITTEN:,} names, numbers and signs, as it is written for DuckDB,")
+        return str(super().sql(*args, **options))
 
 
 def ready(sql: str) -> Tree:

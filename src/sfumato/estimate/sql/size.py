@@ -7,6 +7,8 @@ that is replaced by a longer one, two texts that are compared letter by letter.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,10 +20,18 @@ from sfumato.errors import QueryError
 MOST_CHARACTERS = 1 << 16
 MOST_NODES = 20_000
 """How many names, numbers and signs a question is made of, with everything that it names put in its place."""
+MOST_WRITTEN = 4 * MOST_NODES
+"""How many parts are written for DuckDB, which needs several for some functions."""
 MOST_DEPTH = 150
 """How deep they are nested. Functions that call themselves go as deep, several calls for each level."""
 MOST_TABLES = 50
 """More take DuckDB long to put in order, and it is not interrupted there."""
+MOST_SETS = 256
+"""How many grouping sets one GROUP BY may make."""
+MOST_PARTS = 1 << 16
+"""How many sums, numbers and signs the formula of one estimate may have."""
+MOST_WEIGHTS = 2_000
+"""How many sums of numbers and of their products one count may need."""
 MOST_REPEATED = 2_000
 """How much aliases of the SELECT list may add, where they stand for what they name."""
 LONGEST_TEXT = 1 << 16
@@ -33,7 +43,8 @@ SHORT = 64
 SWOLLEN_BYTE = 8
 """How many letters a byte may become, as bits or as an escape."""
 
-_ADDED = (exp.Concat, exp.ConcatWs, exp.DPipe, exp.Tuple)
+_ADDED = (exp.Concat, exp.ConcatWs, exp.DPipe, exp.Tuple, exp.Array, exp.ArrayConcat, exp.Struct, exp.Map)
+_ADDED_NAMED = frozenset(["row", "list_zip"])
 _REPLACED = (exp.Replace, exp.RegexpReplace, exp.TimeToStr)
 _COMPARED = frozenset(["levenshtein", "damerau_levenshtein", "jaro_similarity", "jaro_winkler_similarity"])
 _PLAIN_TYPES = exp.DataType.TEXT_TYPES | exp.DataType.NUMERIC_TYPES | exp.DataType.TEMPORAL_TYPES
@@ -77,20 +88,61 @@ class Room:
 
 
 def check_tree(tree: Any) -> None:
-    """Refuse a tree that has too many parts, is too deep, or joins too many tables."""
+    """Refuse a tree that has too many parts, is too deep, joins too many tables, or makes too many grouping sets.
+
+    A part that stands once and is put in several times counts as often.
+    """
     found = tables = 0
-    waiting = [(tree, 1)]
+    waiting = [(tree, 1, 1)]
     while waiting:
-        node, depth = waiting.pop()
-        found += 1
+        node, depth, times = waiting.pop()
+        found += times
         tables += isinstance(node, exp.Table)
+        if isinstance(node, exp.Group):
+            check_sets(node)
         if depth > MOST_DEPTH:
             raise too_deep()
         if found > MOST_NODES:
             raise too_large(f"{MOST_NODES:,} names, numbers and signs")
         if tables > MOST_TABLES:
             raise too_large(f"{MOST_TABLES} tables")
-        waiting.extend((each, depth + 1) for each in node.iter_expressions())
+        waiting.extend((each, depth + 1, times * _copies(node, each)) for each in node.iter_expressions())
+
+
+def _copies(node: Any, part: Any) -> int:
+    """How often DuckDB puts in a part of a node: the subject of a CASE for each WHEN, a table for each star."""
+    if isinstance(node, exp.Case) and part is node.this:
+        return max(1, len(node.args["ifs"]))
+    if isinstance(node, exp.Nullif | exp.In | exp.Between) and part is node.this and not isinstance(part, exp.Column):
+        return 2
+    if isinstance(node, exp.Select) and isinstance(part, exp.From | exp.Join):
+        stars = Counter(
+            each.table if isinstance(each, exp.Column) else "" for each in filter(_is_star, node.expressions)
+        )
+        everything = stars.pop("", 0)
+        return max(1, everything + max(stars.values(), default=0))
+    return 1
+
+
+def _is_star(expression: Any) -> bool:
+    return expression.is_star or expression.find(exp.Columns) is not None
+
+
+def check_sets(group: Any) -> None:
+    """Refuse a GROUP BY that makes too many grouping sets; they are counted, and none is made."""
+    if math.prod(_sets(each) for each in group.expressions) > MOST_SETS:
+        raise QueryError(f"the query makes more than {MOST_SETS} kinds of subtotals; ask for fewer.")
+
+
+def _sets(element: Any) -> int:
+    """How many grouping sets one part of GROUP BY makes."""
+    if isinstance(element, exp.Cube):
+        return int(2 ** min(len(element.expressions), MOST_SETS))
+    if isinstance(element, exp.Rollup):
+        return len(element.expressions) + 1
+    if isinstance(element, exp.GroupingSets):
+        return sum(map(_sets, element.expressions))
+    return 1
 
 
 def balanced(tree: Any) -> Any:
@@ -125,9 +177,14 @@ def check_texts(tree: Any, longest: Callable[[], int]) -> None:
 
     How long the texts of the tables are at most is only asked where it matters.
     """
-    makes_texts = any(isinstance(node, (*_ADDED, *_REPLACED)) or _is_compared(node) for node in tree.walk())
+    makes_texts = any(_is_added(node) or isinstance(node, _REPLACED) or _is_compared(node) for node in tree.walk())
     column = max(SHORT, longest() if makes_texts else 0)
     _Measuring(column, max(LONGEST_TEXT, column)).length(tree, _Scope(column))
+
+
+def _is_added(node: Any) -> bool:
+    """Whether something holds all that it is made of: a text, a list, a row."""
+    return isinstance(node, _ADDED) or (isinstance(node, exp.Anonymous) and node.name.lower() in _ADDED_NAMED)
 
 
 def _is_compared(node: Any) -> bool:
@@ -163,8 +220,8 @@ class _Measuring:
         found = self._made(node, lengths)
         if found > self.most and found > max(lengths, default=0):
             raise QueryError(
-                f"the question makes texts of more than {self.most:,} letters; join or replace fewer texts, or do it "
-                "with the answer."
+                f"the question makes texts of more than {self.most:,} letters, or lists that hold as much; join or "
+                "replace fewer texts, or do it with the answer."
             )
         return found
 
@@ -172,7 +229,7 @@ class _Measuring:
         """The length of what a function makes of texts of given lengths."""
         if isinstance(node, exp.ConcatWs):
             return sum(lengths) + len(lengths) * lengths[0]
-        if isinstance(node, _ADDED):
+        if _is_added(node):
             return sum(lengths)
         if isinstance(node, exp.Replace) and isinstance(node.expression, exp.Literal) and node.expression.name:
             return lengths[0] * max(1, -(-lengths[2] // lengths[1]))
