@@ -30,7 +30,6 @@ WITH_HIERARCHIES = ("request/hierarchy.py", "release/entries.py", "audit/origina
 ROOMS = {each.plan.__module__.removeprefix("sfumato.mechanisms.").split(".")[0] for each in REGISTRY.values()} | {
     "coins"
 }
-MOST_ONE_CALLER = 0.18
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -43,20 +42,12 @@ class Module:
     """Every module, or name of a module, that it imports."""
     constants: frozenset[str]
     """Every string."""
-    uses: Counter[str]
-    """How often each name is used, by itself or as an attribute."""
     functions: list[tuple[str, int]]
     """Each function, and how many lines it has without its docstring."""
     classes: list[str]
     """The classes that stand by themselves."""
     asked: dict[int, set[str]]
     """The names that `isinstance` asks for, by line."""
-
-    @property
-    def one_caller(self) -> list[str]:
-        """The private functions that exactly one place calls."""
-        private = (name for name, _ in self.functions if name.startswith("_") and not name.startswith("__"))
-        return [name for name in private if self.uses[name] == 1]
 
 
 def read(text: str) -> Module:
@@ -65,12 +56,10 @@ def read(text: str) -> Module:
     nodes = defaultdict(list)
     for node in ast.walk(tree):
         nodes[type(node)].append(node)
-    uses = Counter([*(node.id for node in nodes[ast.Name]), *(node.attr for node in nodes[ast.Attribute])])
     return Module(
         lines=len(text.splitlines()),
         imports=frozenset(_imports([*nodes[ast.Import], *nodes[ast.ImportFrom]])),
         constants=frozenset(node.value for node in nodes[ast.Constant] if isinstance(node.value, str)),
-        uses=uses,
         functions=[(node.name, _length(node)) for kind in FUNCTIONS for node in nodes[kind]],
         classes=[node.name for node in tree.body if isinstance(node, ast.ClassDef)],
         asked={
@@ -146,23 +135,6 @@ def test_laws_use_no_code_of_the_mechanisms() -> None:
     for name, module in modules().items():
         if name.startswith("audit/laws/") and name != "audit/laws/__init__.py":  # which knows the registry
             assert not [each for each in module.imports if each.startswith("sfumato.mechanisms")], name
-
-
-def test_functions_earn_their_names_by_an_idea_or_a_second_caller() -> None:
-    """Private functions with one caller make a reader jump: few of all functions are such, as in the best of the field.
-
-    The share is printed by name where it is too large: inline what has no idea of its own.
-    """
-    found = {name: module.one_caller for name, module in modules().items()}
-    number = sum(len(module.functions) for module in modules().values())
-    share = sum(map(len, found.values())) / number
-    most = sorted(found.items(), key=lambda item: -len(item[1]))[:8]
-    assert share <= MOST_ONE_CALLER, f"{share:.1%} of {number}: {most}"
-
-
-def test_one_caller_is_counted() -> None:
-    module = read("def _a(): pass\ndef _b(): _a()\ndef c(): _b(); _b()")
-    assert module.one_caller == ["_a"]
 
 
 def test_functions_are_measured_without_what_is_said_of_them() -> None:
