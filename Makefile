@@ -35,10 +35,10 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help demo quick test full check lowest smoke bench sail spark sparks clean
+.PHONY: help demo quick test full check lowest smoke reproduce bench sail spark sparks clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s%s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-11s%s\n", $$1, $$2 }' Makefile
 
 demo: $(RUN) ## publish a made-up table, query the release, show the result
 	$(BIN)/sfumato demo
@@ -86,9 +86,13 @@ smoke: $(DEV) ## install the wheel alone, without dev tools or extras, and run i
 	mkdir -p $(SMOKE)
 	$(BIN)/python -m build --outdir $(SMOKE) . > $(SMOKE)/build.log 2>&1 || { cat $(SMOKE)/build.log; exit 1; }
 	$(PYTHON) -m venv $(SMOKE)/venv
+	! $(BIN)/python -m zipfile -l $(SMOKE)/*.whl | grep -E '^(papers|tests|bench)/'
 	$(SMOKE)/venv/bin/python $(PIP_INSTALL) $(SMOKE)/*.whl
 	cd $(SMOKE) && venv/bin/sfumato --help > /dev/null
 	cd $(SMOKE) && venv/bin/sfumato demo
+
+reproduce: $(DEV) ## the papers' tables and figures: make reproduce ARGS="list", or NAME... --out DIR
+	$(BIN)/python -m papers $(or $(ARGS),all --quick --out build/reproduction)
 
 bench: $(DEV) ## time publishing and perturbing, side by side
 	$(BIN)/python bench/publish.py $(ARGS)
@@ -97,7 +101,7 @@ bench: $(DEV) ## time publishing and perturbing, side by side
 clean: ## remove everything that make and the tools left
 	rm -rf $(VENV) .venv-* build dist src/*.egg-info
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests bench -type d -name __pycache__ -prune -exec rm -rf {} +
+	find src papers tests bench -type d -name __pycache__ -prune -exec rm -rf {} +
 
 $(MADE):
 	@echo "setting up $(VENV) (once; a minute or two)"

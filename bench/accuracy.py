@@ -40,6 +40,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from papers.accuracy import accuracy
+from papers.coded_table import CodedTable
+from papers.measured_errors import Contestant, requested
+from papers.query_pools import Band, Pool, between, crossed, passing, small_counts, spread, within
 from sfumato import (
     BreachBound,
     CountQuery,
@@ -54,11 +58,7 @@ from sfumato import (
     Tolerance,
     publish,
 )
-from sfumato.evaluate.accuracy import accuracy
-from sfumato.evaluate.coded_table import CodedTable
-from sfumato.evaluate.pools import Band, Pool, between, crossed, passing, small_counts, spread, within
 from sfumato.mechanisms import REGISTRY, buckets, fine_grain, small_domain
-from sfumato.reproduce.measuring import Contestant, requested
 
 SEED = 14
 GROUPS, LETTER = "groups", "letter"

@@ -24,8 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sfumato.evaluate.assignment_program import solve
-from sfumato.evaluate.two_size_programs import fully_pruned, loss_pruned
+from papers.baselines.assignment_program import solve
+from papers.baselines.two_size_programs import fully_pruned, loss_pruned
 from sfumato.mechanisms.buckets.caps import least_size
 from sfumato.mechanisms.buckets.optimal import Optimum, optimal
 from sfumato.mechanisms.buckets.problem import Problem, pose

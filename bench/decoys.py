@@ -21,10 +21,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
+from papers.baselines import distribution_based, laplace
 from sfumato.apply.slots import Slots
 from sfumato.draws import Draws
 from sfumato.estimate.estimate import Estimate
-from sfumato.evaluate import laplace, redrawn
 from sfumato.mechanisms import anatomy, decoys
 from sfumato.request.group_spec import DecoyGroups, Diversity
 from sfumato.request.histogram import Histogram
@@ -135,7 +135,7 @@ def measure_others(sensitive: Codes, asked: Sequence[Condition], group_size: int
     buckets = anatomy.MECHANISM.replace(plan, sensitive, slots_of(sensitive, draws, anatomy.NAME), draws, 0).cells
     lines = [np.concatenate(column) for column in zip(*anatomy.MECHANISM.contents(plan).batches(1 << 20), strict=True)]
     holdings = Holdings(*(column.astype(np.int64) for column in lines), domain_size=int(sensitive.max()) + 1)
-    afresh = redrawn.redraw(np.bincount(sensitive).tolist(), len(sensitive), draws)
+    afresh = distribution_based.redraw(np.bincount(sensitive).tolist(), len(sensitive), draws)
     off: dict[str, list[tuple[float, int]]] = {}
     for condition in asked:
         counts = np.bincount(buckets[condition.mask], minlength=plan.size)
@@ -150,7 +150,7 @@ def measure_others(sensitive: Codes, asked: Sequence[Condition], group_size: int
             ]
             for name in ("uniform", "inverse")
         }
-        answers["drawn afresh"] = [redrawn.count(afresh, condition.mask, place) for place in places]
+        answers["drawn afresh"] = [distribution_based.count(afresh, condition.mask, place) for place in places]
         truths = [condition.counts[place] for place in places]
         for words, epsilon in EPSILONS.items():
             answers[f"Laplace {words}"] = laplace.answer(truths, epsilon).tolist()

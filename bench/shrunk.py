@@ -21,10 +21,10 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 from decoys import histogram_of, slots_of
 
+from papers.coded_table import CodedTable
+from papers.query_pools import Band
 from sfumato.arrays import Codes
 from sfumato.draws import Draws
-from sfumato.evaluate.coded_table import CodedTable
-from sfumato.evaluate.pools import Band
 from sfumato.mechanisms import REGISTRY
 from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.spec import BreachBound, PrivacySpec

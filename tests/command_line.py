@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,13 +58,13 @@ class Outcome:
         return [line for line in self.err.splitlines() if line.startswith("notice: ")]
 
 
-def run(*arguments: str | Path) -> Outcome:
-    """Run a command inside this process."""
+def run(*arguments: str | Path, program: Callable[[Sequence[str]], None] | None = None) -> Outcome:
+    """Run a command of sfumato, or of another program, inside this process."""
     out, err = io.StringIO(), io.StringIO()
     code: Any = None
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _program_built_once():
         try:
-            app.main([str(argument) for argument in arguments])
+            (program or app.main)([str(argument) for argument in arguments])
         except SystemExit as leaving:
             code = leaving.code
     return Outcome(code, out.getvalue(), err.getvalue())

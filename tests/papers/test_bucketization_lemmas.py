@@ -25,8 +25,8 @@ from hypothesis import strategies as st
 
 from bucket_oracles import Request, can_be_filled, requests, settings
 from bucket_tables import Table, one_cap, tables
+from papers.baselines.two_size_programs import fully_pruned, loss_pruned
 from selection import examples
-from sfumato.evaluate.two_size_programs import fully_pruned, loss_pruned
 from sfumato.mechanisms.buckets.caps import floors
 from sfumato.mechanisms.buckets.dealing import round_robin
 from sfumato.mechanisms.buckets.optimal import optimal

@@ -14,11 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.arrays import Floats
-from sfumato.mechanisms.fine_grain import Direction
-from sfumato.mechanisms.fine_grain.solver import record_utility
-from sfumato.reproduce import Conditions, Outcome, Verdict, named
-from sfumato.reproduce.papers.fine_grain import (
+from papers import Conditions, Outcome, Verdict, select_experiments
+from papers.fine_grain_perturbation.fine_grain_examples import (
     AMPLIFICATIONS,
     BOUNDS,
     SHARES,
@@ -29,7 +26,7 @@ from sfumato.reproduce.papers.fine_grain import (
     posteriors,
     uniform,
 )
-from sfumato.reproduce.papers.fine_grain_figures import (
+from papers.fine_grain_perturbation.fine_grain_figures import (
     FINE,
     HARMONIC,
     OPERATORS,
@@ -40,6 +37,9 @@ from sfumato.reproduce.papers.fine_grain_figures import (
     planned,
     zipf,
 )
+from sfumato.arrays import Floats
+from sfumato.mechanisms.fine_grain import Direction
+from sfumato.mechanisms.fine_grain.solver import record_utility
 
 STANDARD_ERRORS = 6
 """Of a mean over some hundred tables: beyond by chance once in 10^9."""
@@ -47,7 +47,7 @@ STANDARD_ERRORS = 6
 
 @cache
 def outcome(name: str) -> Outcome:
-    (experiment,) = named([name])
+    (experiment,) = select_experiments([name])
     return experiment.run(Conditions(is_quick=True))
 
 

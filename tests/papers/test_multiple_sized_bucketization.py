@@ -11,14 +11,8 @@ from fractions import Fraction
 import pytest
 
 from bucket_cases import CASES, Case, linear_caps
-from sfumato.mechanisms.buckets.optimal import optimal
-from sfumato.mechanisms.buckets.problem import Blocked, Problem, pose
-from sfumato.mechanisms.buckets.setting import Setting, is_valid
-from sfumato.mechanisms.buckets.sizes import choose
-from sfumato.mechanisms.buckets.top_down import top_down
-from sfumato.mechanisms.buckets.two_sizes import fillable, two_sizes
-from sfumato.reproduce import EXPERIMENTS, Conditions, Outcome, Verdict
-from sfumato.reproduce.papers.buckets_printed import (
+from papers import EXPERIMENTS, Conditions, Outcome, Verdict
+from papers.multiple_sized_bucketization.printed_problems import (
     EXAMPLE_5,
     EXAMPLE_8,
     EXAMPLE_10,
@@ -26,6 +20,12 @@ from sfumato.reproduce.papers.buckets_printed import (
     are_within_caps,
     counts_and_caps,
 )
+from sfumato.mechanisms.buckets.optimal import optimal
+from sfumato.mechanisms.buckets.problem import Blocked, Problem, pose
+from sfumato.mechanisms.buckets.setting import Setting, is_valid
+from sfumato.mechanisms.buckets.sizes import choose
+from sfumato.mechanisms.buckets.top_down import top_down
+from sfumato.mechanisms.buckets.two_sizes import fillable, two_sizes
 
 SOLVABLE = [case for case in CASES if case.optimum is not None]
 BLOCKED = [case for case in CASES if case.optimum is None]
@@ -73,7 +73,7 @@ def test_an_impossible_case_names_the_culprit_or_the_size_that_would_do(case: Ca
         assert f"allow buckets of {case.least_largest}" in str(caught.value)
 
 
-# The examples and tables are experiments (`sfumato reproduce buckets`); here stand the numbers that they must find.
+# The examples and tables are experiments (`python -m papers buckets`); here stand the numbers that they must find.
 
 
 def found(name: str) -> Outcome:

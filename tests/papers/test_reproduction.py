@@ -1,6 +1,6 @@
 """Every experiment runs, and its sentence is the one that is documented.
 
-`sfumato reproduce all --quick --out DIR` writes the lines that docs/reproduction.md must have to DIR/results.md.
+`python -m papers all --quick --out DIR` writes the lines that docs/reproduction.md must have to DIR/results.md.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.reproduce import EXPERIMENTS, Conditions, Experiment, Verdict
-from sfumato.reproduce.summary import line
+from papers import EXPERIMENTS, Conditions, Experiment, Verdict
+from papers.results_page import line
 
 DOCUMENTED = (Path(__file__).parents[2] / "docs/reproduction.md").read_text(encoding="utf-8")
 LINES = re.findall(r"^\| ([a-z-]+/\S+) \| (\w+) \| (.+) \|$", DOCUMENTED, re.MULTILINE)

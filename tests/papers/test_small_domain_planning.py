@@ -35,6 +35,7 @@ from papers.small_domain_cases import (
     parts,
     places,
 )
+from papers.small_domain_randomization.small_domain_examples import Planned
 from sfumato.mechanisms.small_domain.balancing import Balanced, Group, protected_places
 from sfumato.mechanisms.small_domain.merging import (
     CountedCell,
@@ -45,7 +46,6 @@ from sfumato.mechanisms.small_domain.merging import (
     merged_by_variance,
     total_variance,
 )
-from sfumato.reproduce.papers.small_domain import Planned
 from sfumato.request.histogram import Histogram
 
 EXAMPLE = "12 8 6 5 4 3 1x4"

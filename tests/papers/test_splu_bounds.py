@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from papers.experiment import Conditions
+from papers.splu_gen.splu_examples import theorem4
 from sfumato.mechanisms.decoys.bounds import amplification, leak, likelihood_ratio
-from sfumato.reproduce.experiment import Conditions
-from sfumato.reproduce.papers.small_sums import theorem4
 from sfumato.request.published_counts import accurate_count, chebyshev, chebyshev_count, error_probability, tail
 
 THREE_TENTHS = Fraction(3, 10)
@@ -184,7 +184,7 @@ def _wrong(group_size: int, count: int, tolerance: float = 0.01) -> Fraction:
 
 @cache
 def reproduced() -> dict[tuple[int, int], tuple[float, float]]:
-    """What `sfumato reproduce small-sums/thm4` finds, by the mechanism's own iteration."""
+    """What `python -m papers small-sums/thm4` finds, by the mechanism's own iteration."""
     return {(row[0], row[1]): (row[2], row[3]) for row in theorem4(Conditions()).rows}
 
 

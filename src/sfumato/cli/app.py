@@ -10,7 +10,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
@@ -25,7 +25,6 @@ from typer.exceptions import TyperException
 import sfumato
 from sfumato.apply.csv import POINT
 from sfumato.cli import render
-from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.audit import audit
 from sfumato.cli.commands import Command, RequestCommand, epilog
 from sfumato.cli.comparing import compare
@@ -50,21 +49,19 @@ from sfumato.cli.options import (
     TargetOptions,
     assignments,
 )
-from sfumato.cli.output import CHECK_FAILED, StoppedError, complain, err, failed_with, out, print_json
+from sfumato.cli.output import BAD_INPUT, CHECK_FAILED, StoppedError, complain, err, failed_with, out, print_json
 from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
-from sfumato.cli.questions import QueryOptions
-from sfumato.cli.reproduction import reproduce
+from sfumato.cli.questions import QueryOptions, answer_questions
 from sfumato.cli.where import EngineOptions
-from sfumato.errors import NoticeError, QueryError, SfumatoError, TargetError, reason
+from sfumato.errors import NoticeError, SfumatoError, TargetError, reason
 from sfumato.plan.target import AT, ERROR, ErrorTarget, target
-from sfumato.printable import printable
 from sfumato.request.exact import exact
 from sfumato.request.histogram import Histogram
 from sfumato.request.notice import check_codes, check_notices
 from sfumato.request.schema import Role
 
 if TYPE_CHECKING:
-    from sfumato import Answer, BreachBound
+    from sfumato import BreachBound
 
 NAME = "sfumato"
 KEY_NOT_KEPT = (
@@ -72,7 +69,6 @@ KEY_NOT_KEPT = (
     "both learns more than one may tell; with --plan-file FILE, kept where nobody else can read it, the same one is "
     "repeated."
 )
-BAD_INPUT = 2
 STOPPED = 130
 DEMO_ROWS = 50_000
 
@@ -287,63 +283,7 @@ def info(release: ReleasePath, printed: PrintOptions) -> None:
 
 def query(release: ReleasePath, asked: QueryOptions, printed: PrintOptions) -> None:
     """Ask a release a question in SQL; every number comes with a standard error and an interval."""
-    from sfumato.estimate.apart import Asking, ask_apart  # noqa: PLC0415 - takes long to load
-    from sfumato.estimate.attaching import parse_attachments  # noqa: PLC0415 - takes long to load
-    from sfumato.estimate.batch import read_batch  # noqa: PLC0415 - takes long to load
-
-    if (asked.sql is None) == (asked.batch is None):
-        raise QueryError(
-            "ask one question in SQL, or many with --batch FILE, one of the two; see sfumato query --help."
-        )
-    if asked.batch is not None and (asked.consistent or asked.totals):
-        raise QueryError("--consistent and --totals are for one question; ask it alone, without --batch.")
-    tables, opened = parse_attachments(asked.attach), sfumato.Release.open(release)
-    questions = [str(asked.sql)] if asked.batch is None else read_batch(asked.batch)
-    with render.fetching(err, release, quiet=printed.is_silent):
-        asking = Asking(
-            opened,
-            tuple(questions),
-            is_batch=asked.batch is not None,
-            method=asked.method,
-            attach=tables,
-            simultaneous=asked.simultaneous,
-            consistent=asked.consistent,
-            totals=asked.totals,
-            timeout=asked.timeout,
-        )
-    if asking.is_batch:
-        with render.progress_of(err, printed) as progress:
-            answers = ask_apart(asking, progress)
-        _print_batch(answers, asked.level, printed)
-        return
-    (answer,) = ask_apart(asking)
-    if isinstance(answer, SfumatoError):
-        raise answer
-    if printed.as_json:
-        print_json(answer_json(answer, asked.level))
-    else:
-        show_answer(out, answer, asked.level, quiet=printed.quiet)
-
-
-def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, printed: PrintOptions) -> None:
-    """Print all answers; what could not be answered makes the command fail, after the rest."""
-    failed = [number for number, answer in enumerate(answers, 1) if isinstance(answer, SfumatoError)]
-    if printed.as_json:
-        results = [
-            {"error": str(answer)} if isinstance(answer, SfumatoError) else answer_json(answer, level)
-            for answer in answers
-        ]
-        print_json({"results": results})
-    else:
-        for number, answer in enumerate(answers, 1):
-            out.print(f"question {number}", style="bold")
-            if isinstance(answer, SfumatoError):
-                out.print(f"not answered: {printable(str(answer))}", soft_wrap=True, highlight=False, markup=False)
-            else:
-                show_answer(out, answer, level, quiet=printed.quiet)
-    if failed:
-        complain(f"{len(failed)} of {len(answers)} questions were not answered; the first is number {failed[0]}.")
-        raise typer.Exit(BAD_INPUT)
+    answer_questions(release, asked, printed, lambda opened: opened.check_method(asked.method))
 
 
 def verify(
@@ -406,7 +346,7 @@ def build() -> TyperGroup:
         epilog="Start with: sfumato demo",
     )
     app.callback()(_options)
-    looking = (info, query, verify, certificate, page, export, audit, measure, lint, reproduce)
+    looking = (info, query, verify, certificate, page, export, audit, measure, lint)
     for command in (demo, init, plan, compare, publish, *looking):
         kind = RequestCommand if command in (plan, compare, publish) else Command
         app.command(cls=kind, epilog=epilog(command.__name__))(spread(command))
@@ -414,6 +354,11 @@ def build() -> TyperGroup:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command of sfumato."""
+    run_program(build, NAME, arguments)
+
+
+def run_program(build_program: Callable[[], Any], name: str, arguments: Sequence[str] | None) -> None:
     """Run a command; a mistake of the user is one sentence and exit code 2, never a traceback."""
     fail = partial(failed_with, "--json" in (sys.argv[1:] if arguments is None else arguments))
     stopped = "stopped; nothing was left behind."
@@ -422,7 +367,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             signal.signal(each, signal.default_int_handler)  # so that everything is cleaned up on the way out
     logging.getLogger("sqlglot").setLevel(logging.ERROR)  # a mistake in SQL gets one sentence, and it is ours
     try:
-        code = build()(args=arguments, prog_name=NAME, standalone_mode=False)
+        code = build_program()(args=arguments, prog_name=name, standalone_mode=False)
     except NoticeError as error:
         fail(error.kind, str(error), notices=[each.to_json() for each in error.notices])
         code = CHECK_FAILED
@@ -431,7 +376,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = BAD_INPUT
     except TyperException as error:
         context, message = getattr(error, "ctx", None), error.format_message().strip().rstrip(".")
-        program = context.command_path if context else NAME
+        program = context.command_path if context else name
         fail("usage", f"{message[:1].lower()}{message[1:]}; see {program} --help.")
         code = BAD_INPUT
     except OSError as error:

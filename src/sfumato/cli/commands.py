@@ -35,7 +35,6 @@ EXAMPLES = {
     "audit": "sfumato audit tour/release --original tour/hospital.parquet --out report.html",
     "measure": "sfumato measure tour/hospital.parquet --public age --public sex --sensitive diagnosis",
     "lint": "sfumato lint tour/release",
-    "reproduce": "sfumato reproduce list",
 }
 """A command that runs as it stands, for each; most need what the demonstration leaves behind."""
 

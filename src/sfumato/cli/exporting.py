@@ -30,6 +30,7 @@ def export(  # noqa: PLR0913 - the options of the command
     from sfumato.estimate.exporting import parse_values  # noqa: PLC0415 - takes long to load
 
     opened = sfumato.Release.open(release)
+    opened.check_method(method)
     with render.fetching(err, release, quiet=printed.is_silent):
         found = exported(opened, parse_values(values), to, method=method, force=force)
     if printed.as_json:

@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import cached_property
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import typer
 
@@ -304,22 +304,25 @@ class PromiseOptions(OptionGroup):
         to the first that has it, which is refused where a plan is chosen.
         """
         holders: dict[str, list[tuple[AnyMechanism, str]]] = {}
+        values: dict[str, Any] = {}
         for mechanism in REGISTRY.values():
             for name, flag in options_of(mechanism.options):
                 if self.given[flag.parameter] is not None:
                     holders.setdefault(flag.parameter, []).append((mechanism, name))
+                    values[flag.parameter] = flag.read(self.given[flag.parameter])
         taken: dict[str, dict[str, Any]] = {}
         for parameter, held in holders.items():
             meeting = [(mechanism, name) for mechanism, name in held if isinstance(self.spec, mechanism.asked)]
             for mechanism, name in meeting or held[:1]:
-                taken.setdefault(mechanism.name, {})[name] = self.given[parameter]
-        return {name: REGISTRY[name].options(**values) for name, values in taken.items()}
+                taken.setdefault(mechanism.name, {})[name] = values[parameter]
+        return {name: REGISTRY[name].options(**own) for name, own in taken.items()}
 
 
 def _flag_parameter(flag: Flag, panel: str) -> Parameter:
     """An option that is None where it is not given, so that what it is for can tell."""
     shown = typer.Option(flag.name, metavar=flag.metavar, min=flag.least, help=flag.help, rich_help_panel=panel)
-    return command_parameter(flag.parameter, flag.kind | None, shown, None)
+    kind: Any = Literal.__getitem__(flag.offered) if flag.offered else flag.kind
+    return command_parameter(flag.parameter, kind | None, shown, None)
 
 
 @dataclass(frozen=True)

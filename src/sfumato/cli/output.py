@@ -16,6 +16,8 @@ FORMAT = 1
 """Of all that is printed as JSON: a new number where a key changes its meaning or goes."""
 CHECK_FAILED = 1
 """The exit code of a command that found what it looks for."""
+BAD_INPUT = 2
+"""The exit code of a command that cannot do what it was asked."""
 
 
 class StoppedError(Exception):

@@ -1,16 +1,27 @@
-"""The options of questions to a release."""
+"""The questions to a release: their options, and how they are answered."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import sfumato
+from sfumato.cli import render
+from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.option_group import OptionGroup
+from sfumato.cli.options import PrintOptions
+from sfumato.cli.output import BAD_INPUT, complain, err, out, print_json
+from sfumato.errors import QueryError, SfumatoError
 from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.estimate.limits import DEFAULT_SECONDS
+from sfumato.printable import printable
+
+if TYPE_CHECKING:
+    from sfumato import Answer, Release
 
 
 @dataclass(frozen=True)
@@ -48,3 +59,67 @@ class QueryOptions(OptionGroup):
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="SECONDS", help="Stop a question that takes longer.")
     ] = DEFAULT_SECONDS
+
+
+def answer_questions(
+    release: Path, asked: QueryOptions, printed: PrintOptions, check: Callable[[Release], None]
+) -> None:
+    """Answers one question or a batch by a release that passes a check, and prints the answers."""
+    from sfumato.estimate.apart import Asking, ask_apart  # noqa: PLC0415 - takes long to load
+    from sfumato.estimate.attaching import parse_attachments  # noqa: PLC0415 - takes long to load
+    from sfumato.estimate.batch import read_batch  # noqa: PLC0415 - takes long to load
+
+    if (asked.sql is None) == (asked.batch is None):
+        raise QueryError(
+            "ask one question in SQL, or many with --batch FILE, one of the two; see sfumato query --help."
+        )
+    if asked.batch is not None and (asked.consistent or asked.totals):
+        raise QueryError("--consistent and --totals are for one question; ask it alone, without --batch.")
+    tables, opened = parse_attachments(asked.attach), sfumato.Release.open(release)
+    check(opened)
+    questions = [str(asked.sql)] if asked.batch is None else read_batch(asked.batch)
+    with render.fetching(err, release, quiet=printed.is_silent):
+        asking = Asking(
+            opened,
+            tuple(questions),
+            is_batch=asked.batch is not None,
+            method=asked.method,
+            attach=tables,
+            simultaneous=asked.simultaneous,
+            consistent=asked.consistent,
+            totals=asked.totals,
+            timeout=asked.timeout,
+        )
+    if asking.is_batch:
+        with render.progress_of(err, printed) as progress:
+            answers = ask_apart(asking, progress)
+        _print_batch(answers, asked.level, printed)
+        return
+    (answer,) = ask_apart(asking)
+    if isinstance(answer, SfumatoError):
+        raise answer
+    if printed.as_json:
+        print_json(answer_json(answer, asked.level))
+    else:
+        show_answer(out, answer, asked.level, quiet=printed.quiet)
+
+
+def _print_batch(answers: Sequence[Answer | SfumatoError], level: float, printed: PrintOptions) -> None:
+    """Print all answers; what could not be answered makes the command fail, after the rest."""
+    failed = [number for number, answer in enumerate(answers, 1) if isinstance(answer, SfumatoError)]
+    if printed.as_json:
+        results = [
+            {"error": str(answer)} if isinstance(answer, SfumatoError) else answer_json(answer, level)
+            for answer in answers
+        ]
+        print_json({"results": results})
+    else:
+        for number, answer in enumerate(answers, 1):
+            out.print(f"question {number}", style="bold")
+            if isinstance(answer, SfumatoError):
+                out.print(f"not answered: {printable(str(answer))}", soft_wrap=True, highlight=False, markup=False)
+            else:
+                show_answer(out, answer, level, quiet=printed.quiet)
+    if failed:
+        complain(f"{len(failed)} of {len(answers)} questions were not answered; the first is number {failed[0]}.")
+        raise typer.Exit(BAD_INPUT)

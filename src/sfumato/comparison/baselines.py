@@ -10,7 +10,7 @@ import numpy as np
 
 from sfumato.apply.sample import Sample
 from sfumato.audit.attackers.knowledge import met_counts
-from sfumato.evaluate.laplace import scale
+from sfumato.errors import SpecError
 from sfumato.report.wording import percent
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
@@ -19,6 +19,10 @@ AROUND = 2.0
 """Counts from half of a size to twice as much are taken as counts of that size."""
 MOST_HEIGHT = 1000
 """Columns of more values have hardly a count of any size."""
+SENSITIVITY = 1.0
+"""One record changes a count by at most one."""
+MARGIN = 2.0**-50
+"""OpenDP rounds epsilon up; so much more noise makes it confirm the epsilon that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +70,20 @@ def redrawn_values(sample: Sample, histogram: Histogram, at: int) -> Baseline | 
     return Baseline("redrawn values", error, 0.0, words)
 
 
+def laplace_scale(epsilon: float) -> float:
+    """Returns the scale of Laplace noise for a count, which is also its mean absolute error."""
+    if not 0 < epsilon < math.inf:
+        raise SpecError(f"epsilon is {epsilon}; it must be a finite number above 0.")
+    return SENSITIVITY / epsilon * (1 + MARGIN)
+
+
 def laplace_answers(bound: BreachBound, at: int, beside: tuple[str, float] | None) -> Baseline:
     """Counts answered with noise, so that one answer moves odds by no more than the bound; no table is published.
 
     Beside a mechanism with its error it is told from how many answers on the mechanism is closer.
     """
     epsilon = math.log(bound.whole)
-    noise = math.sqrt(2) * bound.rows * scale(epsilon)
+    noise = math.sqrt(2) * bound.rows * laplace_scale(epsilon)
     words = (
         "no table is published: each count is answered with Laplace noise of its own. One answer, moving odds by as "
         f"much as the bound allows, is off by {percent(noise / at)} at {at:,} records; the noise of each grows with "

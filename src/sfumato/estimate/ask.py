@@ -217,10 +217,19 @@ def method_of(manifest: Manifest, name: str | None) -> Method[Any]:
     methods = manifest.methods
     found = next(iter(methods.values())) if name is None else methods.get(name)
     if found is None:
-        raise QueryError(
-            f"the method {name!r} is unknown for {manifest.mechanism_name!r}; there are {', '.join(methods)}."
-        )
+        raise unknown_method(manifest, str(name))
     return found
+
+
+def offered_methods(manifest: Manifest) -> tuple[str, ...]:
+    """Lists the estimators for analysts, the default one first."""
+    return tuple(name for name, method in manifest.methods.items() if not method.is_reproduction)
+
+
+def unknown_method(manifest: Manifest, name: str) -> QueryError:
+    """Says that there is no such estimator, and which there are."""
+    known = ", ".join(offered_methods(manifest))
+    return QueryError(f"the method {name!r} is unknown for {manifest.mechanism_name!r}; there are {known}.")
 
 
 def _register_values(session: Session) -> None:

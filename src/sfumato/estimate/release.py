@@ -22,7 +22,7 @@ from sfumato.apply.engine import Engine
 from sfumato.errors import QueryError, ReleaseFormatError, SfumatoError
 from sfumato.estimate.adjusting import adjusting
 from sfumato.estimate.answer import Answer
-from sfumato.estimate.ask import Asker
+from sfumato.estimate.ask import Asker, offered_methods, unknown_method
 from sfumato.estimate.attaching import attached
 from sfumato.estimate.batch import Progress, ask_many
 from sfumato.estimate.connection import OpenRelease, Session
@@ -311,7 +311,12 @@ class Release:
     @property
     def methods(self) -> tuple[str, ...]:
         """The names of the estimators that this release can be asked with; the first is the default."""
-        return tuple(self.manifest.methods)
+        return offered_methods(self.manifest)
+
+    def check_method(self, name: str | None) -> None:
+        """Refuses an estimator that analysts are not offered, such as one that only reproduces a paper."""
+        if name is not None and name not in self.methods:
+            raise unknown_method(self.manifest, name)
 
 
 def _where(condition: str | None) -> str:

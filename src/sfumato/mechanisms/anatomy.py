@@ -20,7 +20,6 @@ from sfumato.mechanisms.buckets import Plan, dealt
 from sfumato.mechanisms.buckets.dealing import Deal
 from sfumato.mechanisms.buckets.fullest_first import anatomy
 from sfumato.mechanisms.buckets.sizes import Choice
-from sfumato.request.flags import option
 from sfumato.request.group_spec import Diversity
 from sfumato.request.histogram import Histogram
 from sfumato.request.values import display
@@ -32,7 +31,8 @@ NAME = "anatomy"
 class Options:
     """How records are dealt."""
 
-    dealing: Deal = option(Deal.MIXED, "--dealing", buckets.DEALING)
+    dealing: Deal = Deal.MIXED
+    """Only reproductions set another one."""
 
 
 def plan(histogram: Histogram, spec: Diversity, options: Options, draws: Draws, /) -> Plan:

@@ -201,3 +201,5 @@ class Method(Generic[DesignT]):
     twin: Callable[[DesignT, Tally, Holdings | None], Twin] | None = None
     """The same count for a browser, from a design, the tally of a whole release and what its buckets hold, if there are
     any; raises QueryError where a design cannot be so counted. None where there is none."""
+    is_reproduction: bool = False
+    """Whether it only reproduces a paper: the library finds it by its name, and no list offers it to analysts."""

@@ -22,16 +22,33 @@ class Flag:
     metavar: str | None = None
     least: int | None = None
     """The smallest whole number that makes sense."""
+    offered: tuple[str, ...] = ()
+    """The values that may be given, where the type has others that only the library sets."""
 
     @property
     def parameter(self) -> str:
         """The name of the parameter that receives it."""
         return self.name.removeprefix("--").replace("-", "_")
 
+    def read(self, given: Any) -> Any:
+        """Turns what was given into a value of the field."""
+        return self.kind(given) if self.offered else given
 
-def option(default: Given, name: str, words: str, *, metavar: str | None = None, least: int | None = None) -> Given:
-    """A field of a dataclass of options, with its default and its flag."""
-    return field(default=default, metadata={"flag": Flag(name, words, Any, metavar, least)})
+
+def option(  # noqa: PLR0913 - what is said of an option
+    default: Given,
+    name: str,
+    words: str,
+    *,
+    metavar: str | None = None,
+    least: int | None = None,
+    offered: tuple[str, ...] = (),
+) -> Given:
+    """A field of a dataclass of options, with its default and its flag.
+
+    A field without a flag is set by the library alone, as for the reproduction of a paper.
+    """
+    return field(default=default, metadata={"flag": Flag(name, words, Any, metavar, least, offered)})
 
 
 def options_of(options: type[Any]) -> Iterator[tuple[str, Flag]]:

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from generated_pages import verdicts
+from papers.baselines import distribution_based
 from sfumato import (
     BreachBound,
     Comparison,
@@ -40,7 +41,6 @@ from sfumato.comparison.compare import asked_guarantee, usual_count
 from sfumato.comparison.outcome import Contender
 from sfumato.comparison.trial import Trial
 from sfumato.draws import Draws
-from sfumato.evaluate import redrawn
 from sfumato.mechanisms import REGISTRY
 from sfumato.pages import compare_page, plan_page
 from sfumato.request.exact import two_digits_above
@@ -373,13 +373,13 @@ def test_redrawn_values_lose_how_columns_go_together() -> None:
     found = redrawn_values(Sample(columns, held, rows), Histogram.of("abc", counts), 30)
     assert found is not None
     errors: list[float] = []
-    draws = [redrawn.redraw(counts, rows, Draws.unsafe_test_key(f"{seed:064x}")) for seed in range(2000)]
+    draws = [distribution_based.redraw(counts, rows, Draws.unsafe_test_key(f"{seed:064x}")) for seed in range(2000)]
     for codes in columns.values():
         for code in np.unique(codes):
             for value in range(3):
                 truth = int(((codes == code) & (held == value)).sum())
                 if 15 <= truth < 60:
-                    off = [redrawn.count(each, codes == code, value) - truth for each in draws]
+                    off = [distribution_based.count(each, codes == code, value) - truth for each in draws]
                     errors.append(math.sqrt(float(np.mean(np.square(off)))) / truth)
     assert found.error == pytest.approx(float(np.mean(errors)), rel=0.03)
     assert found.gain == 0

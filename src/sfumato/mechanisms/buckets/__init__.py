@@ -65,17 +65,21 @@ class Sizes(StrEnum):
     OPTIMAL = "optimal"
 
 
-DEALING = "buckets, anatomy: vary what buckets hold, or deal in turn."
+OFFERED = (Sizes.AUTO.value, Sizes.OPTIMAL.value)
+"""The sizes that a steward may ask for; the others are heuristics of the literature, which reproductions set."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
     """The sizes of buckets, and how they are filled."""
 
-    sizes: Sizes = option(Sizes.AUTO, "--sizes", "For counts, or one, two, several, or of least loss.")
+    sizes: Sizes = option(
+        Sizes.AUTO, "--sizes", "Sizes with the least error of counts (auto), or with the least loss.", offered=OFFERED
+    )
     min_bucket: int = option(2, "--min-bucket", "The fewest records of a bucket (2).", metavar="N", least=1)
     max_bucket: int = option(50, "--max-bucket", "The most records of a bucket (50).", metavar="N", least=1)
-    dealing: Deal = option(Deal.MIXED, "--dealing", DEALING)
+    dealing: Deal = Deal.MIXED
+    """Only reproductions set another one."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.min_bucket <= self.max_bucket:
@@ -313,7 +317,7 @@ def _dealt_alike(plan: Plan, expected: CountErrors) -> list[Notice]:
     count, usual, less = gain
     sentence = (
         f"dealt in turn, buckets are much alike: counts of {count:,.0f} records are typically off by {off_by(usual)}, "
-        f"and by {off_by(less)} with --dealing mixed, which keeps the same caps."
+        f"and by {off_by(less)} in mixed buckets, which keep the same caps."
     )
     return [Notice("dealt-alike", sentence, numbers={"in_turn": usual, "mixed": less})]
 

@@ -21,10 +21,13 @@ from sfumato.request.values import off_by
 SHOWN = 5
 """So many are shown to people, and as many sizes of each."""
 
+SEARCHES = {"two": "two sizes", "multi": "several sizes", "optimal": "least loss"}
+"""The searches for sizes that are compared, in words."""
+
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to make buckets that was looked at: the options that ask for it, its loss, and the errors of counts."""
+    """A way to make buckets that was looked at: the search that found it, its loss, and the errors of counts."""
 
     sizes: str
     least: int
@@ -57,39 +60,34 @@ def foreseen(counts: Sequence[int], choice: Choice, deal: Deal) -> CountErrors:
 
 
 def compared(counts: Sequence[int], found: Mapping[tuple[str, int], Choice], deal: Deal) -> tuple[Way, ...]:
-    """All choices, that with the smallest errors of counts first; last the best one dealt otherwise."""
+    """All choices, that with the smallest errors of counts first."""
 
-    def way(asked: tuple[str, int], deal: Deal) -> Way:
+    def way(asked: tuple[str, int]) -> Way:
         choice = found[asked]
         expected = foreseen(counts, choice, deal)
         return Way(*asked, deal, choice.assignment.setting, expected.inverse_errors, float(f"{expected.score:.6e}"))
 
-    ways = sorted((way(asked, deal) for asked in found), key=lambda each: (each.score, each.setting.loss))
-    other = Deal.ROUND_ROBIN if deal is Deal.MIXED else Deal.MIXED
-    return (*ways, way((ways[0].sizes, ways[0].least), other))
+    return tuple(sorted(map(way, found), key=lambda each: (each.score, each.setting.loss)))
 
 
 def tables_of(ways: Sequence[Way]) -> list[PlanTable]:
-    """The best of them, that of least loss, and the other dealing, for people."""
+    """The best of them, and that of least loss, for people."""
     if not ways:
         return []
-    *sized, otherwise = ways
-    least = min(sized, key=lambda way: way.setting.loss)
-    shown = [*sized[:SHOWN], *([] if least in sized[:SHOWN] else [least])]
+    least = min(ways, key=lambda way: way.setting.loss)
+    shown = [*ways[:SHOWN], *([] if least in ways[:SHOWN] else [least])]
     rows = [
         (
-            f"--sizes {way.sizes} --min-bucket {way.least}{dealing}",
+            f"{SEARCHES[way.sizes]}, at least {way.least}",
             _written([size for size, _ in way.setting]),
             f"{way.setting.loss:,}",
             *(off_by(each.by_records) for each in way.errors),
         )
-        for way, dealing in (*((way, "") for way in shown), (otherwise, f" --dealing {otherwise.deal}"))
+        for way in shown
     ]
-    errors = [f"standard error of a count of {each.count:,.0f}" for each in otherwise.errors]
+    errors = [f"standard error of a count of {each.count:,.0f}" for each in least.errors]
     return [
-        PlanTable(
-            "sizes that were compared, of which the first are taken:", ("asked by", "sizes", "loss", *errors), rows
-        )
+        PlanTable("sizes that were compared, of which the first are taken:", ("search", "sizes", "loss", *errors), rows)
     ]
 
 

@@ -104,9 +104,16 @@ CLOSED: Method[Any] = weighed(
     needs_hits_only=lambda design: design.operator.is_flat,
     twin=_twin,
 )
-EM: Method[Any] = Method("iterative Bayes (EM), biased", NO_ASSUMPTION, _by_iteration, note=BIASED)
+EM: Method[Any] = Method(
+    "iterative Bayes (EM), biased", NO_ASSUMPTION, _by_iteration, note=BIASED, is_reproduction=True
+)
 CELLS_EM: Method[Any] = Method(
-    "iterative Bayes (EM) over all cells, biased", SPREAD, _by_iteration, needs_whole=True, note=BIASED
+    "iterative Bayes (EM) over all cells, biased",
+    SPREAD,
+    _by_iteration,
+    needs_whole=True,
+    note=BIASED,
+    is_reproduction=True,
 )
 CELLS_GLS: Method[Any] = Method(
     "generalised least squares over all cells, normal interval",

@@ -105,7 +105,12 @@ METHODS: Mapping[str, Method[Any]] = MappingProxyType(
             "shrunk towards independence (empirical Bayes), biased", SHUFFLED, shrunk, needs_whole=True, note=BIASED
         ),
         "paper": Method(
-            "iteration of the paper with its 1% rule, biased", EVEN, by_paper, needs_whole=True, note=BIASED
+            "iteration of the paper with its 1% rule, biased",
+            EVEN,
+            by_paper,
+            needs_whole=True,
+            note=BIASED,
+            is_reproduction=True,
         ),
     }
 )

@@ -31,7 +31,8 @@ class Rare(StrEnum):
 class Options:
     """How groups are made, from which likelihood ratio on a value is too rare, and what is done with it then."""
 
-    groups: Creation = option(Creation.MIXED, "--groups", "How groups are made; mixed counts best.")
+    groups: Creation = Creation.MIXED
+    """Only reproductions set another one."""
     ratio_limit: Exact | None = option(
         None, "--ratio-limit", "Values whose likelihood ratio is above R are rare.", metavar="R"
     )

@@ -69,10 +69,9 @@ class Merge(StrEnum):
 class Options:
     """How cells are merged, how small they may be, and whether their counts are published."""
 
-    merge: Merge = option(Merge.VARIANCE, "--merge", "Merge cells for the least variance, or as the paper does.")
-    min_cell: int | None = option(
-        None, "--min-cell", "The fewest records of a cell (1000; paper: 0).", metavar="N", least=0
-    )
+    merge: Merge = Merge.VARIANCE
+    """Only reproductions set another one."""
+    min_cell: int | None = option(None, "--min-cell", "The fewest records of a cell (1000).", metavar="N", least=0)
     publish_shares: bool = option(False, "--publish-shares", "Publish the counts of the cells, for gls and em.")
 
     @property

@@ -1,0 +1,59 @@
+"""How far the answers to a pool of queries are off, and how often their intervals hold the truth.
+
+The error is relative: |estimate - truth| / truth. So it is in the papers on small domain randomization (section 6.1),
+SPLU (section 6.1) and F'-privacy (section 7.2.2). They set no sanity bound, because their queries find at least one
+record; others divide by a bound, here `at_least`, where the truth is less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from papers.query_pools import Band, Pool
+from sfumato.arrays import Counts, Floats
+from sfumato.errors import SpecError
+from sfumato.estimate.estimate import Estimates
+from sfumato.estimate.intervals import DEFAULT_LEVEL
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The errors of some queries over one or more releases; not-a-number where there is nothing to say."""
+
+    queries: int
+    mean: float
+    median: float
+    coverage: float
+    """The share of intervals that hold the true count, of those that there are."""
+
+
+def relative_errors(estimated: Floats, truths: Counts, at_least: float = 1) -> Floats:
+    """How far each estimate is off, relative to the truth or to the sanity bound, whichever is more."""
+    if at_least <= 0:
+        raise SpecError(f"the sanity bound is {at_least}, and must be above 0.")
+    return np.asarray(np.abs(estimated - truths) / np.maximum(truths, at_least))
+
+
+def accuracy(
+    pool: Pool,
+    releases: Sequence[Estimates],
+    band: Band | None = None,
+    *,
+    at_least: float = 1,
+    level: float = DEFAULT_LEVEL,
+) -> Accuracy:
+    """The errors of the queries of a pool, or of a band of it, over the answers of each release."""
+    chosen = np.ones(len(pool), dtype=np.bool_) if band is None else band.holds(pool.truths)
+    truths = pool.truths[chosen]
+    if not releases or not len(truths):
+        return Accuracy(len(truths), np.nan, np.nan, np.nan)
+    errors = np.array([relative_errors(each.value[chosen], truths, at_least) for each in releases])
+    held, told = 0, 0
+    for each in releases:
+        low, high = (end[chosen] for end in each.interval(level))
+        held += int(np.count_nonzero((low <= truths) & (truths <= high)))
+        told += int(np.count_nonzero(~np.isnan(low)))
+    return Accuracy(len(truths), float(errors.mean()), float(np.median(errors)), held / told if told else np.nan)

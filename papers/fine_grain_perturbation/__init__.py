@@ -1,0 +1,1 @@
+"""Chaytor, Wang, Brantingham: "Fine-grain perturbation for privacy preserving data publishing", 2009."""

@@ -1,0 +1,134 @@
+"""Errors of mechanisms on a pool of queries: publish, ask, compare with the truth, several times.
+
+Releases are thrown away: their keys follow from the seed, so that a run can be repeated, and no release of a holder is
+ever made so.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from papers.accuracy import relative_errors
+from papers.experiment import Conditions
+from papers.experiment_outcome import STANDARD_ERRORS
+from papers.experiment_tables import TableSample
+from papers.query_pools import Band, Pool
+from sfumato.arrays import Floats
+from sfumato.estimate.estimate import Estimates
+from sfumato.estimate.release import Release
+from sfumato.outlook import Request
+from sfumato.publication import publish
+from sfumato.request.schema import Schema
+from sfumato.request.spec import PrivacySpec
+
+REPEATS = 3
+"""Releases of a full run: enough for a standard error."""
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """A mechanism with what is asked of it, and how its releases are asked."""
+
+    name: str
+    mechanism: str
+    spec: PrivacySpec
+    options: Mapping[str, Any] = field(default_factory=dict)
+    method: str | None = None
+    """The estimator; the release's own if none is named."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """The mean relative error of a band over some releases, and how far that mean may be off."""
+
+    mean: float
+    standard_error: float
+    queries: int
+
+    @property
+    def percent(self) -> float:
+        """In per cent, as the works print it."""
+        return 100 * self.mean
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether there were several releases, so that chance is known."""
+        return math.isfinite(self.standard_error)
+
+    def is_below(self, other: Errors) -> bool:
+        """Whether it is smaller by more than chance."""
+        noise = (self.standard_error**2 + other.standard_error**2) ** 0.5
+        return bool(other.mean - self.mean > STANDARD_ERRORS * noise)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The answers of several releases to a pool, and the processor seconds that publishing took at least."""
+
+    pool: Pool
+    answers: tuple[Estimates, ...]
+    seconds: float
+
+    def errors(self, band: Band, at_least: float = 1) -> Errors:
+        """Of the queries of a band: one mean for each release, of which the mean and its standard error."""
+        return mean_errors(self.pool, [answer.value for answer in self.answers], band, at_least)
+
+
+def mean_errors(pool: Pool, answers: Sequence[Floats], band: Band, at_least: float = 1) -> Errors:
+    """The same for answers of any origin: an array for each repeat, a number for each query of the pool."""
+    chosen = band.holds(pool.truths)
+    truths = pool.truths[chosen]
+    if not len(truths):
+        return Errors(np.nan, np.nan, 0)
+    each: Floats = np.array([relative_errors(answer[chosen], truths, at_least).mean() for answer in answers])
+    spread = float(each.std(ddof=1) / len(each) ** 0.5) if len(each) > 1 else np.nan
+    return Errors(float(each.mean()), spread, len(truths))
+
+
+def measure(conditions: Conditions, sample: TableSample, contestant: Contestant, pool: Pool) -> Measured:
+    """Publish a table three times, or once in a quick run, and ask each release the whole pool."""
+    answers, seconds = [], []
+    for number in range(conditions.either(1, REPEATS)):
+        for release, took in released(conditions, sample, contestant, number):
+            answers.append(release.count_many(pool.queries, method=contestant.method))
+            seconds.append(took)
+    return Measured(pool, tuple(answers), min(seconds))
+
+
+def released(
+    conditions: Conditions, sample: TableSample, contestant: Contestant, number: int = 0, schema: Schema | None = None
+) -> Iterator[tuple[Release, float]]:
+    """One release, for as long as it is looked at, and the processor seconds that it took.
+
+    Other work on the machine does not change processor seconds.
+    """
+    request = requested(sample.table, schema or Schema.of(sample.sensitive), contestant)
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.process_time()
+        made = publish(
+            request, Path(folder) / "release", unsafe_test_key=conditions.key(number), on_notice=lambda notice: None
+        )
+        yield made.release, time.process_time() - began
+
+
+def requested(table: pa.Table, schema: Schema, contestant: Contestant) -> Request:
+    """What is published: whatever a holder would be warned of is accepted."""
+    return Request(
+        table,
+        schema,
+        contestant.spec,
+        mechanism=contestant.mechanism,
+        options=contestant.options,
+        accept_marginal_prior=True,
+        accept_exposure=True,
+        accept_telling=tuple(name for name in table.column_names if name not in schema.sensitive_columns),
+    )

@@ -1,0 +1,1 @@
+"""Wang: "Multiple-sized bucketization for privacy protection", thesis, 2014."""

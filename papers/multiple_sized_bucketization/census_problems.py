@@ -1,0 +1,68 @@
+"""The two tables of the thesis' experiments, with its caps and its range of bucket sizes (Wang 2014, chapter 7).
+
+OCC has occupations and EDU education as the sensitive column; of their shares only the largest and the smallest are
+published.
+Notation: θ = factor; M, M' = the least and the largest size; l = diversity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from papers.experiment import Conditions
+from sfumato.mechanisms.buckets.caps import least_size
+from sfumato.mechanisms.buckets.problem import Problem, pose
+from sfumato.mechanisms.buckets.setting import Setting
+from sfumato.report.lines import Axis
+from sfumato.request.group_spec import ShareCap
+from sfumato.request.histogram import Histogram
+
+OFFSET = "0.02"
+FACTORS = (2, 4, 8, 16, 32)
+DEFAULT_FACTOR = 8
+LARGEST = 50
+FACTOR_AXIS = Axis("θ: a cap is θ times the share, plus 0.02", is_logarithmic=True)
+
+
+@dataclass(frozen=True)
+class Census:
+    """A table of the thesis: its name there and ours, and its published smallest and largest share."""
+
+    name: str
+    table: str
+    smallest: Fraction
+    largest: Fraction
+
+    def counts(self, conditions: Conditions, rows: int) -> tuple[int, ...]:
+        """How many of so many records hold each value."""
+        return conditions.tables.counts(self.table, rows, conditions.seed)
+
+
+OCCUPATIONS = Census("OCC", "occupations", Fraction("0.0018"), Fraction("0.075"))
+EDUCATION = Census("EDU", "education", Fraction("0.0044"), Fraction("0.273"))
+BOTH = (OCCUPATIONS, EDUCATION)
+
+
+def caps_of(counts: Sequence[int], factor: int) -> tuple[Fraction, ...]:
+    """The cap of each value."""
+    histogram = Histogram.of(range(len(counts)), counts)
+    return ShareCap.linear(histogram, factor, OFFSET).of(histogram.values)
+
+
+def posed(counts: Sequence[int], factor: int = DEFAULT_FACTOR) -> Problem:
+    """Buckets from M, the least size that a cap allows, to M'."""
+    caps = caps_of(counts, factor)
+    return pose(counts, caps, min(map(least_size, caps)), LARGEST)
+
+
+def diversity(smallest: Fraction, factor: int) -> int:
+    """The diversity that keeps every cap: one over the least of them, rounded up."""
+    return least_size(min(factor * smallest + Fraction(OFFSET), Fraction(1)))
+
+
+def anatomy_sizes(rows: int, ell: int) -> Setting:
+    """Buckets of l records and of one more, whether or not the values could be put into them so."""
+    buckets, rest = divmod(rows, ell)
+    return Setting.of([(ell, buckets - rest), (ell + 1, rest)])

@@ -1,0 +1,159 @@
+"""Figures 7.2 and 7.3 of the thesis on buckets: the diversity that its caps would need, and information losses.
+
+The pictures cannot be read, so what is compared are the numbers that follow from the published shares, and the claims
+of the text. Losses follow from counts alone: a quick run is a full one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from papers.experiment import Conditions, Experiment
+from papers.experiment_outcome import Outcome, Verdict, verdict_of
+from papers.multiple_sized_bucketization.census_problems import (
+    BOTH,
+    FACTOR_AXIS,
+    FACTORS,
+    Census,
+    anatomy_sizes,
+    diversity,
+    posed,
+)
+from sfumato.mechanisms.buckets.optimal import optimal
+from sfumato.mechanisms.buckets.problem import Blocked, Problem
+from sfumato.mechanisms.buckets.setting import Setting
+from sfumato.mechanisms.buckets.sizes import HEURISTICS
+from sfumato.report.lines import Axis, MeasuredLine, Panel, measured_panels
+
+ROWS = 300_000
+SLIGHTLY = 1.1
+"""Up to so many times as much is "only slightly higher"."""
+ANATOMY, OPTIMAL = "Anatomy", "optimal"
+NAMES = {"one": "one size", "two": "two sizes", "multi": "several, top-down"}
+
+
+def _listed(numbers: Sequence[object]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def figure7_2(conditions: Conditions) -> Outcome:
+    """The diversity that keeps all caps, and whether the table allows it."""
+    rows, panels, agreeing, refused = [], [], [], []
+    for census in BOTH:
+        counts = census.counts(conditions, ROWS)
+        smallest, most = Fraction(min(counts), sum(counts)), sum(counts) // max(counts)
+        ours = [diversity(smallest, factor) for factor in FACTORS]
+        printed = [diversity(census.smallest, factor) for factor in FACTORS]
+        rows += [
+            (census.name, factor, *needed, most, "yes" if needed[0] <= most else "no")
+            for factor, *needed in zip(FACTORS, ours, printed, strict=True)
+        ]
+        agreeing += [ours == printed, most == int(1 / census.largest)]
+        refused.append(
+            f"{census.name} at θ = {_listed([f for f, ell in zip(FACTORS, ours, strict=True) if ell > most])}"
+        )
+        lines = [
+            MeasuredLine("needed, ours", tuple(zip(FACTORS, ours, strict=True))),
+            MeasuredLine("by published shares", tuple(zip(FACTORS, printed, strict=True)), is_published=True),
+            MeasuredLine("the table allows", ((FACTORS[0], most), (FACTORS[-1], most))),
+        ]
+        panels.append(Panel(Axis(f"{census.name}: diversity l"), lines))
+    allowed = [next(row[4] for row in rows if row[0] == census.name) for census in BOTH]
+    reading = f"Anatomy cannot be made of {' and of '.join(refused)}."
+    figure = measured_panels("The diversity that caps would need", FACTOR_AXIS, panels, reading=reading)
+    last = [row[0] for row in rows if row[1] == FACTORS[-1] and row[-1] == "no"]
+    sentence = (
+        f"The diversities are {'those' if all(agreeing[::2]) else 'not those'} that follow from the published shares, "
+        f"and the tables allow {_listed(allowed)}, in print 13, 3: Anatomy cannot be made of {' and of '.join(refused)}"
+        + (f", that is {_listed(last)} also at θ = 32, which the text excepts." if last else ", as claimed.")
+    )
+    headings = ("table", "θ", "l", "l by the published share", "the table allows", "possible")
+    return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence, figure)
+
+
+def _settings(problem: Problem) -> Mapping[str, Setting | None]:
+    """The best setting of each kind; None where there is none."""
+
+    def found(kind: str) -> Setting | None:
+        try:
+            return HEURISTICS[kind](problem)
+        except Blocked:
+            return None
+
+    return {**{name: found(kind) for kind, name in NAMES.items()}, OPTIMAL: optimal(problem).setting}
+
+
+Losses = Mapping[tuple[str, int], Mapping[str, Setting | None]]
+
+
+def figure7_3(conditions: Conditions) -> Outcome:
+    """Information loss of all kinds of buckets."""
+    losses: dict[tuple[str, int], Mapping[str, Setting | None]] = {}
+    for census in conditions.steps(BOTH):
+        counts = census.counts(conditions, ROWS)
+        for factor in FACTORS:
+            ell = diversity(Fraction(min(counts), sum(counts)), factor)
+            losses[census.name, factor] = {**_settings(posed(counts, factor)), ANATOMY: anatomy_sizes(sum(counts), ell)}
+    rows = tuple(
+        (
+            *place,
+            kind,
+            None if setting is None else setting.loss,
+            None if setting is None else setting.information_loss,
+            _ratio(found, kind),
+        )
+        for place, found in losses.items()
+        for kind, setting in found.items()
+    )
+    anatomy, two, multi = (
+        [ratio for found in losses.values() if (ratio := _ratio(found, kind)) is not None]
+        for kind in (ANATOMY, NAMES["two"], NAMES["multi"])
+    )
+    worst = [_ratio(found, ANATOMY, NAMES["two"]) for found in losses.values()]
+    is_worst = all(each is not None and each > 1 for each in worst)
+    is_near = max(two) <= SLIGHTLY
+    sentence = (
+        f"Anatomy's sizes lose {min(anatomy):.1f} to {max(anatomy):.1f} times as much information as the optimum, "
+        f"{'more' if is_worst else 'not always more'} than two sizes; two sizes are {'' if is_near else 'not '}only "
+        f"slightly above the optimum, but by {_percents(two)}, and top-down by {_percents(multi)} (of the thesis' "
+        "shares only the largest and the smallest are known)."
+    )
+    headings = ("table", "θ", "buckets", "loss", "information loss", "times the optimum")
+    verdict = Verdict.AGREES if is_worst and is_near else Verdict.CONTRADICTS
+    panels = [_panel(losses, census) for census in BOTH]
+    reading = (
+        f"Two sizes lose up to {max(two):.2f} times as much as the optimum, top-down up to {max(multi):.2f} times."
+    )
+    figure = measured_panels("Information loss by the caps", FACTOR_AXIS, panels, reading=reading)
+    return Outcome(headings, rows, verdict, sentence, figure)
+
+
+def _ratio(found: Mapping[str, Setting | None], kind: str, than: str = OPTIMAL) -> float | None:
+    ours, theirs = found[kind], found[than]
+    return None if ours is None or theirs is None else ours.information_loss / theirs.information_loss
+
+
+def _percents(ratios: Sequence[float]) -> str:
+    return f"{100 * min(ratios) - 100:.1f} to {100 * max(ratios) - 100:.0f}%"
+
+
+def _panel(losses: Losses, census: Census) -> Panel:
+    lines = [
+        MeasuredLine(
+            kind,
+            tuple(
+                (factor, setting.information_loss)
+                for factor in FACTORS
+                if (setting := losses[census.name, factor][kind]) is not None
+            ),
+        )
+        for kind in (ANATOMY, *NAMES.values(), OPTIMAL)
+    ]
+    return Panel(Axis(f"{census.name}: information loss", is_logarithmic=True), lines)
+
+
+LOSSES = (
+    Experiment("buckets/fig7-2", "the diversity that caps would need", figure7_2, ("θ = 32 for EDU",)),
+    Experiment("buckets/fig7-3", "information loss by the caps", figure7_3, ("two sizes are not near the optimum",)),
+)

@@ -1,0 +1,135 @@
+"""What the thesis on buckets prints: its small tables with their caps, its tables of buckets, and how to check them.
+
+Notation: x_i = values, o_i = counts, f_i = shares, f'_i = caps; S = size, b = buckets.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from papers.experiment_outcome import Outcome, verdict_of, within
+from sfumato.mechanisms.buckets.caps import Integers, least_size
+from sfumato.mechanisms.buckets.problem import Problem, pose
+from sfumato.mechanisms.buckets.setting import Setting
+from sfumato.request.group_spec import ShareCap
+from sfumato.request.histogram import Histogram
+
+Buckets = Sequence[Sequence[int]]
+"""The numbers of the values that each bucket holds."""
+
+
+@dataclass(frozen=True)
+class SmallTable:
+    """A table of the thesis: its counts, and the caps factor * share + offset."""
+
+    counts: tuple[int, ...]
+    factor: str
+    offset: str = "0"
+
+    @property
+    def total(self) -> int:
+        """The number of records."""
+        return sum(self.counts)
+
+    @cached_property
+    def caps(self) -> tuple[Fraction, ...]:
+        """The cap of each value."""
+        histogram = Histogram.of(range(len(self.counts)), self.counts)
+        return ShareCap.linear(histogram, self.factor, self.offset).of(histogram.values)
+
+    def problem(self, smallest: int, largest: int) -> Problem:
+        """What is to be bucketed."""
+        return pose(self.counts, self.caps, smallest, largest)
+
+    def floors(self, *sizes: int) -> Integers:
+        """How many records of each value fit into a bucket of each size."""
+        return np.array([[int(cap * size) for size in sizes] for cap in self.caps])
+
+    def runs(self) -> list[tuple[str, int]]:
+        """Neighbouring values with the same count: what they are called, and the first."""
+        starts = [place for place, count in enumerate(self.counts) if not place or count != self.counts[place - 1]]
+        ends = [*starts[1:], len(self.counts)]
+        return [
+            (f"x{start + 1}" if end == start + 1 else f"x{start + 1}-x{end}", start)
+            for start, end in zip(starts, ends, strict=True)
+        ]
+
+
+EXAMPLE_5 = SmallTable((2, 2, 2, 4, 4, 4, 4, 7, 7), "3", "0.02")
+EXAMPLE_8 = SmallTable((1,) * 8 + (6, 6, 6, 6, 9, 9), "2", "0.05")
+EXAMPLE_10 = SmallTable((4, 4, 4, 8, 8), "2")
+EXAMPLE_13 = SmallTable((2, 2, 2, 2, 4, 4, 4, 4, 7, 8), "3", "0.02")
+
+TABLE_3_4 = ((1, 2, 3, 8, 8, 9), (1, 2, 3, 8, 9, 9), *((4, 5, 6),) * 4, *((8, 9),) * 4)
+TABLE_4_1 = (((9, 9), *((9,),) * 5), ((9, 9, 8), (9, 8, 8), *((9, 8),) * 4))
+TABLE_4_2 = (
+    (9, 9, 8, 6, 5, 3),
+    (9, 8, 8, 6, 5, 3),
+    *((9, 8, 7, 6, 4, 2),) * 2,
+    *((9, 8, 7, 5, 4, 1),) * 2,
+)
+TABLE_5_2 = (
+    (9, 10, 12, 13),
+    (9, 11, 12, 14),
+    *((9, 11, 13, 14),) * 3,
+    (10, 11, 13, 14),
+    *((10, 12, 13, 14),) * 3,
+    tuple(range(1, 15)),
+)
+
+
+def written(setting: Setting) -> str:
+    """Buckets in words, from the smallest on."""
+    return ", ".join(f"{count} of {size}" for size, count in setting)
+
+
+def named(places: Sequence[int]) -> str:
+    """Values by their numbers."""
+    return ", ".join(f"x{place + 1}" for place in places)
+
+
+def as_printed(ours: float | Fraction, printed: str) -> bool:
+    """Whether a number is within one of the last printed digit: some are rounded there, some cut off."""
+    return within(float(ours), float(printed), 10.0 ** -_digits(printed))
+
+
+def _digits(printed: str) -> int:
+    return len(printed.partition(".")[2])
+
+
+def held(buckets: Buckets, values: int) -> list[int]:
+    """How many records of each value all buckets together hold."""
+    found = Counter(number - 1 for bucket in buckets for number in bucket)
+    return [found[place] for place in range(values)]
+
+
+def are_within_caps(buckets: Buckets, caps: Sequence[Fraction]) -> bool:
+    """Whether no value has more than its cap of a bucket."""
+    return all(
+        count <= caps[number - 1] * len(bucket) for bucket in buckets for number, count in Counter(bucket).items()
+    )
+
+
+def counts_and_caps(table: SmallTable, shares: Sequence[str], caps: Sequence[str]) -> Outcome:
+    """Shares and caps beside the printed ones, for each run of equal counts."""
+    rows, agreeing, rounded = [], [], []
+    for (name, place), share_said, cap_said in zip(table.runs(), shares, caps, strict=True):
+        share, cap = Fraction(table.counts[place], table.total), table.caps[place]
+        rows.append((name, table.counts[place], float(share), share_said, float(cap), cap_said, least_size(cap)))
+        agreeing += [as_printed(share, share_said), as_printed(cap, cap_said)]
+        rounded += [f"{float(each):.{_digits(said)}f}" == said for each, said in ((share, share_said), (cap, cap_said))]
+    headings = ("values", "records", "share", "share as printed", "cap", "cap as printed", "least bucket")
+    off, cut = agreeing.count(False), rounded.count(False)
+    sentence = (
+        f"All {len(agreeing)} different shares and caps are as printed"
+        + (f"; {cut} of them {'is' if cut == 1 else 'are'} cut off instead of rounded." if cut else ".")
+        if not off
+        else f"{off} of the {len(agreeing)} shares and caps are not as printed."
+    )
+    return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence)

@@ -1,0 +1,125 @@
+"""Buckets of more than two sizes in Wang, "Multiple-sized bucketization for privacy protection" (2014), chapter 6.
+
+Notation: x_i = values; u = room of a value in all buckets of a size.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+
+from papers.experiment import Conditions
+from papers.experiment_outcome import Outcome, verdict_of
+from papers.multiple_sized_bucketization.printed_problems import EXAMPLE_13, named, written
+from sfumato.mechanisms.buckets.optimal import optimal
+from sfumato.mechanisms.buckets.problem import Problem, pose
+from sfumato.mechanisms.buckets.setting import Setting, blocking_set, is_valid
+from sfumato.mechanisms.buckets.top_down import rounds
+from sfumato.report.lines import Axis, MeasuredLine, measured_lines
+
+
+def example12(_: Conditions) -> Outcome:
+    """Three sizes that meet the conditions for two, and cannot be filled."""
+    counts, setting = (5,) * 10 + (20,), Setting.of([(4, 5), (5, 4), (6, 5)])
+    caps = [Fraction(1, 6)] * 10 + [Fraction(1)]
+    room = np.array([[int(cap * size) * buckets for size, buckets in setting] for cap in caps])
+    bounds = np.minimum(room, np.array(counts)[:, None])
+    sizes = [size * buckets for size, buckets in setting]
+    meets = bool((bounds.sum(axis=1) >= counts).all() and (bounds.sum(axis=0) >= sizes).all())
+    blocked = blocking_set(pose(counts, caps, 1, 6), setting)
+    rows = (
+        ("room for each of x1-x10", ", ".join(map(str, room[0])), "0, 0, 5"),
+        ("room for x11", ", ".join(map(str, room[-1])), "20, 20, 20"),
+        ("meets the conditions", "yes" if meets else "no", "yes"),
+        ("can be filled", "no" if blocked else "yes", "no"),
+    )
+    agreeing = [ours == said for _, ours, said in rows]
+    sentence = (
+        f"The conclusion holds: the conditions for two sizes are not enough for three, and {named(blocked[:1])} to "
+        f"{named(blocked[-1:])} block each other; but a value that may fill buckets of 4 alone has room for "
+        f"{room[-1][-1]} and not 20 records in those of 6."
+        if agreeing == [True, False, True, True]
+        else "The conclusion does not hold."
+    )
+    return Outcome(("", "ours", "as printed"), rows, verdict_of(agreeing), sentence)
+
+
+PRINTED_ROUNDS = (
+    (Setting.of([(5, 3), (6, 4)]), 132),
+    (Setting.of([(5, 3), (4, 3), (4, 3)]), 125),
+    (Setting.of([(5, 3), (4, 3), (4, 2), (2, 2)]), 118),
+)
+MENDED_ROUNDS = (
+    Setting.of([(5, 3), (6, 4)]),
+    Setting.of([(5, 3), (6, 2), (4, 3)]),
+    Setting.of([(5, 3), (6, 2), (4, 2), (2, 2)]),
+)
+"""With two buckets of 6 for the first of the two that are printed as 3 of 4."""
+
+
+def example13(_: Conditions) -> Outcome:
+    """Top-down, round by round."""
+    problem = EXAMPLE_13.problem(2, 6)
+    ours, rows, agreeing = list(rounds(problem)), [], []
+    for number in range(max(len(ours), len(PRINTED_ROUNDS))):
+        mine = (written(ours[number]), ours[number].loss) if number < len(ours) else (None, None)
+        if number < len(PRINTED_ROUNDS):
+            said, loss = PRINTED_ROUNDS[number]
+            valid = is_valid(problem, said)
+            rows.append((number + 1, *mine, written(said), loss, said.loss, "yes" if valid else "no"))
+            agreeing.append(valid and loss == said.loss)
+        else:
+            rows.append((number + 1, *mine, None, None, None, None))
+    best = optimal(problem).setting
+    invalid = [str(row[0]) for row in rows if row[-1] == "no"]
+    would = [mended.loss for mended in MENDED_ROUNDS[1:] if is_valid(problem, mended)]
+    sentence = (
+        f"The two sizes of round 1 are {'' if ours[0] == PRINTED_ROUNDS[0][0] else 'not '}as printed and lose "
+        f"{ours[0].loss}, not 132; the printed buckets of round {' and '.join(invalid)} break the caps, and with two "
+        f"of 6 in the place of three of 4 they lose {' and '.join(map(str, would))}; in the order of the values "
+        f"top-down ends at {ours[-1].loss}, and the least loss is {best.loss}."
+    )
+    headings = ("round", "ours", "loss", "as printed", "loss as printed", "its loss", "meets the caps")
+    return Outcome(headings, tuple(rows), verdict_of(agreeing), sentence)
+
+
+def figure6_1(conditions: Conditions) -> Outcome:
+    """How top-down splits, in many orders of the values."""
+    problem, orders = EXAMPLE_13.problem(2, 6), conditions.either(300, 3000)
+    generator = conditions.generator(6, 1)
+    found: dict[tuple[int, ...], int] = Counter()
+    for _ in conditions.steps(range(orders)):
+        order = generator.permutation(len(EXAMPLE_13.counts))
+        turned = Problem(problem.counts[order], problem.sizes, problem.floors[order])
+        found[tuple(setting.loss for setting in rounds(turned))] += 1
+    ends: dict[int, int] = Counter()
+    for losses, times in found.items():
+        ends[losses[-1]] += times
+    in_order, best = [setting.loss for setting in rounds(problem)], optimal(problem).setting.loss
+    mended = tuple(setting.loss for setting in MENDED_ROUNDS)
+    lines = [
+        MeasuredLine("as printed", tuple(enumerate((132, 125, 118), start=1)), is_published=True),
+        MeasuredLine("in the order of the values", tuple(enumerate(in_order, start=1))),
+        MeasuredLine("corrected", tuple(enumerate(mended, start=1))),
+        MeasuredLine("least possible", ((1, best), (max(len(in_order), 3), best))),
+    ]
+    figure = measured_lines(
+        "The loss after each round of splitting",
+        Axis("round"),
+        Axis("loss"),
+        lines,
+        reading=f"In the order of the values top-down goes from {in_order[0]} to {in_order[-1]}; {best} is possible.",
+    )
+    rows = tuple((loss, times, times / orders, "yes" if loss == 118 else "no") for loss, times in sorted(ends.items()))  # noqa: PLR2004
+    common = max(ends, key=lambda loss: ends[loss])
+    sentence = (
+        f"The tree is one of several: which records move when a part is split is left open, and in {orders:,} random "
+        f"orders top-down ends at {', '.join(map(str, sorted(ends)))}, mostly at {common} "
+        f"({100 * ends[common] / orders:.0f}%); the printed 118 is "
+        + ("among them" if 118 in ends else "not among them")  # noqa: PLR2004
+        + f", and the least loss {best} is {'too' if best in ends else 'not'}."
+    )
+    headings = ("last loss", "orders", "share of the orders", "as printed")
+    return Outcome(headings, rows, verdict_of([set(ends) == {118}]), sentence, figure)

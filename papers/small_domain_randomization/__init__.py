@@ -1,0 +1,1 @@
+"""Chaytor, Wang: "Small domain randomization: same privacy, more utility", 2010."""

@@ -1,0 +1,269 @@
+"""Fu, Wang, Wong, Wang and Jiang, "Small sum privacy and large sum utility in data publishing" (2014): what is exact.
+
+Its example, its bounds and its transition matrix need no table. Figures 4 and 5 cannot be read, so what is compared is
+what the text says of them; where it does not name a number that they need, ours is named in the sentence.
+Notation: gamma = group size, f = count of a value, N = records, epsilon = relative error.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from papers.experiment import Conditions, Experiment
+from papers.experiment_outcome import Outcome, Verdict, verdict_of, within
+from sfumato.mechanisms.decoys.bounds import leak
+from sfumato.mechanisms.decoys.creation import fullest_first
+from sfumato.mechanisms.decoys.groups import Groups, transition
+from sfumato.mechanisms.decoys.iteration import iterated
+from sfumato.report.lines import Axis, MeasuredLine, measured_lines
+from sfumato.report.wording import percent, quantity
+from sfumato.request.published_counts import accurate_count, chebyshev, error_probability, tail, tail_figure
+
+GROUP_SIZE = 10
+"""Of Examples 1 and 2; Figure 4 names none."""
+
+DISEASES = ("Hiv", "Flu", "Flu", "Fever", "Hiv", "Flu", "Fever", "Fever", "H5N1")
+PUBLISHED = ("Flu", "Flu", "Fever", "Hiv", "Flu", "Hiv", "Fever", "Flu", "H5N1")
+FIRST_GROUP = (0, 1, 3)
+"""Figure 2: what nine people have and what they publish; and the one group that the text names, the first of three."""
+
+Partition = list[tuple[int, ...]]
+
+
+def figures2_3(_: Conditions) -> Outcome:
+    """The nine people of the example: their groups, and whether what is printed can come from them."""
+    values = sorted(set(DISEASES), key=DISEASES.index)
+    made = _listed(fullest_first([DISEASES.count(value) for value in values], 3, None))
+    ours = [sorted(values[place] for place in group) for group in made]
+    partitions = [part for part in _partitions(tuple(range(len(DISEASES)))) if FIRST_GROUP in part]
+    able = [part for part in partitions if all(_may_publish(group) for group in part)]
+    kept = sum(held == shown for held, shown in zip(DISEASES, PUBLISHED, strict=True))
+    named = sorted(DISEASES[record] for record in FIRST_GROUP)
+    rows = (
+        *(
+            (f"group {number + 1}", " ".join(group), " ".join(named) if not number else None)
+            for number, group in enumerate(ours)
+        ),
+        ("partitions with the named group", len(partitions), None),
+        ("of these, able to publish Figure 2(b)", len(able), "at least 1"),
+        ("chance of Figure 2(b) in such a partition", Fraction(1, 3 ** len(DISEASES)), None),
+        ("own value published", kept, None),
+    )
+    holds = [named in ours, bool(able)]
+    sentence = (
+        f"{'The named group is among ours' if holds[0] else 'The named group is not among ours'}, and the printed "
+        f"release can come from {len(able)} of the {len(partitions)} partitions that have it: {kept} of the nine "
+        "people publish their own disease, where three do on average."
+    )
+    return Outcome(("", "ours", "as printed"), rows, verdict_of(holds), sentence)
+
+
+def _listed(groups: Groups) -> list[list[int]]:
+    runs = zip(groups.members.tolist(), groups.sizes.tolist(), groups.lengths.tolist(), strict=True)
+    return [sorted(members[:size]) for members, size, length in runs for _ in range(length)]
+
+
+def _partitions(records: tuple[int, ...]) -> Iterator[Partition]:
+    """All ways to put the records into groups of three with different diseases."""
+    if not records:
+        yield []
+        return
+    for others in combinations(records[1:], 2):
+        group = (records[0], *others)
+        if len({DISEASES[record] for record in group}) == len(group):
+            for rest in _partitions(tuple(record for record in records if record not in group)):
+                yield [group, *rest]
+
+
+def _may_publish(group: tuple[int, ...]) -> bool:
+    return {PUBLISHED[record] for record in group} <= {DISEASES[record] for record in group}
+
+
+COUNTS = (100, 200, 300, 400, 500, 600, 700, 800, 900)
+ERRORS = (Fraction(1, 20), Fraction(1, 10), Fraction(3, 10))
+DRAWN = Fraction(1, 10)
+
+
+def figure4(_: Conditions) -> Outcome:
+    """The chance that a count is off: the printed bound, Chebyshev's, and the chance itself."""
+    points = [(error, count) for error in ERRORS for count in COUNTS]
+    found = {
+        (error, count): (
+            1 / (GROUP_SIZE * error**2 * count**2),
+            chebyshev(count, GROUP_SIZE, error),
+            Fraction(tail_figure(count, GROUP_SIZE, error)),
+        )
+        for error, count in points
+    }
+    rows = tuple((float(error), count, *(float(each) for each in found[error, count])) for error, count in points)
+    broken = {point: float(exact / printed) for point, (printed, _, exact) in found.items() if exact > printed}
+    is_right = all(exact <= right for _, right, exact in found.values())
+    risk = Fraction(1, 20)
+    threshold = math.sqrt(1 / (GROUP_SIZE * DRAWN**2 * risk))
+    needed = accurate_count(GROUP_SIZE, DRAWN, risk)
+    lines = ("printed bound", "Chebyshev, corrected", "the chance itself")
+    figure = measured_lines(
+        f"How likely a count is off by {percent(float(DRAWN))} or more",
+        Axis("records that hold the value"),
+        Axis(f"chance, groups of {GROUP_SIZE}", is_logarithmic=True),
+        [
+            MeasuredLine(
+                name, tuple((count, float(found[DRAWN, count][place])) for count in COUNTS), is_published=not place
+            )
+            for place, name in enumerate(lines)
+        ],
+        reading=f"At {COUNTS[0]} records the chance is {float(found[DRAWN, COUNTS[0]][2]):.2g}; the printed bound "
+        f"says {float(found[DRAWN, COUNTS[0]][0]):.2g}.",
+    )
+    worst = max(broken, key=lambda point: broken[point], default=None)
+    sentence = (
+        f"In groups of {GROUP_SIZE} the chance is above the printed bound at {len(broken)} of {len(points)} points"
+        + (f" (by up to {quantity(broken[worst])} times) and " if worst else ", and ")
+        + f"{'never' if is_right else 'sometimes'} above the corrected one; an error below {percent(float(DRAWN))} but "
+        f"for a chance of {percent(float(risk))} needs {needed} records, where Lemma 1 asks for {math.ceil(threshold)}."
+    )
+    headings = ("relative error", "count", *lines)
+    return Outcome(headings, rows, Verdict.CONTRADICTS if broken else Verdict.AGREES, sentence, figure)
+
+
+def figure5(_: Conditions) -> Outcome:
+    """The chance that a small count is off by more than three tenths."""
+    error, sizes, counts = Fraction(3, 10), (2, 5, 10), range(1, 11)
+    chances = {size: [float(tail(count, size, error, inclusive=False)) for count in counts] for size in sizes}
+    rows = tuple((count, *(chances[size][count - 1] for size in sizes)) for count in counts)
+    example1, example2 = chances[GROUP_SIZE][4], float(error_probability(3, GROUP_SIZE, error))
+    apart = {
+        size: max(abs(one - other) for one, other in zip(chances[size], chances[10], strict=True)) for size in sizes
+    }
+    holds = [within(example1, 0.48, 0.005), example2 >= 0.6]  # noqa: PLR2004 - as printed
+    figure = measured_lines(
+        "How likely a small count is off by more than 30%",
+        Axis("records that hold the value"),
+        Axis("chance"),
+        [MeasuredLine(f"groups of {size}", tuple(zip(counts, chances[size], strict=True))) for size in sizes],
+        reading=f"Five records in groups of {GROUP_SIZE} are off with a chance of {example1:.2f}; in print 0.48.",
+    )
+    sentence = (
+        f"Example 1 is {example1:.2f} (in print 0.48), and up to three records are off with at least {example2:.2f} "
+        f"(in print 0.6), with the printed saw; groups of 5 and 10 differ by up to {apart[5]:.2f}, groups of 2 and 10 "
+        f"by up to {apart[2]:.2f}."
+    )
+    headings = ("records", *(f"groups of {size}" for size in sizes))
+    return Outcome(headings, rows, verdict_of(holds), sentence, figure)
+
+
+TOTAL, HOLDERS = 100_000, 1000
+FEW_ROUNDS = 1000
+"""Estimates that die out are as good as nought by then."""
+
+
+def theorem4(conditions: Conditions) -> Outcome:
+    """A condition whose records all hold a value: what is claimed of their count, and what the iteration does."""
+    error, counts = Fraction(3, 10), range(1, 11)
+    rows: list[tuple[int, int, float, float]] = []
+    for size in conditions.steps((2, 3, 5, 10)):
+        found = _off(counts, size, error)
+        rows += [(size, k, float(error_probability(k, size, error)), float(found[k])) for k in counts]
+    below = [row for row in rows if row[3] < row[2]]
+    worst = max(rows, key=lambda row: row[2] - row[3])
+    sizes = {size: sum(row[0] == size for row in below) for size in (2, 3, 5, 10)}
+    drawn = worst[0]
+    figure = measured_lines(
+        "How likely a count under a condition is off by 30%",
+        Axis("records of the condition, who all hold the value"),
+        Axis(f"chance, groups of {drawn}"),
+        [
+            MeasuredLine("at least, as claimed", tuple((row[1], row[2]) for row in rows if row[0] == drawn), True),
+            MeasuredLine("the printed iteration", tuple((row[1], row[3]) for row in rows if row[0] == drawn)),
+        ],
+        reading=f"In groups of {drawn} it is less likely than claimed for {sizes[drawn]} of {len(counts)} counts.",
+    )
+    told = ", ".join(f"{number} in groups of {size}" for size, number in sizes.items())
+    sentence = (
+        f"If all k records of a condition hold a value, their count by the printed iteration is off by 30% less often "
+        f"than claimed for {len(below)} of {len(rows)} cases ({told})"
+        + (f", as k = {worst[1]} in groups of {worst[0]}: {worst[3]:.2f}, claimed {worst[2]:.2f}." if below else ".")
+    )
+    headings = ("group size", "k", "at least, as claimed", "printed iteration")
+    return Outcome(headings, tuple(rows), Verdict.CONTRADICTS if below else Verdict.AGREES, sentence, figure)
+
+
+def _off(counts: Sequence[int], size: int, error: Fraction) -> dict[int, Fraction]:
+    """The chance that the printed iteration is off, for each count; by how many of the records show the value."""
+    cases = [(count, shown) for count in counts for shown in range(count + 1)]
+    states = np.array([(TOTAL - HOLDERS, HOLDERS - count, count - shown, shown) for count, shown in cases])
+    found, _ = iterated(states.astype(np.float64), (size,), most_rounds=FEW_ROUNDS)
+    chances = dict.fromkeys(counts, Fraction(0))
+    for (count, shown), told in zip(cases, found[:, 3].tolist(), strict=True):
+        if abs(told - count) >= error * count:
+            chances[count] += Fraction(math.comb(count, shown) * (size - 1) ** (count - shown), size**count)
+    return chances
+
+
+RECORDS, VALUES = 2000, 40
+CONVERGED = 1e-12
+MOST_ROUNDS = 100_000
+
+
+def figure6(_: Conditions) -> Outcome:
+    """The chance that a record shows a value which it does not hold: printed, corrected, and from groups."""
+    rows, curves, off = [], [], []
+    for size in (2, 5, 10):
+        points = []
+        for percentage in (1, 2, 4, 6, 8, 10, 15, 20, 30, 40, 50):
+            count = RECORDS * percentage // 100
+            if size * count > RECORDS:
+                continue
+            printed, right = Fraction(count, RECORDS), leak(count, RECORDS, size)
+            told = _told_of_all(count, size) / count
+            rows.append((size, percentage, float(printed), float(right), _measured_leak(count, size), 100 * told))
+            points.append((percentage, 100 * told))
+            off.append((printed != right, size * count != RECORDS, abs(rows[-1][4] - float(right)) <= CONVERGED))
+        curves.append(MeasuredLine(f"groups of {size}", tuple(points)))
+    wrong, confirmed = sum(each[0] for each in off), all(each[2] for each in off)
+    where = ", all but those of a value in every group" if all(each[0] == each[1] for each in off) else ""
+    least = min(rows, key=lambda row: row[-1])
+    figure = measured_lines(
+        "What the printed matrix makes of a value's own count",
+        Axis("records that hold the value, in %"),
+        Axis("estimate in % of the truth"),
+        curves,
+        reading=f"Of a value that {least[1]}% hold, groups of {least[0]} leave {least[-1]:.0f}%.",
+    )
+    sentence = (
+        f"The corrected leak {'is' if confirmed else 'is not'} that of groups counted one by one, the printed one "
+        f"differs from it at {wrong} of {len(off)} points{where}; with it, counting everybody gives "
+        f"{least[-1]:.0f}% of a value that {least[1]}% hold (groups of {least[0]})."
+    )
+    verdict = Verdict.CONTRADICTS if wrong else Verdict.AGREES
+    headings = ("group size", "share in %", "leak as printed", "corrected", "of groups", "estimate of all in %")
+    return Outcome(headings, tuple(rows), verdict, sentence, figure)
+
+
+def _told_of_all(count: int, size: int) -> float:
+    """What the printed iteration, run until it rests, makes of a value's count if everybody is counted."""
+    states = np.array([0.0, 0.0, RECORDS - count, count])
+    found, _ = iterated(states, (size,), stop=CONVERGED, most_rounds=MOST_ROUNDS)
+    return float(found[3])
+
+
+def _measured_leak(count: int, size: int) -> float:
+    """The same from groups: of the first of some values, the others as frequent as each other."""
+    others = np.diff(np.rint(np.linspace(0, RECORDS - count, VALUES)).astype(np.int64))
+    groups = fullest_first([count, *others.tolist()], size, None, most_runs=RECORDS)
+    chances, held = transition(groups)[:, 0], groups.counts
+    return float(chances[1:] @ held[1:] / held[1:].sum())
+
+
+EXPERIMENTS = (
+    Experiment("small-sums/fig2-3", "nine people in groups of three", figures2_3),
+    Experiment("small-sums/fig4", "how far large counts are off", figure4, ("Theorem 3 and Lemma 1",)),
+    Experiment("small-sums/fig5", "how far small counts are off", figure5),
+    Experiment("small-sums/thm4", "small counts under a condition", theorem4, ("Lemma 3 and Theorem 4",)),
+    Experiment("small-sums/fig6", "the transition matrix", figure6, ("the leak of equations 6 to 9",)),
+)
