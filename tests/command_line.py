@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typer.core import TyperGroup
 
+from papers import command_line as papers
 from sfumato.cli import app
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
@@ -59,12 +60,14 @@ class Outcome:
 
 
 def run(*arguments: str | Path, program: Callable[[Sequence[str]], None] | None = None) -> Outcome:
-    """Run a command of sfumato, or of another program, inside this process."""
+    """Run a command inside this process: of sfumato or another program, or of papers where its option is given."""
+    if program is None:
+        program = papers.main if "--as-published" in arguments else app.main
     out, err = io.StringIO(), io.StringIO()
     code: Any = None
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _program_built_once():
         try:
-            (program or app.main)([str(argument) for argument in arguments])
+            program([str(argument) for argument in arguments])
         except SystemExit as leaving:
             code = leaving.code
     return Outcome(code, out.getvalue(), err.getvalue())

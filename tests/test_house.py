@@ -19,7 +19,7 @@ from sfumato.shown.kinds import KINDS
 ROOT = Path(sfumato.__file__).parent
 NAMES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.rglob("*.py"))]
 
-KNOWING_MECHANISMS = ("mechanisms/", "audit/laws/", "evaluate/", "cli/demo.py", "reproduce/")
+KNOWING_MECHANISMS = ("mechanisms/", "audit/laws/", "cli/demo.py")
 """Only these know a mechanism; everybody else asks the `Mechanism` for what it needs."""
 KNOWING_KINDS = ("shown/", "mechanisms/", "audit/laws/")
 """Only `shown/` knows what kind of thing a record shows; a mechanism and its law say which kind theirs is."""

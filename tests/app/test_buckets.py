@@ -20,7 +20,9 @@ import pytest
 from command_line import TEST_KEY, content, run, succeed, write_csv_rows, write_parquet
 from protected_tables import DISEASES, FIRST, counts_file, patients, readme_count, refused
 from releases import edit_manifest
-from sfumato import CountQuery, Release
+from sfumato import CountQuery, Histogram, LinearCap, Release, choose
+from sfumato.draws import Draws
+from sfumato.mechanisms import buckets
 from tampering import failed, failed_alone, rewrite, with_cell, with_column
 
 RECORDS, BUCKETS = "qit.parquet", "st.parquet"
@@ -41,12 +43,12 @@ WAYS: Mapping[str, tuple[str, ...]] = {
     "caps": ("--caps", "caps.csv"),
     "linear caps": LINEAR,
     "equal caps": ("--cap-offset", "1/3"),
-    "one size": (*LINEAR, "--sizes", "one"),
-    "two sizes": (*LINEAR, "--sizes", "two"),
-    "several sizes": (*LINEAR, "--sizes", "multi"),
+    "one size": (*LINEAR, "--as-published", "one-size-buckets", "--min-bucket", "2"),
+    "two sizes": (*LINEAR, "--as-published", "two-size-buckets", "--min-bucket", "2"),
+    "several sizes": (*LINEAR, "--as-published", "buckets", "--min-bucket", "2"),
     "least loss": (*LINEAR, "--sizes", "optimal"),
     "small buckets": (*LINEAR, "--sizes", "optimal", "--min-bucket", "10", "--max-bucket", "20"),
-    "dealt in turn": (*LINEAR, "--max-bucket", "40", "--dealing", "round-robin"),
+    "dealt in turn": (*LINEAR, "--max-bucket", "40", "--as-published", "buckets"),
     "diversity": ("--diversity", "3"),
 }
 every_way = pytest.mark.parametrize("way", WAYS)
@@ -295,8 +297,10 @@ def test_plan_of_the_thesis_example_costs_72(desk: Path) -> None:
     counts = counts_file(desk, {f"x{number}": count for number, count in enumerate(EXAMPLE, 1)})
     asked = ("plan", "--counts", counts, "--cap-factor", "3", "--cap-offset", "0.02", "--min-bucket", "2")
     losses = {}
-    for sizes in ("one", "two", "multi", "optimal"):
-        told = succeed(*asked, "--max-bucket", "6", "--sizes", sizes, "--json").json
+    works = {"one": "one-size-buckets", "two": "two-size-buckets", "multi": "buckets"}
+    ways = {sizes: ("--as-published", work) for sizes, work in works.items()}
+    for sizes, way in {**ways, "optimal": ("--sizes", "optimal")}.items():
+        told = succeed(*asked, "--max-bucket", "6", *way, "--json").json
         losses[sizes] = told["loss"]
         assert told["loss"] == sum(each["count"] * (each["size"] - 1) ** 2 for each in told["buckets"])
         assert told["lower_bound"] <= 72
@@ -321,18 +325,20 @@ def test_plan_shows_buckets_and_loss(desk: Path) -> None:
 
 
 def test_plan_shows_the_ways_that_were_compared(desk: Path) -> None:
-    """The first is taken, and asking for it by its own options gives the same; that of least loss is beside it."""
+    """The first is taken, and the library gives the same by its options; that of least loss is beside it."""
     counts = counts_file(desk, {f"x{number}": count for number, count in enumerate(EXAMPLE, 1)})
     asked = ("plan", "--counts", counts, "--cap-factor", "3", "--cap-offset", "0.02", "--max-bucket", "6")
     told = succeed(*asked, "--json").json
-    *ways, otherwise = told["ways"]
+    ways = told["ways"]
     first = ways[0]
     assert next(each for each in ways if each["sizes"] == "optimal")["loss"] == told["lower_bound"] == 72
-    assert (first["loss"], otherwise["loss"]) == (told["loss"], told["loss"])
-    assert (first["dealing"], otherwise["dealing"]) == ("mixed", "round-robin")
+    assert first["loss"] == told["loss"]
+    assert {each["dealing"] for each in ways} == {"mixed"}
     assert first["buckets"] == [[each["size"], each["count"]] for each in told["buckets"]]
-    by_name = ("--sizes", first["sizes"], "--min-bucket", str(first["min_bucket"]))
-    assert succeed(*asked, *by_name, "--json").json["buckets"] == told["buckets"]
+    by_name = {"buckets": buckets.Options(buckets.Sizes(first["sizes"]), first["min_bucket"], 6)}
+    histogram = Histogram.read(counts)
+    chosen = choose(histogram, LinearCap(3, "0.02"), Draws.unsafe_test_key("07" * 32), options=by_name)
+    assert [list(pair) for pair in chosen.plan.choice.assignment.setting] == first["buckets"]
     shown = succeed(*asked).words
     assert "chosen for the errors of counts" in shown
     assert "sizes that were compared, of which the first are taken" in shown
@@ -814,11 +820,10 @@ BAD: Mapping[str, tuple[Mapping[str, str] | None, tuple[str, ...], str]] = {
     "unknown sizes": (
         None,
         ("--cap-factor", "2", "--sizes", "three"),
-        "'three' is not one of 'auto', 'one', 'two', 'multi'",
+        "'three' is not one of 'auto', 'optimal'",
     ),
-    "unknown dealing": (None, ("--cap-factor", "2", "--dealing", "odd"), "'odd' is not one of 'mixed', 'round-robin'"),
     "no bucket": (None, ("--cap-factor", "2", "--min-bucket", "0"), "invalid value for '--min-bucket'"),
-    "sizes of anatomy": (None, ("--diversity", "3", "--sizes", "two"), "options of 'buckets' were given"),
+    "sizes of anatomy": (None, ("--diversity", "3", "--sizes", "optimal"), "options of 'buckets' were given"),
     "another guarantee": (None, ("--diversity", "3", "--guarantee", "any-prior"), "no mechanism meets this request"),
 }
 
@@ -854,11 +859,10 @@ def test_a_refusal_names_the_smallest_buckets_that_work(desk: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("request_of", [("--diversity", "3"), LINEAR], ids=["anatomy", "buckets"])
-@pytest.mark.parametrize("dealing", ["mixed", "round-robin"])
-def test_the_dealing_can_be_chosen_alone(desk: Path, request_of: tuple[str, ...], dealing: str) -> None:
+@pytest.mark.parametrize(("work", "request_of"), [("anatomy", ("--diversity", "3")), ("buckets", LINEAR)])
+def test_buckets_that_are_dealt_in_turn_are_verified(desk: Path, work: str, request_of: tuple[str, ...]) -> None:
     table = write_parquet(desk / "patients.parquet", patients())
-    succeed(*publishing(table, *request_of, "--dealing", dealing))
+    succeed(*publishing(table, *request_of, "--as-published", work))
     succeed("verify", "release", "--original", table)
 
 

@@ -46,8 +46,9 @@ from sfumato.cli.app import build
 from sfumato.cli.commands import EXAMPLES
 from sfumato.cli.options import PromiseOptions
 from sfumato.draws import Draws
-from sfumato.mechanisms import REGISTRY, anatomy, buckets, uniform
-from sfumato.mechanisms.buckets import Deal
+from sfumato.mechanisms import REGISTRY, uniform
+from sfumato.mechanisms.buckets import Sizes
+from sfumato.mechanisms.coins.bounds import Direction
 from sfumato.mechanisms.mechanism import AnyMechanism, NoOptions
 from sfumato.request.exact import Exact
 from sfumato.request.flags import option, options_of
@@ -122,20 +123,25 @@ def test_help_names_every_option_of_a_request_and_of_a_mechanism_once(name: str)
 
 def test_option_of_several_mechanisms_is_for_those_that_meet_the_request() -> None:
     unsaid = {each.name: None for each in PromiseOptions.parameters()}
-    dealt = {**unsaid, "dealing": Deal.ROUND_ROBIN}
-    by_turns = {"buckets": buckets.Options(dealing=Deal.ROUND_ROBIN), "anatomy": anatomy.Options(Deal.ROUND_ROBIN)}
+    directed = {**unsaid, "direction": Direction.BOTH}
     takers = {
-        "diversity": ({"diversity": 2}, "anatomy"),
-        "caps from shares": ({"cap_factor": "2"}, "buckets"),
-        "neither": ({"prior": "1/10", "posterior": "1/2"}, "buckets"),
+        "several": ({"tolerance": "2"}, ("fine-grain", "harmonic")),
+        "none": ({"diversity": 2}, ("fine-grain",)),
     }
-    for words, (request, taker) in takers.items():
-        assert PromiseOptions({**dealt, **request}).options == {taker: by_turns[taker]}, words
+    for words, (request, names) in takers.items():
+        expected = {name: REGISTRY[name].options(direction=Direction.BOTH) for name in names}
+        assert PromiseOptions({**directed, **request}).options == expected, words
+
+
+def test_option_that_is_offered_in_part_is_taken_as_a_value_of_its_field() -> None:
+    unsaid = {each.name: None for each in PromiseOptions.parameters()}
+    (options,) = PromiseOptions({**unsaid, "cap_factor": "2", "sizes": "optimal"}).options.values()
+    assert options.sizes is Sizes.OPTIMAL
 
 
 def test_option_of_a_mechanism_that_does_not_meet_the_request_is_refused(desk: Path) -> None:
     (desk / "counts.csv").write_text("value,count\nflu,24\ncold,12\nHIV,12\n")
-    asked = ["plan", "--counts", "counts.csv", "--diversity", "2", "--dealing", "mixed"]
+    asked = ["plan", "--counts", "counts.csv", "--diversity", "2"]
     succeed(*asked)
     words = "options of 'buckets' were given, which does not meet this kind of request; leave them out."
     assert fail(desk, *asked, "--min-bucket", "3") == words

@@ -314,7 +314,7 @@ def example_table(folder: Path) -> Path:
 def test_cells_that_give_a_single_column_away_are_refused(desk: Path, more: list[str]) -> None:
     """Four of the six values of the second cell are rare ones: 4/15 and the one that is kept make 13/15."""
     table = example_table(desk)
-    asked = [*SMALL_DOMAIN, "--merge", "paper", "--plan-file", "plan.json", *more]
+    asked = [*SMALL_DOMAIN, "--as-published", "small-domain", "--plan-file", "plan.json", *more]
     sentence = refused(desk, "publish", table, "--out", "release", "--compound", "disease,rare", *asked)
     assert sentence == (
         "one value of column 'rare' alone could come to be believed with 13/15 (about 0.867), above 2/3: this "

@@ -20,6 +20,7 @@ import duckdb
 import pytest
 
 from command_line import complaint, run, succeed
+from papers import command_line as papers
 from sfumato import Release, errors, report
 from sfumato.cli.app import build
 from sfumato.request.notice import NoticeWarning
@@ -59,10 +60,12 @@ def in_shell(command: str) -> None:
 
 
 def follow(block: str) -> None:
-    """Run the commands of a block in the working directory; those of sfumato in this process, which is quicker."""
+    """Run the commands of a block in the working directory; those of this project in this process, which is quicker."""
     for command in typed(block):
         words = shlex.split(command)
-        if words[0] != "sfumato":
+        if words[:3] == ["python", "-m", "papers"]:
+            assert run(*words[3:], program=papers.main).code == 0, command
+        elif words[0] != "sfumato":
             in_shell(command)
         elif words[-2:] == ["||", "true"]:
             complaint(run(*words[1:-2]))

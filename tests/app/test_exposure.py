@@ -92,7 +92,7 @@ def telling(rows: int = 420) -> dict[str, list[Any]]:
 
 
 def asking(table: Path, *options: str) -> list[str]:
-    return [str(table), "--sensitive", "disease", *SMALL_DOMAIN, "--merge", "paper", *options]
+    return [str(table), "--sensitive", "disease", *SMALL_DOMAIN, "--as-published", "small-domain", *options]
 
 
 @pytest.fixture

@@ -305,10 +305,11 @@ def test_default_method_is_the_closed_form(made: Made) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("way", ["uniform", "fine-grain", "fine-grain for counts", "small-domain"])
-def test_iterative_bayes_tells_that_it_is_biased_and_has_no_error(made: Made) -> None:
-    assert "biased" in succeed("query", made.folder, GROUPED, "--method", "em").words
-    rows = succeed("query", made.folder, GROUPED, "--method", "em", "--json").json["rows"]
+@pytest.mark.parametrize("way", ["fine-grain", "fine-grain for counts", "small-domain"])
+def test_iterative_bayes_tells_that_it_is_biased_and_has_no_error(made: Made, way: str) -> None:
+    asked = ("--as-published", way.removesuffix(" for counts"), "--method", "em")
+    assert "biased" in succeed("query", made.folder, GROUPED, *asked).words
+    rows = succeed("query", made.folder, GROUPED, *asked, "--json").json["rows"]
     assert all(row["n"] >= 0 for row in rows)
     assert all(row["n_se"] is row["n_low"] is row["n_high"] is None for row in rows)
     assert all(row["n_note"].startswith("biased, and its error is not known") for row in rows)

@@ -71,7 +71,7 @@ def test_per_cents_ask_for_the_same_as_fractions(desk: Path) -> None:
 
 def test_plan_of_the_paper_s_example_has_its_two_cells(desk: Path) -> None:
     """Chaytor and Wang, Example 1 and the examples after it: cells of 36 and 6 records, and a bound of 2.0196."""
-    plan = planned(desk, EXAMPLE, *SMALL_DOMAIN, "--merge", "paper")
+    plan = planned(desk, EXAMPLE, *SMALL_DOMAIN, "--as-published", "small-domain")
     assert plan.keys() - COMMON == {
         "balance",
         "error_bound",
@@ -106,7 +106,7 @@ def test_plan_of_the_paper_s_example_has_its_two_cells(desk: Path) -> None:
 def test_people_see_the_groups_in_their_order(desk: Path) -> None:
     """The paper's examples 2 to 4: five groups, of which the third stands beside the first."""
     file = counts_file(desk, {f"x{number}": count for number, count in enumerate(EXAMPLE, 1)})
-    told = succeed("plan", "--counts", file, *SMALL_DOMAIN, "--merge", "paper").out
+    told = succeed("plan", "--counts", file, *SMALL_DOMAIN, "--as-published", "small-domain").out
     assert "delta is 0.05" in told
     lines = [[word.strip() for word in line.split("│")[1:-1]] for line in told.splitlines() if line.count("│") == 6]
     assert lines == [
@@ -127,9 +127,9 @@ MANY = [100 * count for count in EXAMPLE]
         ([], 1000),
         (["--min-cell", "2000"], 2000),
         (["--min-cell", "4200"], 4200),
-        (["--merge", "variance", "--min-cell", "0"], 0),
-        (["--merge", "paper"], 0),
-        (["--merge", "paper", "--min-cell", "700"], 700),
+        (["--min-cell", "0"], 0),
+        (["--as-published", "small-domain"], 0),
+        (["--as-published", "small-domain", "--min-cell", "700"], 700),
     ],
     ids=["usual", "larger", "everybody", "any size", "paper", "paper, larger"],
 )
@@ -362,7 +362,7 @@ def test_plan_prints_its_result_first_and_notices_after_it_one_line_each(desk: P
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--merge", "paper", *SMALL_DOMAIN], "2 cells of 6 values"),
+        (["--as-published", "small-domain", *SMALL_DOMAIN], "2 cells of 6 values"),
         (["--mechanism", "fine-grain", "--tolerance", "3"], "a record keeps its value with probability"),
         (["--mechanism", "uniform", *BOUND], "retention 3/13; odds may rise 4 times"),
     ],
@@ -459,7 +459,7 @@ def test_plan_file_of_a_mechanism_that_cannot_be_used_is_refused(desk: Path, cod
         ["--guarantee", "marginal-prior"],
         ["--mechanism", "subset"],
         ["--subset-form", "list"],
-        ["--merge", "paper"],
+        ["--min-cell", "10"],
     ],
     ids=str,
 )
@@ -473,7 +473,7 @@ def test_plan_file_belongs_to_one_request(desk: Path, codes: Path, options: list
     "options",
     [
         ["--subset-form", "list"],
-        ["--merge", "paper"],
+        ["--min-cell", "10"],
     ],
     ids=str,
 )

@@ -35,7 +35,7 @@ commands = pytest.mark.parametrize("command", [publishing, planning], ids=["publ
 
 
 OPTIONS = {
-    "small-domain": [["--merge", "paper"], ["--min-cell", "10"], ["--publish-shares"]],
+    "small-domain": [["--min-cell", "10"], ["--publish-shares"]],
     "subset": [["--subset-form", "bits"], ["--subset-form", "list"], ["--subset-form", "columns"]],
     "levels": [["--levels", "code=4/5,chapter=1/5"], ["--importance", "code=1,chapter=3"]],
     "fine-grain": [["--direction", "upward"], ["--objective", "record"]],
@@ -67,7 +67,7 @@ def test_options_of_another_mechanism_are_refused(desk: Path, table: Path, comma
             "the mechanism 'small-domain' gives marginal-prior only, and any-prior was asked for; choose another ",
         ),
         (["--mechanism", "fine-grain"], "the mechanism 'fine-grain' needs a bound for each value (--bounds or "),
-        (["--merge", "magic"], "invalid value for '--merge': "),
+        (["--direction", "magic"], "invalid value for '--direction': "),
         (["--direction", "down"], "invalid value for '--direction': "),
         (["--objective", "all"], "invalid value for '--objective': "),
         (["--subset-form", "text"], "invalid value for '--subset-form': "),

@@ -14,6 +14,7 @@ from command_line import complaint, people, run, succeed, write_csv
 from papers import Conditions, Experiment, Outcome, experiments, select_experiments
 from papers.as_published import SETTINGS
 from papers.command_line import main
+from protected_tables import EXAMPLE
 from sfumato import Release
 from sfumato.mechanisms import REGISTRY
 
@@ -121,7 +122,9 @@ def test_flag_wins_over_what_a_work_prints(table: Path) -> None:
 
 @pytest.mark.slow
 def test_plan_as_published_merges_as_the_paper_does(desk: Path) -> None:
-    (desk / "counts.csv").write_text("value,count\n" + "".join(f"x{place},{12 - place}\n" for place in range(10)))
+    (desk / "counts.csv").write_text(
+        "value,count\n" + "".join(f"x{number},{count}\n" for number, count in enumerate(EXAMPLE))
+    )
     asked = ("plan", "--counts", "counts.csv", "--prior", "1/3", "--posterior", "2/3")
     printed = succeed_papers(*asked, "--as-published", "small-domain", "--json").json
     ours = succeed(*asked, "--mechanism", "small-domain", "--json").json

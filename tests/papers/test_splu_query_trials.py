@@ -71,7 +71,7 @@ def test_the_states_of_two_columns_are_counted_one_by_one() -> None:
 
 @pytest.mark.parametrize("name", ["one", "two"])
 def test_the_printed_iteration_is_the_one_of_the_mechanism(name: str) -> None:
-    """`--method paper` counts the same from a tally."""
+    """The method `paper` counts the same from a tally."""
     trial = {"one": one, "two": two}[name]()
     creation = trials.CREATIONS[trials.PRINTED]
     found, rounds = trials.iterate(Conditions(), trial, 3, 0)

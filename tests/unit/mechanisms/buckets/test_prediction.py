@@ -222,7 +222,7 @@ def test_the_plan_says_how_much_farther_off_counts_are_that_are_dealt_in_turn(de
             foreseen(COUNTS, plan.choice, way).inverse_errors[0].by_records for way in (Deal.ROUND_ROBIN, Deal.MIXED)
         )
         assert each.numbers == {"in_turn": in_turn, "mixed": mixed}
-        assert "--dealing mixed, which keeps the same caps." in str(each)
+        assert "in mixed buckets, which keep the same caps." in str(each)
 
 
 def test_the_plan_says_nothing_of_a_gain_that_is_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
