@@ -1,6 +1,6 @@
 """The error of every mechanism's estimators on the papers' own query pools, and what their intervals cover.
 
-    python bench/accuracy.py --data DIR [--tables census_occ ...] [--mechanisms buckets ...]
+    PYTHONPATH=. python bench/accuracy.py --data DIR [--tables census_occ ...] [--mechanisms buckets ...]
                              [--pool small crossed large spread groups] [--repeats 5] [--queries 100] [--slow 10]
                              [--quick] [--processes 2]
 

@@ -1,6 +1,6 @@
 """Choosing bucket sizes: the loss and the time of every method on the census-like histograms of the thesis' settings.
 
-    python bench/bucketing.py [--cases occ-like-300000 edu-like ...] [--milp] [--limit 60] [--split 64]
+    PYTHONPATH=. python bench/bucketing.py [--cases occ-like-300000 edu-like ...] [--milp] [--limit 60] [--split 64]
 
 The histograms are those of `tests/bucket_cases.py`: synthetic, with the number of values and the largest and smallest
 share of the thesis. The cap of a value is a factor times its share, plus 1/50; buckets have at most 50 records. Printed

@@ -1,6 +1,6 @@
 """Decoys on a real table: the error of large counts by every estimator, its coverage, and what a second release tells.
 
-    python bench/decoys.py TABLE.parquet COLUMN [--rows 100000] [--group-size 5] [--releases 5]
+    PYTHONPATH=. python bench/decoys.py TABLE.parquet COLUMN [--rows 100000] [--group-size 5] [--releases 5]
 
 Queries join conditions on one to three public columns, each with a value chosen by chance, with one value of the
 sensitive column, and find between 0.5% and 5% of the records. Printed are the mean relative error over queries and

@@ -1,6 +1,6 @@
 """How far `shrunk` numbers are off, by true count: beside the unbiased ones, and beside the paper's for decoys.
 
-    python bench/shrunk.py TABLE.parquet COLUMN [--rows 148318] [--conditions 200] [--releases 5]
+    PYTHONPATH=. python bench/shrunk.py TABLE.parquet COLUMN [--rows 148318] [--conditions 200] [--releases 5]
                            [--bound 1/11 1/3] [--group-sizes 3 5 10]
 
 Conditions take one to three public columns, each with a value that a record of the table has, or with any value of the

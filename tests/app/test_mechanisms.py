@@ -130,10 +130,10 @@ def test_release_says_what_it_is_and_promises(made: Made, way: str) -> None:
     own = {"small-domain": "marginal-prior", "fine-grain": "single-values", "harmonic": "single-values"}
     assert found["guarantee"] == own.get(mechanism, "any-prior")
     methods = {
-        "uniform": ["closed", "shrunk", "em"],
+        "uniform": ["closed", "shrunk"],
         "subset": ["closed", "shrunk"],
-        "fine-grain": ["closed", "em"],
-        "small-domain": ["closed", "gls", "em"],
+        "fine-grain": ["closed"],
+        "small-domain": ["closed", "gls"],
     }
     assert found["methods"] == methods.get(mechanism, ["closed"])
     words = succeed("info", made.folder).words

@@ -277,7 +277,7 @@ def test_groups_by_public_columns_add_up(single: Decoys) -> None:
 
 
 def test_every_method_of_decoys_answers_a_count(single: Decoys) -> None:
-    for method in single.release.methods:
+    for method in single.release.manifest.methods:
         found = single.release.count("flu", where="sex = 'F'", method=method)
         assert math.isfinite(found.value)
         assert (found.standard_error is None) == (method in ("shrunk", "paper"))

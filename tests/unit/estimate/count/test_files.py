@@ -59,7 +59,7 @@ class Watched(FarEngine):
 def test_counts_by_files_are_those_of_all_files(mechanism: str, tmp_path: Path) -> None:
     release, engine = published_by(mechanism, people(300), tmp_path / "release"), Watched()
     assert len(release.records) == 5
-    for method in release.methods:
+    for method in release.manifest.methods:
         expected = release.count_many(QUERIES, method=method).moments
         found = release.count_many(QUERIES, method=method, engine=engine).moments
         for name, values in vars(expected).items():
