@@ -243,7 +243,7 @@ def compare(name: str, arguments: argparse.Namespace) -> list[str]:
                 continue
             methods = {
                 method: method in subject.slow
-                for method in ([contestant.method] if contestant.method else releases[0].methods)
+                for method in ([contestant.method] if contestant.method else releases[0].manifest.methods)
                 if method not in subject.left_out and (arguments.slow or method not in subject.slow)
             }
             for method, cells in measured(methods, releases, pools, arguments.slow):

@@ -11,12 +11,14 @@ from pathlib import Path
 
 import pytest
 
+import papers
 import sfumato
 from sfumato.audit.laws import LAWS
 from sfumato.mechanisms import REGISTRY
 from sfumato.shown.kinds import KINDS
 
 ROOT = Path(sfumato.__file__).parent
+PAPERS = Path(papers.__file__).parent
 NAMES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.rglob("*.py"))]
 
 KNOWING_MECHANISMS = ("mechanisms/", "audit/laws/", "cli/demo.py")
@@ -150,6 +152,13 @@ LENGTHS = {"src": 450, "function": 60}
 @pytest.mark.parametrize("name", NAMES)
 def test_modules_and_functions_are_short_enough_to_be_read(name: str) -> None:
     module = modules()[name]
+    assert module.lines <= LENGTHS["src"]
+    assert not [function for function, lines in module.functions if lines > LENGTHS["function"]]
+
+
+@pytest.mark.parametrize("path", sorted(PAPERS.rglob("*.py")), ids=lambda path: path.relative_to(PAPERS).as_posix())
+def test_modules_of_papers_are_short_enough_to_be_read(path: Path) -> None:
+    module = read(path.read_text())
     assert module.lines <= LENGTHS["src"]
     assert not [function for function, lines in module.functions if lines > LENGTHS["function"]]
 

@@ -137,5 +137,5 @@ def test_epsilon_without_sense_is_refused(epsilon: float) -> None:
 def test_missing_opendp_is_said_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opendp", None)
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
-    with pytest.raises(MissingExtraError, match=r"^Laplace answers .* pip install 'sfumato\[evaluate\]'\.$"):
+    with pytest.raises(MissingExtraError, match=r"^Laplace answers .* pip install opendp\.$"):
         answer([1], 1.0)

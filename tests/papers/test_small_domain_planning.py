@@ -15,7 +15,19 @@ from statistics import mean
 
 import pytest
 
-from papers.small_domain_cases import (
+from papers.small_domain_randomization.small_domain_examples import Planned
+from sfumato.mechanisms.small_domain.balancing import Balanced, Group, protected_places
+from sfumato.mechanisms.small_domain.merging import (
+    CountedCell,
+    Part,
+    cell,
+    error_bound,
+    merged_by_bound,
+    merged_by_variance,
+    total_variance,
+)
+from sfumato.request.histogram import Histogram
+from small_domain_cases import (
     CASES,
     EDUCATION_300K,
     OCCUPATIONS_100K,
@@ -35,18 +47,6 @@ from papers.small_domain_cases import (
     parts,
     places,
 )
-from papers.small_domain_randomization.small_domain_examples import Planned
-from sfumato.mechanisms.small_domain.balancing import Balanced, Group, protected_places
-from sfumato.mechanisms.small_domain.merging import (
-    CountedCell,
-    Part,
-    cell,
-    error_bound,
-    merged_by_bound,
-    merged_by_variance,
-    total_variance,
-)
-from sfumato.request.histogram import Histogram
 
 EXAMPLE = "12 8 6 5 4 3 1x4"
 THIRD, TWO_THIRDS = Fraction(1, 3), Fraction(2, 3)
