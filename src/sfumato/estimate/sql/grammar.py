@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from importlib.metadata import version
 from typing import Any, ClassVar
 
 import sqlglot
@@ -28,7 +29,7 @@ def _classes(names: str) -> tuple[type[Any], ...]:
     """
     if lacking := [name for name in names.split() if not hasattr(exp, name)]:
         raise InternalError(
-            f"sqlglot {sqlglot.__version__} does not know {', '.join(lacking)}; update sfumato or sqlglot."
+            f"sqlglot {version('sqlglot')} does not know {', '.join(lacking)}; update sfumato or sqlglot."
         )
     return tuple(getattr(exp, name) for name in names.split())
 
