@@ -6,6 +6,7 @@ import datetime
 import re
 import sys
 import traceback
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ import pytest
 import sfumato
 from command_line import BOUND, TEST_KEY, Outcome, content, fail, people, run, succeed, write_parquet
 from postgres_server import PASSWORD, Server, serving
+from sfumato.apply.formats import workbook_size
 from sfumato.apply.formats.postgres import PostgresTable
+from sfumato.apply.formats.workbook_size import MOST_CELLS
 from sfumato.apply.source import open_source
 from sfumato.errors import SourceError
 from sfumato.shown import DATA
@@ -114,6 +117,106 @@ def test_sheet_without_names_is_refused(rows: list[list[Any]], words: str, desk:
 def test_file_that_is_no_spreadsheet_is_refused(desk: Path) -> None:
     (desk / "t.xlsx").write_bytes(b"PK nothing")
     assert "'t.xlsx' cannot be read as an Excel file" in fail(desk, *keyed(desk / "t.xlsx", "release"))
+
+
+def with_sheet(path: Path, data: str, kind: str = "worksheet") -> Path:
+    """A workbook whose only sheet has these rows in XML."""
+    plain = book(path.with_suffix(".plain.xlsx"), Sheet=[["x", "y"], [1, 2]])
+    with zipfile.ZipFile(plain) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+        for info in old.infolist():
+            is_sheet = info.filename == "xl/worksheets/sheet1.xml"
+            text = f'<{kind} xmlns="{SPREADSHEET}"><sheetData>{data}</sheetData></{kind}>'
+            new.writestr(info.filename, text if is_sheet else old.read(info))
+    plain.unlink()
+    return path
+
+
+SPREADSHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+NAMES = '<row r="1"><c r="A1" t="inlineStr"><is><t>x</t></is></c><c r="B1" t="inlineStr"><is><t>y</t></is></c></row>'
+
+
+@pytest.mark.parametrize(
+    "far",
+    [
+        '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row>',
+        '<row r="1048576"><c r="A1048576"><v>1</v></c></row><row><c r="XFD2"><v>1</v></c></row>',
+        "<row r='1048576'><x:c xmlns:x='" + SPREADSHEET + "' r = 'xfd1048576'><v>1</v></x:c></row>",
+        '<row r="1040000">' + "<c><v>1</v></c>" * 40 + "</row>",
+    ],
+    ids=["corner", "two", "prefix", "no references"],
+)
+def test_sheet_with_a_far_cell_is_refused_before_memory_is_taken(far: str, desk: Path) -> None:
+    path = with_sheet(desk / "t.xlsx", NAMES + far)
+    assert path.stat().st_size < 8000
+    with pytest.raises(SourceError, match=f"at most {MOST_CELLS:,} are read"):
+        read(path, desk)
+    path = with_sheet(desk / "t.xlsx", NAMES + far, kind="other")
+    with pytest.raises(SourceError, match=f"at most {MOST_CELLS:,} are read"):
+        read(path, desk)
+
+
+@pytest.mark.parametrize("sheet", ["<!DOCTYPE worksheet [<!ATTLIST c r CDATA 'A1'>]>{}", "{} and more", "{}<open>"])
+def test_sheet_that_readers_may_take_differently_is_refused(sheet: str, desk: Path) -> None:
+    path = with_sheet(desk / "whole.xlsx", NAMES)
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(desk / "t.xlsx", "w") as new:
+        for info in old.infolist():
+            text = old.read(info).decode()
+            new.writestr(info.filename, sheet.format(text) if "sheet1" in info.filename else text)
+    with pytest.raises(SourceError, match="cannot be read as an Excel file"):
+        read(desk / "t.xlsx", desk)
+
+
+def test_empty_cells_far_away_are_no_matter(desk: Path) -> None:
+    """Formats of whole rows and columns reach far, and hold nothing."""
+    far = (
+        '<row r="2"><c r="A2"><v>1</v></c><c r="B2"><v>2</v></c></row><row r="1048576"><c r="XFD1048576" s="0"/></row>'
+    )
+    path = with_sheet(desk / "t.xlsx", NAMES + far)
+    assert read(path, desk).to_pydict() == {"x": [1], "y": [2]}
+
+
+def test_cells_without_references_follow_each_other(desk: Path) -> None:
+    rows = "".join("<row><c><v>1</v></c><c><v>2</v></c></row>" for _ in range(50))
+    path = with_sheet(desk / "t.xlsx", NAMES.replace(' r="A1"', "").replace(' r="B1"', "").replace(' r="1"', "") + rows)
+    assert read(path, desk).num_rows == 50
+
+
+@pytest.mark.parametrize("is_honest", [True, False])
+def test_workbook_that_unpacks_to_too_much_is_refused(
+    is_honest: bool, desk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the archive says that a part is small."""
+    monkeypatch.setattr(workbook_size, "LARGEST_CONTENT", 4 << 20)
+    path = with_sheet(desk / "t.xlsx", NAMES + " " * (9 << 20))
+    assert path.stat().st_size < 30_000
+    if not is_honest:
+        size = next(info for info in zipfile.ZipFile(path).infolist() if info.file_size > 9 << 20).file_size
+        written = path.read_bytes()
+        assert written.count(size.to_bytes(4, "little")) == 2
+        path.write_bytes(written.replace(size.to_bytes(4, "little"), (100).to_bytes(4, "little")))
+    with pytest.raises(SourceError, match="unpacks to more than 4 MB"):
+        read(path, desk)
+
+
+def test_workbook_of_another_kind_is_refused(desk: Path) -> None:
+    """Whatever its name says: sizes of other kinds are not checked, and one cell may repeat a million times."""
+    repeated = (
+        '<office:document-content xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
+        'xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0"><office:body><office:spreadsheet>'
+        '<table:table table:name="x"><table:table-row table:number-rows-repeated="1048576"><table:table-cell '
+        'office:value-type="float" office:value="1" table:number-columns-repeated="16384"/></table:table-row>'
+        "</table:table></office:spreadsheet></office:body></office:document-content>"
+    )
+    with zipfile.ZipFile(desk / "t.xlsx", "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        made.writestr("content.xml", repeated)
+        made.writestr("META-INF/manifest.xml", "<manifest/>")
+    with pytest.raises(SourceError, match=r"is an \.xlsx workbook"):
+        read(desk / "t.xlsx", desk)
+    for name in ("t.ods", "t.xls", "t.xlsb"):
+        (desk / name).write_bytes((desk / "t.xlsx").read_bytes())
+        with pytest.raises(SourceError):
+            read(desk / name, desk)
 
 
 # --------------------------------------------------------------------------------------------------------------- DuckDB

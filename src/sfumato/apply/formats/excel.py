@@ -17,6 +17,7 @@ from sfumato.address import File
 from sfumato.apply.formats import inside
 from sfumato.apply.formats.cells import ColumnKind
 from sfumato.apply.formats.extras import needed
+from sfumato.apply.formats.workbook_size import check_workbook
 from sfumato.errors import SchemaError, SourceError
 
 ENDINGS = (".xlsx", ".xlsm")
@@ -29,6 +30,7 @@ def read_sheet(file: File, part: str | None, text: Sequence[str] = (), missing: 
     calamine = needed("python_calamine", "excel", "an Excel file")
     with file.open("rb") as opened:
         content = io.BytesIO(opened.read())
+    check_workbook(file.name, content)
     try:
         book = calamine.CalamineWorkbook.from_filelike(content)
         kinds = [each.name for each in book.sheets_metadata if each.typ == calamine.SheetTypeEnum.WorkSheet]
