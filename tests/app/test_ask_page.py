@@ -43,6 +43,7 @@ from sfumato.outlook import Request
 from sfumato.pages import ask_page
 from sfumato.pages.ask.page import LARGEST, LEVELS
 from sfumato.publication import publish
+from sfumato.release.description import Description
 from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.schema import Schema
@@ -188,6 +189,31 @@ def test_columns_protected_each_for_itself_are_refused(desk: Path) -> None:
     request = Request(table, schema, DecoyGroups(2), accept_exposure=True, **accepting(table, schema))
     publish(request, desk / "release", unsafe_test_key=known_key(0))
     assert "each for itself cannot be asked in a page" in fail(desk, "page", "release", "--out", "ask.html")
+
+
+INHERITED = ("constructor", "toString", "__proto__", "hasOwnProperty", "valueOf", "__defineGetter__")
+"""Names that every object of a browser has from the start."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("described", [(), ("constructor", "__proto__")], ids=["plain", "described"])
+def test_names_that_objects_have_are_names_like_others(
+    described: tuple[str, ...], tmp_path: Path, browser: Browser
+) -> None:
+    """As columns, as values of them, and as what is protected."""
+    drawn = random.Random(3)
+    public = {name: [drawn.choice(INHERITED) for _ in range(400)] for name in INHERITED[1:]}
+    table = pa.table({**public, "constructor": [drawn.choice(INHERITED) for _ in range(400)]})
+    schema = Schema.of("constructor")
+    request = Request(table, schema, **UNIFORM, **accepting(table, schema))
+    describe = Description(columns={name: f"about {name}" for name in described})
+    release = publish(request, tmp_path / "release", unsafe_test_key=known_key(0), describe=describe).release
+    with opened(browser, ask_page(release), tmp_path) as tab:
+        about = tab.evaluate("sfumato.about")
+        assert [tab.get_by_text(f"about {name}", exact=True).count() for name in described] == [1] * len(described)
+        assert {tuple(each["values"]) for each in about["public"]} == {tuple(sorted(INHERITED))}
+        for each in crossings(about):
+            assert not list(differences(asked(tab, each), answered(release, tab, each), each["level"]))
 
 
 def drawn_moments(drawn: random.Random) -> dict[str, Any]:

@@ -8,6 +8,7 @@ class View {
     this.asking = asking;
     this.about = asking.about;
     this.columns = asking.columns;
+    this.descriptions = new Map(Object.entries(asking.about.descriptions));  // an object has names of its own, too
     this.form = document.getElementById("question");
     this.place = document.getElementById("answer");
     this.narrow = window.matchMedia("(max-width:719px)");
@@ -57,7 +58,7 @@ class View {
     const chosen = element("span", {class: "chosen"}, anyOf(column));
     const body = RANGED.has(column.type) && column.values.length > MANY ? this.ends(column, chosen)
       : this.options(column, chosen);
-    const said = this.about.descriptions[column.name];
+    const said = this.descriptions.get(column.name);
     const hint = said ? element("p", {class: "hint"}, plain(said)) : null;
     if (isAlone) return [hint, element("p", {class: "hint"}, chosen), body];
     const summary = element("summary", {}, element("span", {class: "name"}, shortened(column.name)), chosen);
