@@ -82,6 +82,14 @@ class Publication:
             )
 
 
+KEY_NOT_KEPT = Notice(
+    "key-not-kept",
+    "the key of this release is not kept, because no plan file is named. Publishing the table again creates an "
+    "independent second release; together the two reveal more than either guarantees. To repeat this release instead, "
+    "name a file that only you can read (plan_file=).",
+)
+
+
 def _warn(notice: Notice) -> None:
     warnings.warn(NoticeWarning(notice), stacklevel=3)  # said of the line that publishes
 
@@ -133,9 +141,10 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             )
             if repeated is not None:
                 repeated.check_plan(chosen.digest)
-            for notice in seen.notices:
+            notices = (*seen.notices, *([KEY_NOT_KEPT] if kept is None and unsafe_test_key is None else []))
+            for notice in notices:
                 on_notice(notice)
-            check_notices(seen.notices, fail_on)
+            check_notices(notices, fail_on)
             check_publishable(request, found, seen)
             rewrite.shown.check(found.sensitive)
             _check_packable(target, found)
@@ -155,7 +164,7 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             target.place(ready, folder, engine.progress, force=force)
     except OSError as error:
         raise TargetError(f"the release cannot be written to {str(target)!r}: {reason(error)}.") from error
-    return Publication(Release.open(out), seen.notices, seen.exposures, found.uniqueness)
+    return Publication(Release.open(out), notices, seen.exposures, found.uniqueness)
 
 
 def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:

@@ -209,6 +209,30 @@ def test_notices_are_warnings_unless_they_are_taken(desk: Path, table: Path) -> 
     assert all(isinstance(each, Notice) for each in taken)
 
 
+def test_python_says_that_the_key_is_not_kept(desk: Path, table: Path) -> None:
+    """In the words of Python; the command says it once, in its own, and so do its notices."""
+    published = publish(request(table), "release")
+    (said,) = (notice.sentence for notice in published.notices if notice.code == "key-not-kept")
+    assert "plan_file=" in said
+    assert "--" not in said
+    kept = publish(request(table), "kept", plan_file="plan.json")
+    known = publish(request(table), "known", unsafe_test_key="07" * 32)
+    assert not [notice for each in (kept, known) for notice in each.notices if notice.code == "key-not-kept"]
+    with pytest.raises(NoticeError):
+        publish(request(table), "stopped", fail_on=["key-not-kept"])
+    assert not Path("stopped").exists()
+    secret = publishing(table, out="told")
+    told = succeed(*secret)
+    assert (told.out + told.err).count("--plan-file") == 1
+    assert "plan_file=" not in told.out + told.err
+    (said,) = (
+        each["sentence"]
+        for each in succeed(*secret, "--force", "--json").json["notices"]
+        if each["code"] == "key-not-kept"
+    )
+    assert "--plan-file" in said
+
+
 def test_notice_that_must_not_come_up_stops_python_too(desk: Path, table: Path) -> None:
     with pytest.raises(NoticeError) as caught:
         publish(request(table), "release", fail_on=["domain-observed"])

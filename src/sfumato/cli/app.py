@@ -24,7 +24,7 @@ from typer.exceptions import TyperException
 
 import sfumato
 from sfumato.apply.csv import POINT
-from sfumato.cli import render
+from sfumato.cli import key_notice, render
 from sfumato.cli.audit import audit
 from sfumato.cli.commands import Command, RequestCommand, epilog
 from sfumato.cli.comparing import compare
@@ -64,11 +64,6 @@ if TYPE_CHECKING:
     from sfumato import BreachBound
 
 NAME = "sfumato"
-KEY_NOT_KEPT = (
-    "The key of this release was not kept. To publish the table again would draw a second release, and whoever has "
-    "both learns more than one may tell; with --plan-file FILE, kept where nobody else can read it, the same one is "
-    "repeated."
-)
 STOPPED = 130
 DEMO_ROWS = 50_000
 
@@ -255,7 +250,7 @@ def publish(
             plan_file=written.plan_file,
             unsafe_test_key=written.unsafe_test_key,
             engine=engine,
-            on_notice=(lambda notice: None) if printed.quiet else partial(render.show_notice, err),
+            on_notice=key_notice.take_notices(printed, partial(render.show_notice, err)),
             fail_on=noticed.codes,
             as_csv=written.format is ReleaseFormat.CSV,
             describe=written.describe,
@@ -264,12 +259,13 @@ def publish(
     if not printed.is_silent:
         render.show_info(out, release)
         render.show_exposures(out, publication.exposures, publication.uniqueness)
-        if written.plan_file is None and written.unsafe_test_key is None:
-            render.show_text(out, KEY_NOT_KEPT)
+        if not key_notice.is_kept(publication):
+            render.show_text(out, key_notice.KEY_NOT_KEPT)
         out.print(f"written to {render.plain(str(release.path))}", soft_wrap=True, highlight=False)
     told = paged.save(release, printed, force=written.force)
     if printed.as_json:
-        print_json({"path": str(release.path), **told, **render.publication_json(publication)})
+        said = render.publication_json(key_notice.reword_all(publication))
+        print_json({"path": str(release.path), **told, **said})
 
 
 def info(release: ReleasePath, printed: PrintOptions) -> None:

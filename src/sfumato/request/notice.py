@@ -29,6 +29,7 @@ CODES = (
     "frequent-values",
     "shared-bound",
     "would-be-refused",
+    "key-not-kept",
 )
 """The codes of notices about any table and any plan; a mechanism lists those of its own remarks."""
 
