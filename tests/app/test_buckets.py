@@ -656,7 +656,7 @@ def test_ids_of_buckets_in_an_order_that_tells_are_noticed(large: Made, tmp_path
     ages: Counter[int] = Counter()
     for row in large.records:
         ages[row["bucket"]] += row["age"]
-    order = sorted(large.sizes, key=lambda bucket: ages[bucket] / large.sizes[bucket])
+    order = sorted(sorted(large.sizes), key=lambda bucket: ages[bucket] / large.sizes[bucket])
     renumbered(folder, {bucket: number for number, bucket in enumerate(order)})
     assert failed_alone(folder) == []
     assert failed(folder, large.table) == ["draws"]

@@ -24,6 +24,7 @@ from sfumato.audit.files import PERSONS, verify_folder
 from sfumato.audit.laws import read
 from sfumato.audit.laws.law import Law
 from sfumato.audit.result import Check, Verification
+from sfumato.audit.row_order import check_order
 from sfumato.audit.written import Written
 from sfumato.errors import ReleaseFormatError, SfumatoError, SpecError
 from sfumato.estimate.release import Release
@@ -38,9 +39,6 @@ from sfumato.shown.columns import dense
 
 MEMORY_LIMIT = "512MB"
 BATCH_ROWS = 1 << 17
-TABLES = ("original", "release")
-FIRST_ROWS = 1000
-CHANCE = 1e-9
 
 
 def verify(  # noqa: PLR0913 - a release, a table, and how it is read
@@ -181,7 +179,7 @@ def verify_original(folder: Path, rows: OriginalRows, groups: Groups) -> Verific
             _load(connection, folder, written, rows.source, groups)
             checks = (
                 _check_public(connection, written),
-                _check_order(connection, written),
+                check_order(connection, folder, written),
                 law.draws(connection, written),
                 law.posteriors(connection, written),
             )
@@ -263,15 +261,3 @@ def _check_public(connection: Connection, written: Written) -> Check:
     if rows[0] != rows[1] or differing:
         return Check("public columns", False, "the public columns are not those of the original.")
     return Check("public columns", True, f"the public columns of all {rows[0]:,} records are the original's.")
-
-
-def _check_order(connection: Connection, written: Written) -> Check:
-    """The first rows must not be those of the original, unless that could well be chance."""
-    columns = ", ".join(written.public_columns)
-    texts = ", ".join(f"CAST({column} AS VARCHAR)" for column in written.public_columns)  # of any type
-    first = [connection.execute(f"SELECT {texts} FROM {name} LIMIT {FIRST_ROWS}").fetchall() for name in TABLES]
-    sizes = f"SELECT COUNT(*) AS size FROM original GROUP BY {columns}"
-    alike = connection.execute(f"SELECT SUM(size * size) / SUM(size) / SUM(size) FROM ({sizes})").fetchall()[0][0]
-    if first[0] == first[1] and first[0] and alike ** len(first[0]) < CHANCE:
-        return Check("order", False, "the rows stand in the order of the original, which gives values away.")
-    return Check("order", True, "the rows do not stand in the order of the original.")
