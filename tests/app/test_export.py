@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 
 from command_line import fail, people, publishing, run, succeed, write_csv
 from releases import SENSITIVE, published_by
-from sfumato import QueryError, export
+from sfumato import QueryError, TargetError, export
 from sfumato.mechanisms import REGISTRY
 
 TABLE = pa.table(
@@ -151,3 +152,39 @@ def test_texts_that_look_like_formulas_are_told(desk: Path) -> None:
     assert "'note' has names or texts that a spreadsheet takes for formulas" in " ".join(done.err.split())
     assert "=1+1" in (desk / "out.csv").read_text()  # as it is: another text would be another value
     assert run("export", "release", "--values", "HIV", "--to", "out.dta").err == ""
+
+
+@pytest.mark.parametrize("suffix", [".dta", ".sav"])
+def test_numbers_that_no_double_holds_stay_exact(suffix: str, tmp_path: Path) -> None:
+    """Two codes of people or places that differ must not become the same number."""
+    codes, amounts = [2**53, 2**53 + 1, 2**62 + 1], [Decimal("1.10"), Decimal("99999999999999999.99")]
+    table = pa.table(people(60, code=codes, amount=amounts, price=[Decimal("0.10"), Decimal("7.25")]))
+    release = published_by("uniform", table, tmp_path / "release")
+    frame = read(export(release, ["HIV"], tmp_path / f"out{suffix}").path)
+    assert set(frame["code"]) == set(map(str, codes))
+    assert set(frame["amount"]) == set(map(str, amounts))
+    assert set(frame["price"]) == {0.1, 7.25}
+
+
+@pytest.mark.parametrize("suffix", [".dta", ".sav"])
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [(["a\0b", "a\0c"], "texts with a zero in them"), ([1e308, 2.5], "too large"), ([math.inf, 2.5], "too large")],
+    ids=["zero", "large", "infinite"],
+)
+def test_what_packages_would_change_is_refused(suffix: str, values: list[Any], words: str, tmp_path: Path) -> None:
+    release = published_by("uniform", pa.table(people(60, **{"what it is": values})), tmp_path / "release")
+    with pytest.raises(TargetError, match=f"column 'what it is' has .*{words}"):
+        export(release, ["HIV"], tmp_path / f"out{suffix}")
+    assert {path.name for path in tmp_path.iterdir()} == {"release"}
+    assert export(release, ["HIV"], tmp_path / "out.csv").rows == 60
+
+
+def test_words_that_packages_keep_for_themselves_are_no_names(tmp_path: Path) -> None:
+    names = ["if", "BY", "with", "str5", "byte", "strL", "_n"]
+    release = published_by("uniform", pa.table(people(60, **{name: [1, 2] for name in names})), tmp_path / "release")
+    for suffix in (".dta", ".sav"):
+        done = export(release, ["HIV"], tmp_path / f"out{suffix}")
+        taken = ["v_if", "v_BY", "v_with", "v_str5", "v_byte", "v_strL", "n"]
+        assert dict(done.renamed) == dict(zip(names, taken, strict=True))
+        assert set(taken) < set(read(done.path).columns)

@@ -36,6 +36,12 @@ FORMULA = "^[=+@\t\r-]"
 """What a spreadsheet takes for the beginning of a formula."""
 LARGEST_WHOLE = 2_147_483_620
 """Of 32 bits, without those that stand for missing values in Stata."""
+LARGEST_NUMBER = 2.0**1022
+"""Stata has numbers up to nearly twice this, and both packages keep the largest for what is missing."""
+RESERVED = re.compile(
+    "byte|double|float|if|in|int|long|str[0-9]+|strl|using|with|all|and|by|eq|ge|gt|le|lt|ne|not|or|to", re.IGNORECASE
+)
+"""What is no name in Stata or in SPSS."""
 OFF = 1e-9
 """By so much sums in another order may differ, of the sum of the amounts."""
 
@@ -163,6 +169,8 @@ def plain_names(names: Sequence[str]) -> list[str]:
 
 def _plain(name: str) -> str:
     plain = re.sub("[^A-Za-z0-9_]+", "_", name).strip("_")[:LONGEST_NAME] or "column"
+    if RESERVED.fullmatch(plain):
+        return f"v_{plain}"
     return plain if plain[0].isalpha() else f"v{plain}"[:LONGEST_NAME]
 
 
@@ -193,9 +201,13 @@ def _write_csv(table: pa.Table, path: Path, told: Mapping[str, str]) -> None:
 def _write_by(name: str, **options: Any) -> Callable[[pa.Table, Path, Mapping[str, str]], None]:
     def write(table: pa.Table, path: Path, told: Mapping[str, str]) -> None:
         needed("pandas", "stata-spss", "a file for Stata or SPSS")
-        writer = getattr(needed("pyreadstat", "stata-spss", "a file for Stata or SPSS"), name)
+        package = needed("pyreadstat", "stata-spss", "a file for Stata or SPSS")
         shown = {column: _short(told[column]) for column in table.column_names if column in told}
-        writer(_for_packages(table).to_pandas(), str(path), column_labels=shown, **options)
+        frame = _for_packages(table, told).to_pandas()
+        try:
+            getattr(package, name)(frame, str(path), column_labels=shown, **options)
+        except package.ReadstatError as error:  # which does not say why
+            raise TargetError("the export cannot be written to its end; the disk may be full.") from error
 
     return write
 
@@ -204,21 +216,47 @@ def _short(label: str) -> str:
     return label if len(label.encode()) <= LONGEST_LABEL else label.encode()[:LONGEST_LABEL].decode(errors="ignore")
 
 
-def _for_packages(table: pa.Table) -> pa.Table:
-    """Types that both packages know: truths and whole numbers as numbers, times without a zone."""
+def _for_packages(table: pa.Table, told: Mapping[str, str]) -> pa.Table:
+    """Types that both packages know: truths and whole numbers as numbers, times without a zone.
+
+    Numbers with more digits than a double holds become texts: as numbers, two different ones could become the same.
+    """
     kinds = []
     for field in table.schema:
-        kind = field.type
+        kind, column = field.type, table.column(field.name)
+        _check_writable(told.get(field.name, field.name), column)
         if pa.types.is_boolean(kind):
             kind = pa.int8()
         elif pa.types.is_decimal(kind):
-            kind = pa.float64()
+            kind = pa.float64() if _is_double(column) else pa.string()
         elif pa.types.is_timestamp(kind):
             kind = pa.timestamp("us")
         elif pa.types.is_integer(kind):
-            kind = pa.int32() if _is_small(table.column(field.name)) else pa.float64()
+            kind = pa.int32() if _is_small(column) else pa.float64() if _is_double(column) else pa.string()
         kinds.append(pa.field(field.name, kind))
     return table.cast(pa.schema(kinds), safe=False)
+
+
+def _check_writable(name: str, column: pa.ChunkedArray) -> None:
+    """Refuse what the packages would cut off, or take for a missing value."""
+    remedy = "export a .csv instead"
+    if pa.types.is_string(column.type) and pc.any(pc.match_substring(column.unique(), "\0")).as_py():
+        raise TargetError(
+            f"column {name!r} has texts with a zero in them, at which Stata and SPSS end a text; {remedy}."
+        )
+    if pa.types.is_floating(column.type):
+        finite = column.drop_null().filter(pc.invert(pc.is_nan(column.drop_null())))
+        if pc.any(pc.greater(pc.abs(finite), LARGEST_NUMBER)).as_py():
+            raise TargetError(f"column {name!r} has numbers that are too large for Stata and SPSS; {remedy}.")
+
+
+def _is_double(column: pa.ChunkedArray) -> bool:
+    """Whether every number is the same as a double."""
+    try:
+        doubles = column.cast(pa.float64())
+        return not pa.types.is_decimal(column.type) or bool(doubles.cast(column.type).equals(column))
+    except pa.ArrowInvalid:
+        return False
 
 
 def _is_small(column: pa.ChunkedArray) -> bool:
