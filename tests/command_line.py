@@ -32,7 +32,11 @@ OPEN_BOUND = ("--prior", "1/1000000000", "--posterior", "999999999/1000000000")
 
 TEST_KEY = "5f" * 32
 SCRIPT = "import sys; from sfumato.cli import main; main(sys.argv[1:])"
-LIMITED = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)\n" + SCRIPT
+LIMITED = (
+    "import resource, sys\n"
+    "for what in (resource.RLIMIT_FSIZE, resource.RLIMIT_AS):\n"
+    "    resource.setrlimit(what, (int(sys.argv.pop(1)),) * 2)\n" + SCRIPT
+)
 
 
 @dataclass(frozen=True)
@@ -83,12 +87,12 @@ def _built(mechanisms: tuple[tuple[str, AnyMechanism], ...]) -> TyperGroup:
     return app.build()
 
 
-def run_apart(*arguments: str | Path, largest_file: int | None = None, **environment: str) -> Outcome:
-    """Run a command in a process of its own, which may be forbidden to write large files."""
-    limit = [] if largest_file is None else [str(largest_file)]
+def run_apart(*arguments: str | Path, largest_file: int = -1, most_memory: int = -1, **environment: str) -> Outcome:
+    """Run a command in a process of its own, which may be forbidden to write large files or to take much memory."""
+    limits = [str(largest_file), str(most_memory)]  # -1 is no limit
     # Without -B, Python would cut off the bytecode of what it compiles first there, and others would trip over it.
     ran = subprocess.run(
-        [sys.executable, "-B", "-c", LIMITED if limit else SCRIPT, *limit, *map(str, arguments)],
+        [sys.executable, "-B", "-c", LIMITED, *limits, *map(str, arguments)],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,

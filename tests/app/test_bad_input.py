@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import datetime
 from collections.abc import Callable
 from pathlib import Path
@@ -484,3 +485,10 @@ def test_bins_and_a_domain_for_one_column_are_refused(desk: Path, table: Path) -
     (desk / "domain.txt").write_text("30\n")
     sentence = fail(desk, *publishing(table, "--bins", "age=0,99", "--domain", "age=domain.txt"))
     assert sentence.startswith("column 'age' has both a domain and bins;")
+
+
+@pytest.mark.parametrize("name", ["people.csv.bz2", "people.jsonl.bz2"])
+def test_archive_with_empty_parts_is_refused_in_words(desk: Path, name: str) -> None:
+    """Arrow stumbles over them, and calls that by no name that it uses for other damage."""
+    (desk / name).write_bytes(bz2.compress(b"") * 3 + bz2.compress(HEADER + ROWS))
+    assert "it cannot be unpacked" in fail(desk, *publishing(name))

@@ -125,7 +125,7 @@ FORM = "'counts.csv' must have the columns value and count, with whole numbers a
         (b"value,count\nflu,1.5\n", FORM),
         (b"value,count\nflu\n", FORM),
         (b"value,count\nflu,\n", FORM),
-        (b"value,count\nfl\xfc,3\n", FORM),
+        (b"value,count\nfl\xfc,3\n", "'counts.csv' is not UTF-8 text; save it as UTF-8."),
         (b'value,count\n"' + b"a" * 200_000 + b'",3\n', FORM),
         (b"value,count\nflu,-3\n", "a count is below zero."),
         (b"value,count\nflu,0\n", "the table is empty: there is nothing to publish."),

@@ -82,6 +82,7 @@ def test_request_file_may_name_the_description(described: Path) -> None:
         ("[columns]\nage = 3", "'age' in 'about.toml' should be a text in quotes"),
         ("[columns]\nagee = 'x'", "speaks of a column that is not published, 'agee'; did you mean 'age'"),
         ("title = 'x", "is not TOML"),
+        ("#" * (1 << 21), "is larger than 1 MiB"),
         (f"title = '{'x' * 201}'", "'title' of the description is longer than 200 letters"),
         ('title = "a\\u202eb"', "'title' of the description has characters that cannot be seen"),
         ('title = "\\u001b[2J"', "'title' of the description has characters that cannot be seen"),

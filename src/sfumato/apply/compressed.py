@@ -36,8 +36,8 @@ def opened_text(file: File, encoding: str) -> Any:
     return file.open(newline="", encoding=encoding)
 
 
-def unreadable(file: File, error: OSError) -> SourceError:
+def unreadable(file: File, error: OSError | pa.ArrowException) -> SourceError:
     """What is said of a file that could not be read to its end."""
-    if error.errno is None and file.suffix.lower() in COMPRESSIONS:
+    if not isinstance(error, OSError) or (error.errno is None and file.suffix.lower() in COMPRESSIONS):
         return SourceError(f"{file.name!r} is damaged: it cannot be unpacked; check that it was copied whole.")
     return SourceError(f"{file.name!r} cannot be read: {reason(error)}.")

@@ -14,6 +14,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TextIO
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -132,7 +133,7 @@ class CsvSource:
         """Find what is wrong with a file that Arrow refused, without repeating any of its content."""
         try:
             with opened_text(path, self.encoding) as file:
-                for row in (reader := csv.reader(file, delimiter=self.delimiter)):
+                for row in (reader := csv.reader(_short_lines(file), delimiter=self.delimiter)):
                     if len(row) not in (0, len(self.schema)):
                         return (
                             f"line {reader.line_num} of {path.name!r} has {len(row)} fields where the header has "
@@ -142,6 +143,8 @@ class CsvSource:
             return f"{path.name!r} is not {self.encoding} text; say its encoding (--encoding latin-1, for example)."
         except csv.Error:
             pass
+        except pa.ArrowException as error:
+            return str(unreadable(path, error))
         return f"{path.name!r} is not a CSV file that can be read: its quotes or separators do not fit together."
 
     def _typed(self, block: pa.RecordBatch) -> pa.RecordBatch:
@@ -179,11 +182,19 @@ def _header(path: File, encoding: str) -> tuple[list[str], str]:
         raise SourceError(
             f"{path.name!r} is not {encoding} text; say its encoding (--encoding latin-1, for example)."
         ) from error
-    except OSError as error:
+    except (OSError, pa.ArrowException) as error:
         raise unreadable(path, error) from error
     if not line.strip():
         raise SourceError(f"{path.name!r} is empty: the first line must name the columns.")
     return header, delimiter
+
+
+def _short_lines(file: TextIO) -> Iterator[str]:
+    """The lines of a file; one that Arrow cannot read either, because it is longer than a block, is never in memory."""
+    while line := file.readline(BLOCK_BYTES):
+        if len(line) == BLOCK_BYTES:
+            raise csv.Error
+        yield line
 
 
 def check_decimal(decimal: str) -> None:

@@ -33,6 +33,8 @@ from sfumato.request.values import plain_schema, plain_type
 SPOOL_ROWS = 65_536
 READ_BYTES = 1 << 20
 """Column chunks are read in pieces, so that a file of one huge row group does not fill the memory."""
+MOST_SWELLING, FEW_BYTES = 1000, 1 << 28
+"""How many times larger than its file the content of a row group may be; what is no larger than this does no harm."""
 
 
 Told = Callable[[int], None]
@@ -98,6 +100,7 @@ class ParquetSource:
         schemas, groups = [], []
         for path in paths:
             with _parquet(path) as file:
+                _check_swelling(path, file.metadata)
                 schemas.append(plain_schema(file.schema_arrow))
                 sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
                 groups += [RowGroup(path, number, size) for number, size in enumerate(sizes)]
@@ -145,6 +148,13 @@ def _parquet(path: File, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
         return pq.ParquetFile(readable(path), read_dictionary=list(dictionaries), buffer_size=size)
     except (pa.ArrowException, OSError, UnicodeError) as error:
         raise _unreadable(path, error, "is not a whole Parquet file; check that it was copied completely") from error
+
+
+def _check_swelling(path: File, metadata: pq.FileMetaData) -> None:
+    """Refuse a file on the disk that would be unpacked to absurdly more than it is; a row group is so all at once."""
+    largest = max((metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)), default=0)
+    if isinstance(path, Path) and largest > max(MOST_SWELLING * path.stat().st_size, FEW_BYTES):
+        raise SourceError(f"{path.name!r} would swell to {largest:,} bytes, which is absurd; write it anew.")
 
 
 def _unreadable(path: File, error: Exception, said: str) -> SourceError:

@@ -25,7 +25,6 @@ import datetime
 import difflib
 import glob
 import io
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,7 +44,8 @@ from sfumato.cli.options import (
     TargetOptions,
 )
 from sfumato.cli.where import EngineOptions
-from sfumato.errors import SpecError, reason
+from sfumato.errors import SpecError
+from sfumato.request.small_files import read_toml
 
 SUFFIX = ".toml"
 GROUPS: tuple[type[OptionGroup], ...] = (
@@ -103,16 +103,7 @@ class RequestFile:
     @classmethod
     def read(cls, path: Path) -> RequestFile:
         """Read a file, and refuse in one sentence what no option takes."""
-        try:
-            with path.open("rb") as file:
-                written = tomllib.load(file, parse_float=str)
-        except OSError as error:
-            raise SpecError(f"the request file {str(path)!r} cannot be read: {reason(error)}.") from error
-        except UnicodeDecodeError as error:
-            raise SpecError(f"the request file {str(path)!r} is not UTF-8 text; save it as UTF-8.") from error
-        except (ValueError, RecursionError) as error:
-            said = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a value is too long or too deep"
-            raise SpecError(f"the request file {str(path)!r} is not TOML: {said[:1].lower()}{said[1:]}.") from error
+        written = read_toml(path, f"the request file {str(path)!r}", parse_float=str)
         reader = _Reader(path, known_keys())
         for name, value in written.items():
             reader.take(name, value)

@@ -20,7 +20,7 @@ from sfumato.estimate.misspelt import Unheard
 from sfumato.estimate.sql.grammar import parse
 from sfumato.estimate.sql.naming import DEFAULT_COUNT
 from sfumato.estimate.unheard import absent, open_columns, told
-from sfumato.request.small_files import lines
+from sfumato.request.small_files import lines, read_small
 
 Found = Answer | SfumatoError
 """What a question of many has: an answer, or the reason why it has none."""
@@ -40,7 +40,8 @@ def read_batch(path: Path) -> list[str]:
             place = [name.strip().lower() for name in header].index("sql") if rows else 0
             return [row[place] for row in rows if row]
         if path.suffix == ".jsonl":
-            read = [json.loads(line) for line in path.read_text(encoding="utf-8-sig").split("\n") if line.strip()]
+            text = read_small(path, repr(str(path)), QueryError).decode("utf-8-sig")
+            read = [json.loads(line) for line in text.split("\n") if line.strip()]
             return [question["sql"] + "" for question in read]
     except OSError as error:
         raise QueryError(f"{str(path)!r} cannot be read: {reason(error)}.") from error

@@ -13,19 +13,18 @@ Nothing here is ours: what is empty is printed as not stated, and no word of it 
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import SpecError, reason
+from sfumato.errors import SpecError
+from sfumato.request.small_files import read_toml
 
 NOT_STATED = "not stated"
 COLUMNS = "columns"
 LONGEST = 2000
-LARGEST = 1 << 20
 
 SECTIONS: Mapping[str, Mapping[str, str]] = {
     "decision": {
@@ -66,14 +65,7 @@ class Context:
     @classmethod
     def read(cls, path: Path, columns: Sequence[str] = ()) -> Context:
         """Read a file; a section, key or column that nobody knows is refused, because it would be lost."""
-        try:
-            if path.stat().st_size > LARGEST:
-                raise SpecError(f"the context {str(path)!r} is too large: it holds a few sentences.")
-            written = tomllib.loads(path.read_text(encoding="utf-8-sig"))
-        except OSError as error:
-            raise SpecError(f"the context {str(path)!r} cannot be read: {reason(error)}.") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise SpecError(f"{str(path)!r} is not a TOML file: {error}.") from error
+        written = read_toml(path, f"the context {str(path)!r}")
         known = {**SECTIONS, COLUMNS: dict.fromkeys(columns, "")}
         found: dict[str, dict[str, str]] = {}
         for section, entries in written.items():

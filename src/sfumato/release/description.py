@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sfumato.errors import ReleaseFormatError, SchemaError, SfumatoError, SpecError, reason
+from sfumato.errors import ReleaseFormatError, SchemaError, SfumatoError, SpecError
 from sfumato.printable import UNPRINTABLE
 from sfumato.request.schema import no_column
+from sfumato.request.small_files import read_toml
 
 LONGEST_TITLE, LONGEST_TEXT = 200, 2000
-LARGEST_FILE = 1 << 20
 KEYS = ("title", "description", "licence", "contact", "columns")
 LICENCE = re.compile(r"[A-Za-z0-9._-]+")
 ADDRESS = re.compile(r"https?://[^\s<>\"']+")
@@ -49,16 +48,7 @@ class Description:
     @classmethod
     def read(cls, path: Path) -> Description:
         """Read a TOML file, and refuse in one sentence what it should not have."""
-        said = f"the description {str(path)!r}"
-        try:
-            if path.stat().st_size > LARGEST_FILE:
-                raise SpecError(f"{said} is larger than {LARGEST_FILE >> 20} MiB; write a sentence for each column.")
-            written = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise SpecError(f"{said} cannot be read: {reason(error)}.") from error
-        except (ValueError, RecursionError) as error:
-            why = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "it is no UTF-8 text, or too deep"
-            raise SpecError(f"{said} is not TOML: {why[:1].lower()}{why[1:]}.") from error
+        written = read_toml(path, f"the description {str(path)!r}")
         if "license" in written and "licence" not in written:
             written["licence"] = written.pop("license")
         if unknown := next((key for key in written if key not in KEYS), None):

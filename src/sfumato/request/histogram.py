@@ -60,7 +60,7 @@ class Histogram:
             rows = records(path, SchemaError, unlike)
             values, counts = [row["value"] or None for row in rows], [int(row["count"]) for row in rows]
         except (KeyError, ValueError) as error:
-            if isinstance(error.__cause__, OSError):  # there is no file of any form
+            if isinstance(error, SchemaError):  # which says what is wrong with the file, or that there is none
                 raise
             raise SchemaError(unlike) from error
         if any(len(value or "") > LONGEST_VALUE for value in values):

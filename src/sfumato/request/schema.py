@@ -20,6 +20,8 @@ from sfumato.request.values import Value, display, to_json
 
 COMPOUND_MARK = " + "
 """Between the names of the columns that make a compound."""
+NAMED_COLUMNS = 50
+"""So many columns are named to somebody who named one that is not there."""
 
 Edge = int | float | datetime.date | datetime.datetime
 
@@ -343,7 +345,7 @@ class Schema:
 
 def no_column(name: str, columns: Iterable[str], said: str = "the table has no column") -> str:
     """What is said of a column that is not there: with the name that is nearest to it, whatever its capital letters."""
-    return no_such(name, list(columns), said, near=NEAR)
+    return no_such(name, list(columns), said, most=NAMED_COLUMNS, near=NEAR)
 
 
 def _names(names: str | Iterable[str]) -> tuple[str, ...]:

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Mapping, Sequence
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sfumato.errors import SfumatoError, SpecError, reason
 from sfumato.request.values import Value, display
 
 Given = TypeVar("Given")
 
+LARGEST_FILE = 256 << 20
+"""What is larger is no such file: a domain of a million values has a tenth of it."""
+LARGEST_TOML = 1 << 20
+TOO_DEEP = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
+"""A key of a hundred parts with points between them."""
 LONGEST_VALUE = 1000
 """A longer value in such a file is a mistake, as if a quote were not closed."""
 
@@ -30,8 +38,7 @@ def lines(
     """
     named = f"{what} {str(path)!r}".strip()
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            text = file.read()
+        text = read_small(path, named, wrong).decode("utf-8-sig")
         header = text.partition("\n")[0]
         comma = ";" if ";" in header and "," not in header and not is_list else ","
         found = list(csv.reader(io.StringIO(text, newline=""), delimiter=comma))
@@ -42,6 +49,40 @@ def lines(
     except csv.Error as error:
         raise wrong(unlike) from error
     return found
+
+
+def read_small(path: Path, named: str, wrong: type[SfumatoError], largest: int = LARGEST_FILE) -> bytes:
+    """The bytes of a file; one that is too large is refused before it is in memory, also one without an end."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size > largest:
+            raise too_large(named, wrong, largest)
+        content = file.read(largest + 1)
+    if len(content) > largest:
+        raise too_large(named, wrong, largest)
+    return content
+
+
+def read_toml(path: Path, named: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+    """What stands in a TOML file; `named` is how it is called in a sentence about what is wrong with it."""
+    try:
+        text = read_small(path, named, SpecError, LARGEST_TOML).decode("utf-8-sig")
+        if TOO_DEEP.search(text):  # each part of a key costs as much as all before it
+            raise ValueError
+        return tomllib.loads(text, parse_float=parse_float)
+    except OSError as error:
+        raise SpecError(f"{named} cannot be read: {reason(error)}.") from error
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{named} is not UTF-8 text; save it as UTF-8.") from error
+    except SpecError:
+        raise
+    except (ValueError, RecursionError) as error:
+        said = str(error) if isinstance(error, tomllib.TOMLDecodeError) else "a value is too long or too deep"
+        raise SpecError(f"{named} is not TOML: {said[:1].lower()}{said[1:]}.") from error
+
+
+def too_large(named: str, wrong: type[SfumatoError], largest: int) -> SfumatoError:
+    """What is said of a file that nobody wrote by hand, nor a program that meant well."""
+    return wrong(f"{named} is larger than {largest >> 20} MiB, which no such file needs; name another one.")
 
 
 def records(path: Path, wrong: type[SfumatoError], unlike: str) -> list[dict[str, str]]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +20,8 @@ from sfumato.errors import SchemaError, SourceError
 
 ENDINGS = (".jsonl", ".ndjson", ".json")
 BLOCK_LINES = 1 << 14
+BLOCK_SIZE = 1 << 25
+"""So many letters are looked at together, and one line more: a few long lines are as much as many short ones."""
 LONGEST_LINE = 1 << 24
 MOST_COLUMNS = 10_000
 
@@ -72,11 +73,19 @@ class JsonLines:
 
     def _blocks(self) -> Iterator[tuple[File, list[Row]]]:
         for path in self.paths:
-            rows = self._rows(path)
-            while block := list(islice(rows, BLOCK_LINES)):
+            block: list[Row] = []
+            size = 0
+            for length, row in self._rows(path):
+                block.append(row)
+                size += length
+                if len(block) == BLOCK_LINES or size >= BLOCK_SIZE:
+                    yield path, block
+                    block, size = [], 0
+            if block:
                 yield path, block
 
-    def _rows(self, path: File) -> Iterator[Row]:
+    def _rows(self, path: File) -> Iterator[tuple[int, Row]]:
+        """Each row, and how long its line is."""
         number = 0
         try:
             with opened_text(path, self.encoding) as file:
@@ -88,7 +97,7 @@ class JsonLines:
                         row = DECODER.decode(line.lstrip("\ufeff"))
                         if not isinstance(row, dict):
                             raise ValueError
-                        yield row
+                        yield len(line), row
         except UnicodeError:
             raise SourceError(f"{path.name!r} is not {self.encoding} text; say its encoding (--encoding).") from None
         except (ValueError, RecursionError):  # whose words may repeat the line
@@ -96,7 +105,7 @@ class JsonLines:
                 f"line {number} of {path.name!r} is not a JSON object: JSON lines have one object a line, such as "
                 '{"age": 40, "sex": "F"}.'
             ) from None
-        except OSError as error:
+        except (OSError, pa.ArrowException) as error:
             raise unreadable(path, error) from error
 
 

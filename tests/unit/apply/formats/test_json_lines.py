@@ -111,3 +111,13 @@ def test_somebody_is_told_how_many_rows_were_read(desk: Path, monkeypatch: pytes
     told: list[int] = []
     opened(desk, *['{"x": 1}'] * 5, told=told.append)
     assert told == [2, 4, 5, 2, 4, 5]  # to find the types, and to keep the rows
+
+
+def test_few_long_lines_are_read_as_many_short_ones(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise thousands of lines of megabytes each would be in memory together."""
+    monkeypatch.setattr(json_lines, "BLOCK_SIZE", 20)
+    told: list[int] = []
+    (desk / "t.jsonl").write_text('{"a": 1}\n{"a": 2}\n{"a": "long enough"}\n{"a": 3}\n')
+    with pytest.raises(SourceError, match="several types"):
+        json_lines.JsonLines((desk / "t.jsonl",)).stream((), told.append)
+    assert told == [3, 4]
