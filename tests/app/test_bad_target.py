@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from command_line import (
+    BOUND,
+    SCRIPT,
     TEST_KEY,
+    Outcome,
     complaint,
     content,
     fail,
@@ -171,3 +176,45 @@ def test_plan_file_in_no_directory_is_refused(desk: Path, table: Path) -> None:
 def test_plan_file_in_the_release_is_refused(desk: Path, table: Path, release: Path, plan_file: str) -> None:
     sentence = fail(desk, *publishing(table, "--force", "--plan-file", plan_file))
     assert sentence == "the plan file is private, so it cannot lie in the release; keep it in another place."
+
+
+# ----------------------------------------------------------------------------------------------------------- full disks
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("page.html", ["page", "release", "--out"]),
+        ("page.html", ["certificate", "release", "--out"]),
+        ("page.html", ["plan", "people.csv", "--sensitive", "disease", *BOUND, "--json", "--report"]),
+        ("out.csv", ["export", "release", "--values", "flu", "--to"]),
+        ("out.dta", ["export", "release", "--values", "flu", "--to"]),
+        ("out.sav", ["export", "release", "--values", "flu", "--to"]),
+        ("request.toml", ["init", "people.csv", "--out"]),
+    ],
+    ids=["page", "certificate", "plan", "csv", "dta", "sav", "init"],
+)
+def test_no_space_for_a_file_leaves_the_old_one_whole(
+    desk: Path, table: Path, release: Path, name: str, arguments: list[str]
+) -> None:
+    (desk / name).write_text("the old one")
+    before = content(desk)
+    outcome = run_apart(*arguments, name, "--force", largest_file=400)
+    assert "cannot be written" in complaint(outcome)
+    assert content(desk) == before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no disk that is always full")
+@pytest.mark.parametrize("options", [[], ["--json"]], ids=["people", "machines"])
+def test_no_space_for_what_is_printed_is_told_in_one_sentence(desk: Path, release: Path, options: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-B", "-c", SCRIPT, "info", "release", *options],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    sentence = complaint(Outcome(ran.returncode, "", ran.stderr))
+    assert sentence == "a file cannot be read or written: No space left on device."

@@ -184,9 +184,7 @@ def plan(
         column = request.schema.sensitive
     aim = None if spec.bound is None else _aim(found.chosen.histogram, spec.bound, promise, aimed)
     is_stopped = any(notice.code in stops.codes for notice in found.notices)  # what fails prints nothing but why
-    if printed.as_json and not is_stopped:
-        print_json(render.plan_json(found, aim))
-    elif not is_stopped:
+    if not printed.as_json and not is_stopped:
         _show_outlook(found, column, aim, aimed.at)
     if aim is None and (aimed.error or aimed.at) and not printed.quiet:
         render.show_notice(err, "which posterior gives an error is told for --prior with --posterior only.")
@@ -194,6 +192,8 @@ def plan(
         render.show_notice(err, notice)
     check_notices(found.notices, stops.codes)
     filed.save(found, (spec, column, aim), None if request is None else (request, made), printed)
+    if printed.as_json:
+        print_json(render.plan_json(found, aim))
 
 
 def _show_outlook(found: sfumato.Outlook, column: str, aim: ErrorTarget | None, at: int | None) -> None:

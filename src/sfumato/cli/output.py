@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import typer
@@ -48,4 +49,5 @@ def failed_with(as_json: bool, kind: str, message: str, with_values: str | None 
     """
     complain(with_values if with_values is not None and sys.stderr.isatty() else message)
     if as_json:
-        print_json({"error": {"kind": kind, "message": without_passwords(message), **more}})
+        with suppress(OSError):  # where standard output itself is what failed
+            print_json({"error": {"kind": kind, "message": without_passwords(message), **more}})
