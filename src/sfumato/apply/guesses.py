@@ -146,7 +146,7 @@ def guess_table(table: str | Path, *, encoding: str = "utf-8") -> tuple[TableGue
     """
     source = _opened(table, encoding)
     rows = _first_rows(source)
-    marks = {name: _marks(rows.column(name)) for name in rows.column_names}
+    marks = {name: _marks(column) for name, column in zip(rows.column_names, rows.columns, strict=True)}
     found = [text for text in (*MARKS, *DOUBTFUL_MARKS) if any(text in each for each in marks.values())]
     missing = tuple(text for text in found if text in MARKS)
     has_commas = isinstance(source, CsvSource) and any(_has_commas(column, missing) for column in rows.columns)
@@ -154,7 +154,10 @@ def guess_table(table: str | Path, *, encoding: str = "utf-8") -> tuple[TableGue
     if missing or has_commas:
         source = _opened(table, encoding, missing, decimal)
         rows = _first_rows(source)
-    guesses = [_guess(name, source.schema.field(name).type, rows, marks) for name in source.schema.names]
+    held = dict(
+        zip(rows.column_names, rows.columns, strict=True)
+    )  # looked up by name, a table takes its width each time
+    guesses = [_guess(field.name, field.type, held.get(field.name), marks) for field in source.schema]
     columns = _ordered_within_persons(_one_person(guesses), rows)
     doubtful = tuple(text for text in found if text not in MARKS)
     return TableGuess(columns, missing, doubtful, decimal), rows
@@ -203,15 +206,17 @@ def _marks(column: pa.ChunkedArray) -> frozenset[str]:
     return frozenset(usual.filter(pc.is_in(usual, column.unique())).to_pylist())
 
 
-def _guess(name: str, kind: pa.DataType, rows: pa.Table, marks: Mapping[str, frozenset[str]]) -> ColumnGuess:
+def _guess(
+    name: str, kind: pa.DataType, column: pa.ChunkedArray | None, marks: Mapping[str, frozenset[str]]
+) -> ColumnGuess:
     """The first of these that fits; what is in doubt is left out."""
-    if not name or name not in rows.column_names:
+    if not name or column is None:
         is_empty = pa.types.is_null(kind)
         remark = (
             "holds no value at all" if is_empty else "of a type that cannot be published" if name else "has no name"
         )
         return ColumnGuess(name, Role.DROPPED, (remark,))
-    profile = _profile(name, rows.column(name))
+    profile, rows = _profile(name, column), len(column)
     letters = re.sub("[^a-z]", "", normalize("NFKD", name.lower()))  # without accents
     is_kept = pa.types.is_string(kind) or pa.types.is_integer(kind)
     found = ColumnGuess(
@@ -231,10 +236,10 @@ def _guess(name: str, kind: pa.DataType, rows: pa.Table, marks: Mapping[str, fro
         return replace(found.remarked(*lacking), role=Role.PERSON, edges=())
     if NAMING.fullmatch(letters):
         return _left_out(found, "names people")
-    if is_kept and not found.repeats and not profile.missing and rows.num_rows > 1:
+    if is_kept and not found.repeats and not profile.missing and rows > 1:
         return _left_out(found, "no value occurs twice")
-    if reasons := _reasons(profile, rows.num_rows, has_edges=bool(found.edges)):
-        is_person = is_kept and found.repeats and not found.edges and loneliness(profile, rows.num_rows) is not None
+    if reasons := _reasons(profile, rows, has_edges=bool(found.edges)):
+        is_person = is_kept and found.repeats and not found.edges and loneliness(profile, rows) is not None
         return replace(found.remarked(*reasons), role=Role.DROPPED, may_be_person=is_person)
     how = "published in ranges" if found.is_ranged else "many different values: better in ranges"
     return found.remarked(f"{how}, see [bins] below") if found.edges else found
