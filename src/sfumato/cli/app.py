@@ -184,16 +184,21 @@ def plan(
         column = request.schema.sensitive
     aim = None if spec.bound is None else _aim(found.chosen.histogram, spec.bound, promise, aimed)
     is_stopped = any(notice.code in stops.codes for notice in found.notices)  # what fails prints nothing but why
-    if not printed.as_json and not is_stopped:
+    save = partial(
+        filed.save, found, (spec, column, aim), None if request is None else (request, made), printed=printed
+    )
+    if printed.as_json and not is_stopped:
+        save()  # first, so that machines get one document whatever happens
+        print_json(render.plan_json(found, aim))
+    elif not is_stopped:
         _show_outlook(found, column, aim, aimed.at)
     if aim is None and (aimed.error or aimed.at) and not printed.quiet:
         render.show_notice(err, "which posterior gives an error is told for --prior with --posterior only.")
     for notice in () if printed.quiet else found.notices:  # last, where who reads the end of the result finds them
         render.show_notice(err, notice)
     check_notices(found.notices, stops.codes)
-    filed.save(found, (spec, column, aim), None if request is None else (request, made), printed)
-    if printed.as_json:
-        print_json(render.plan_json(found, aim))
+    if not printed.as_json:
+        save()
 
 
 def _show_outlook(found: sfumato.Outlook, column: str, aim: ErrorTarget | None, at: int | None) -> None:
