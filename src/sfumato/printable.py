@@ -24,6 +24,11 @@ def printable(text: str) -> str:
     return UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
+def is_printable(text: str) -> bool:
+    """Whether a text has no such character."""
+    return UNPRINTABLE.search(text) is None
+
+
 def without_passwords(text: str) -> str:
     """The text without what may be a password in an address: too much is taken out rather than too little."""
     text = re.sub(r"(?i)([a-z][a-z0-9+.-]*:/{1,2}[^\s/@:]*):.*@", r"\1:***@", text, flags=re.DOTALL)

@@ -11,6 +11,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from sfumato.errors import ReleaseFormatError
+from sfumato.printable import is_printable
 
 Scalar = str | int | float | bool | Decimal | datetime.date | datetime.datetime | None
 Value = Scalar | tuple[Scalar, ...]
@@ -135,6 +136,12 @@ def domain_array(values: Sequence[Value]) -> pa.Array:
 def parts(value: Value) -> tuple[Scalar, ...]:
     """The parts of a value: one for each column that it is made of."""
     return value if isinstance(value, tuple) else (value,)
+
+
+def example_value(values: Sequence[Value]) -> Value:
+    """The value to show how to ask for one: if possible one that is not missing, and that can be printed as it is."""
+    given = [value for value in values if None not in parts(value)]
+    return next((value for value in given if is_printable(display(value))), (given or values)[0])
 
 
 def labels(values: Sequence[Value]) -> list[str]:

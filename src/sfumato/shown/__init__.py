@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.arrays import Codes, Counts, Floats, Mask, Numbers, Places
+from sfumato.markdown import as_code
 from sfumato.request.schema import COMPOUND_MARK
 from sfumato.request.values import Value, domain_array, parts
 from sfumato.shown.bits import Words
@@ -97,8 +98,8 @@ class Naming:
 
     @property
     def quoted(self) -> str:
-        """The names for people."""
-        return " and ".join(f"`{name}`" for name in self.sensitive)
+        """The names for people, in Markdown."""
+        return " and ".join(map(as_code, self.sensitive))
 
     def part(self, number: int) -> pa.Array:
         """The domain of one of the sensitive columns, a value for each place."""
@@ -217,7 +218,7 @@ class Shown(ABC):
 
     @abstractmethod
     def words(self, subject: str, naming: Naming) -> str:
-        """What a record shows, in words; the subject says what is protected."""
+        """What a record shows, in Markdown; the subject says what is protected."""
 
     def places(self, size: int) -> Sequence[int]:
         """The places of a domain of this size that some record can show."""

@@ -16,6 +16,8 @@ import pyarrow.parquet as pq
 
 from sfumato.arrays import Amounts, Codes, Counts, Floats
 from sfumato.errors import ReleaseFormatError
+from sfumato.markdown import as_code
+from sfumato.printable import printable
 from sfumato.request.values import Value, parts
 from sfumato.shown import Contents, Counter, Naming, Reader, Replaced, Shown, SideTable
 from sfumato.shown.alike import KeptTally, Kinds, Lines, kinds_of
@@ -93,14 +95,15 @@ class Buckets(Shown):
     def words(self, subject: str, naming: Naming) -> str:
         """What a record shows."""
         return (
-            f"It does not say who has which {naming.quoted}: each record is in a bucket (`{naming.cell}`), and "
-            f"`{HELD}` lists which values the records of each bucket have, and how often."
+            f"It does not say who has which {naming.quoted}: each record is in a bucket "
+            f"({as_code(naming.cell or '')}), and `{HELD}` lists which values the records of each bucket have, "
+            "and how often."
         )
 
     def by_hand(self, naming: Naming, wanted: str) -> str | None:
         """The plain estimate of the papers."""
-        bucket, count = plain_name(naming.cell or ""), plain_name(count_column(naming))
-        return _BY_HAND.format(bucket=bucket, count=count, table=HELD, records=ASSIGNED, wanted=wanted)
+        bucket, count = (printable(plain_name(name)) for name in (naming.cell or "", count_column(naming)))
+        return _BY_HAND.format(bucket=bucket, count=count, table=HELD, records=ASSIGNED, wanted=printable(wanted))
 
     def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
         """A record shows no value, so that no weight of one concerns it."""

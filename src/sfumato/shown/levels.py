@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.arrays import Codes, Places
+from sfumato.markdown import as_code
 from sfumato.request.values import Value
 from sfumato.shown import Naming, Reader, Replaced
 from sfumato.shown.columns import CodedColumn, PublishedColumn, Sensitive, TableColumn, coded
@@ -63,9 +64,10 @@ class LeveledSets(Sets):
 
     def words(self, subject: str, naming: Naming) -> str:
         """What a record shows."""
-        above = " or ".join(f"`{name}`" for name in self.levels[1:])
+        above = " or ".join(map(as_code, self.levels[1:]))
         return (
-            f"{super().words(subject, naming)} The column `{naming.cell}` says at which level the set was drawn: at "
+            f"{super().words(subject, naming)} The column {as_code(naming.cell or '')} says at which level the set "
+            f"was drawn: at "
             f"{above} it holds all values of some groups."
         )
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sfumato.arrays import Amounts, Codes, Counts, Mask
 from sfumato.errors import SpecError
+from sfumato.markdown import as_code
 from sfumato.request.values import Value, parts
 from sfumato.shown import Naming, Reader
 from sfumato.shown.columns import PublishedColumn, Sensitive, TableColumn
@@ -77,9 +78,9 @@ class MemberColumns(Sets):
         first, *_, last = self.names(naming)
         return (
             f"{subject}: each record shows a set of values, which may or may not hold the true one. For each value a "
-            f"column says whether the set holds it: `{first}` to `{last}`, {self.size} columns in the order of the "
-            f"domain; `weights.parquet` names the column of each value. That a column says true does not mean that the "
-            f"person has the value: sets hold {self.held} values by design."
+            f"column says whether the set holds it: {as_code(first)} to {as_code(last)}, {self.size} columns in "
+            f"the order of the domain; `weights.parquet` names the column of each value. That a column says true does "
+            f"not mean that the person has the value: sets hold {self.held} values by design."
         )
 
     def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sfumato.arrays import Amounts, Codes, Counts, Floats, Mask, Places
 from sfumato.errors import ReleaseFormatError
+from sfumato.markdown import as_code
 from sfumato.request.values import Scalar, Value, domain_array, parts
 from sfumato.shown import Counter, Naming, Replaced, Shown
 from sfumato.shown.columns import (
@@ -79,7 +80,7 @@ class Values(Shown):
         """What a record shows."""
         cells = ""
         if naming.cell is not None:
-            cells = f" The column `{naming.cell}` says in which cell of the table a record was perturbed."
+            cells = f" The column {as_code(naming.cell)} says in which cell of the table a record was perturbed."
         return f"{subject}: each record shows a value that may or may not be the true one.{cells}"
 
     def places(self, size: int) -> Sequence[int]:

@@ -30,6 +30,7 @@ from sfumato.mechanisms.decoys import bounds, leaks
 from sfumato.mechanisms.decoys.groups import Groups
 from sfumato.mechanisms.decoys.leaks import FEW_VALUES, EvenLaw, created, group_law
 from sfumato.mechanisms.decoys.leaks import Creation as Creation
+from sfumato.mechanisms.decoys.manual_sql import manual_sql
 from sfumato.mechanisms.decoys.methods import METHODS, PART, nearer, proposal
 from sfumato.mechanisms.decoys.options import Options as Options
 from sfumato.mechanisms.decoys.options import Rare as Rare
@@ -42,7 +43,6 @@ from sfumato.request.notice import Figure, Notice
 from sfumato.request.published_counts import accurate_count, chebyshev_count, error_probability
 from sfumato.request.values import Value, display, labels, listed, parts, values_from_json, values_to_json
 from sfumato.shown import Naming, Replaced
-from sfumato.shown.quoting import equals, plain_name
 from sfumato.shown.tally import Tally
 from sfumato.shown.values import Values
 
@@ -215,23 +215,9 @@ def shown(design: Design, /) -> Values:
     return Values(np.arange(math.prod(design.sizes)))
 
 
-_BY_HAND = """\
-With any SQL tool, compare how often the value is shown by the selected records with how often it is shown by all. This
-takes all other values to leak alike into it; `sfumato query` fits that better. In DuckDB, for `{column}`, with a
-condition on the public columns in place of `true`:
-
-    WITH whole AS (SELECT {shown} / COUNT(*) AS share FROM '{data}'),
-         selected AS (SELECT COUNT(*) AS records, {shown} AS shown FROM '{data}' WHERE true)
-    SELECT records * share + (shown - records * share) * {size} * (1 - share) / (1 - {size} * share)
-    FROM whole, selected"""
-
-
 def by_hand(design: Design, naming: Naming, /) -> str:
-    """The closed form for the first sensitive column: R phi + (y - R phi) / d."""
-    column, values = naming.sensitive[0], design.domains[0]
-    example = next((value for value in values if value is not None), values[0])
-    held = f"COUNT(*) FILTER (WHERE {equals(plain_name(column), parts(example)[0])})"
-    return _BY_HAND.format(column=column, shown=held, size=design.group_size, data=shown(design).FILES[0])
+    """The closed form for the first sensitive column."""
+    return manual_sql(naming, design.domains[0], design.group_size, shown(design).FILES[0])
 
 
 def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
