@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sfumato.apply.engine import Engine
+from sfumato.errors import ReleaseFormatError
 from sfumato.estimate.release import Release
 from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, harmonic, levels, small_domain, subset, uniform
 from sfumato.outlook import Request
 from sfumato.publication import publish
-from sfumato.release.manifest import MANIFEST, README, WEIGHTS, manifest_digest
+from sfumato.release.manifest import FIRST_TEMPLATE, MANIFEST, README, WEIGHTS, manifest_digest
+from sfumato.release.readme import release_readme
+from sfumato.release.suspicion import parse_manifest
 from sfumato.request.digest import file_digest
 from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap
 from sfumato.request.hierarchy import Hierarchy
@@ -139,7 +144,19 @@ def write_json(folder: Path, written: Any) -> None:
 
 
 def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], Any] = lambda written: None) -> None:
-    """Change the manifest of a release, and make every digest fit again: nothing looks edited."""
+    """Change the manifest of a release, and make README and every digest fit again: nothing looks edited."""
+    edited = read_json(folder)
+    change(edited)
+    with contextlib.suppress(ReleaseFormatError, pa.ArrowException, OSError):  # some edits leave nothing to fit
+        manifest = parse_manifest(edited)
+        if manifest.readme_template >= FIRST_TEMPLATE:
+            rows = sum(pq.read_metadata(path).num_rows for path in manifest.paths(folder))
+            (folder / README).write_bytes(release_readme(manifest, rows).encode())
+    fit_digests(folder, change)
+
+
+def fit_digests(folder: Path, change: Callable[[dict[str, Any]], Any] = lambda written: None) -> None:
+    """Change the manifest of a release, and make every digest fit again; the README stays as it is."""
     written = read_json(folder)
     for resource in written["resources"]:
         if (path := folder / resource["path"]).is_file():

@@ -46,6 +46,7 @@ from sfumato.release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, M
 from sfumato.release.readme import release_readme
 from sfumato.release.staging import check_plan_file, remove_stale, sync, workshop
 from sfumato.release.store import pack
+from sfumato.release.suspicion import parse_manifest
 from sfumato.report.drawing import element, escaped
 from sfumato.report.exposures import ColumnExposure, exposure_by_column
 from sfumato.request.notice import Notice, NoticeWarning, check_codes, check_notices
@@ -235,7 +236,9 @@ def _describe(built: Path, manifest: Manifest, found: Survey, engine: Engine, di
         write_weights(manifest, found.sensitive, built / WEIGHTS)
     for name, tables in manifest.copies.items():
         write_copy(tuple(built / table for table in tables), built / name, manifest.shown, manifest.naming)
-    (built / README).write_text(release_readme(manifest, found.histogram.total), encoding="utf-8")
+    # From the manifest as it will be read, so that `verify` can write the same again.
+    published = parse_manifest(manifest.to_json(built, taken=dict.fromkeys(manifest.files, "")))
+    (built / README).write_bytes(release_readme(published, found.histogram.total).encode())
     written = json.dumps(manifest.to_json(built, engine.each, digests), indent=2, ensure_ascii=False, allow_nan=False)
     (built / MANIFEST).write_text(written + "\n", encoding="utf-8")
     with ThreadPoolExecutor(1) as other:

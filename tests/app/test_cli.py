@@ -40,6 +40,7 @@ from command_line import (
     write_csv,
     write_parquet,
 )
+from releases import fit_digests
 from sfumato import BreachBound, Histogram, cli
 from sfumato.apply.local import LocalEngine
 from sfumato.cli.app import build
@@ -523,14 +524,14 @@ def test_query_shows_people_a_table_and_what_the_interval_is_for(release: Path) 
 
 def test_verify_says_what_was_checked(release: Path) -> None:
     outcome = succeed("verify", release)
-    assert [line[:5] for line in outcome.out.splitlines()] == ["ok   "] * 9
+    assert [line[:5] for line in outcome.out.splitlines()] == ["ok   "] * 10
     assert "a belief of 1/10 can rise to 1/2 at most, within the promised 1/2 (odds times 9)" in outcome.words
 
 
 def test_verify_with_the_original_checks_public_columns_and_posteriors(release: Path, table: Path) -> None:
     found = succeed("verify", release, "--original", table, "--json").json
     assert found["passed"] is True
-    assert [check["name"] for check in found["checks"]][9:] == ["public columns", "order", "draws", "posteriors"]
+    assert [check["name"] for check in found["checks"]][10:] == ["public columns", "order", "draws", "posteriors"]
     assert all(check["passed"] and check["detail"].endswith(".") for check in found["checks"])
 
 
@@ -540,6 +541,15 @@ def test_verify_tells_machines_what_failed(release: Path) -> None:
     assert outcome.code == 1
     assert outcome.json["passed"] is False
     assert outcome.err.startswith("error: the release does not pass the check of files: README.md is missing or was")
+
+
+def test_readme_that_says_something_else_does_not_verify(release: Path) -> None:
+    """Also where every digest fits."""
+    (release / "README.md").write_text("Everything is exact.")
+    fit_digests(release)
+    outcome = run("verify", release)
+    assert outcome.code == 1
+    assert outcome.err.startswith("error: the release does not pass the check of readme: README.md does not say what")
 
 
 # ------------------------------------------------------------------------------------------------------------------ zip

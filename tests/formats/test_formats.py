@@ -1,13 +1,14 @@
 """Releases written by past versions must still open, verify and answer; and a key must still mean the same draws.
 
 `1/` was published from the table below by version 0.1.0, the first of format 1; the others are the first of formats 2
-and 3, the latter with the third version of the draws, and some with the first pages of our own. None is ever written
-anew.
+to 4: from the third on with the third version of the draws, some with the first pages of our own, and in the fourth the
+manifest says by which template the README was written. None is ever written anew.
 """
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,13 +19,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from parquet_files import pages_of
+from releases import fit_digests
 from sfumato import BreachBound, Release, Request, Schema, publish
 from sfumato.apply import scatter
-from sfumato.audit.files import FIT, verify_folder
+from sfumato.audit.files import FIT, README_TEXT, verify_folder
 from sfumato.audit.laws import law_of
 from sfumato.mechanisms import REGISTRY, buckets, decoys, fine_grain, small_domain, subset
 from sfumato.parquet.file import CREATED_BY
-from sfumato.release.manifest import MANIFEST, WEIGHTS
+from sfumato.release.manifest import MANIFEST, README, WEIGHTS
 from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.spec import PrivacySpec, Tolerance
@@ -221,7 +223,10 @@ RELEASES = {
 
 PAGES = {name.replace("3-", "3-pages-"): RELEASES[name] for name in ("3-uniform", "3-buckets", "3-subset-columns")}
 """The same releases, packed into pages of our own."""
-RELEASES |= PAGES
+WITH_TEMPLATE = ("3-uniform", "3-buckets", "3-subset-columns", "3-levels")
+NUMBERED = {name.replace("3-", "4-"): RELEASES[name] for name in WITH_TEMPLATE}
+"""The same releases, whose manifest says by which template the README was written."""
+RELEASES |= PAGES | NUMBERED
 
 every_release = pytest.mark.parametrize("name", RELEASES)
 
@@ -242,6 +247,22 @@ def test_release_verifies_but_for_its_test_key(name: str) -> None:
     assert [check.name for check in verify_folder(HERE / name).checks if not check.passed] == [FIT]
 
 
+@every_release
+def test_readme_is_compared_where_its_template_is_known(name: str) -> None:
+    (check,) = (check for check in verify_folder(HERE / name).checks if check.name == README_TEXT)
+    assert check.passed
+    assert ("not compared" in check.detail) == (name not in {*PAGES, *NUMBERED})
+
+
+@pytest.mark.parametrize("name", NUMBERED)
+def test_readme_of_a_known_template_is_the_one_that_the_manifest_tells(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "release"
+    shutil.copytree(HERE / name, folder)
+    (folder / README).write_bytes((folder / README).read_bytes().replace(b"not protected", b"protected"))
+    fit_digests(folder)
+    assert [check.name for check in verify_folder(folder).checks if not check.passed] == [README_TEXT, FIT]
+
+
 def test_releases_of_fine_grain_said_more_than_they_kept_and_still_verify(tmp_path: Path) -> None:
     """Its guarantee has a name of its own now, and the shares behind a tolerance are rounded in another way."""
     frozen = json.loads((HERE / "2-fine-grain" / MANIFEST).read_text())["sfumato"]
@@ -249,7 +270,7 @@ def test_releases_of_fine_grain_said_more_than_they_kept_and_still_verify(tmp_pa
     publish(RELEASES["2-fine-grain"].request(), tmp_path / "release", unsafe_test_key=KEY)
     today = json.loads((tmp_path / "release" / MANIFEST).read_text())["sfumato"]
     assert today["guarantee"] == "single-values"
-    assert today.keys() - frozen.keys() == {"persons", "accepted"}
+    assert today.keys() - frozen.keys() == {"persons", "accepted", "readme_template"}
     changed = {key for key in frozen if today[key] != frozen[key]} - {"software"}
     assert changed == {"format", "guarantee", "digest", "design"}
     assert {key for key in today["design"] if today["design"][key] != frozen["design"].get(key)} <= {

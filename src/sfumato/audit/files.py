@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,9 +17,10 @@ from sfumato.errors import InternalError, ReleaseFormatError, SfumatoError
 from sfumato.parquet.footer import page_sizes, read_footer, tells_more
 from sfumato.parquet.thrift import ThriftError
 from sfumato.release.copies import copy_digest
-from sfumato.release.manifest import COPIES, MANIFEST, README, WEIGHTS, copy_name
-from sfumato.release.suspicion import load_json
-from sfumato.release.trust import check_page
+from sfumato.release.manifest import COPIES, FIRST_TEMPLATE, MANIFEST, README, WEIGHTS, copy_name
+from sfumato.release.readme import release_readme
+from sfumato.release.suspicion import load_json, parse_manifest
+from sfumato.release.trust import AGAIN, check_page
 from sfumato.request.accepted import Accepted
 from sfumato.request.digest import Each, file_digest
 from sfumato.request.persons import UNCHECKED
@@ -27,6 +29,7 @@ from sfumato.shown.columns import published_type
 FIT = "fitness"
 PERSONS = "persons"
 ACCEPTED = "accepted"
+README_TEXT = "readme"
 
 
 def verify_folder(folder: Path, each: Each = map, *, are_ours: bool = False) -> Verification:
@@ -59,7 +62,7 @@ def _checks(folder: Path, law: Law, written: Written) -> tuple[Check, ...]:
     """All checks but that of the digests."""
     says = written.ours.get("guarantee", law.guarantees[0])
     wrong = f"the mechanism {written.ours['mechanism']!r} does not give {says!r}."
-    return (
+    checks = (
         _check_schema(folder, written),
         _check_metadata(folder, written),
         *_check_copies(folder, written),
@@ -68,8 +71,8 @@ def _checks(folder: Path, law: Law, written: Written) -> tuple[Check, ...]:
         _check_weights(folder, law, written),
         _check_persons(written),
         _check_accepted(written),
-        _check_fitness(written),
     )
+    return (*checks, *_check_readme(folder, written, checks), _check_fitness(written))
 
 
 def _check_files(folder: Path, written: Written, each: Each) -> Check:
@@ -170,6 +173,30 @@ def _check_accepted(written: Written) -> Check:
         return Check(ACCEPTED, True, "the release does not say what its publisher accepted.")
     said = Accepted.from_json(given).sentences(written.naming.together)
     return Check(ACCEPTED, True, " ".join(said) or "nothing was accepted in spite of a warning.")
+
+
+def _check_readme(folder: Path, written: Written, others: Sequence[Check]) -> list[Check]:
+    """Write the README again from the manifest and compare every byte.
+
+    A manifest that cannot be read is refused, unless another check says already what is wrong with it.
+    """
+    try:
+        manifest = parse_manifest(written.json)
+    except ReleaseFormatError:
+        if all(check.passed for check in others):
+            raise
+        return []
+    rows = sum(pq.read_metadata(path).num_rows for path in manifest.paths(folder))
+    expected = release_readme(manifest, rows).encode()
+    # A README of any size may lie there: one of another length is another one.
+    is_same = (folder / README).stat().st_size == len(expected) and (folder / README).read_bytes() == expected
+    if is_same:
+        return [Check(README_TEXT, True, f"{README} says what the manifest says, to the letter.")]
+    if manifest.readme_template < FIRST_TEMPLATE:
+        old = f"{README}: not compared, because format {written.ours['format']} does not say how it was written."
+        return [Check(README_TEXT, True, old)]
+    wrong = f"{README} does not say what the manifest says; do not rely on its text, and {AGAIN}."
+    return [Check(README_TEXT, False, wrong)]
 
 
 def _check_fitness(written: Written) -> Check:

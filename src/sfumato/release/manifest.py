@@ -29,7 +29,15 @@ from sfumato.shown import Naming, Shown, record_files
 from sfumato.shown.columns import ANY_TYPE, Field
 from sfumato.shown.kinds import RECORD_FILES, TABLES
 
-FORMAT = 3
+FORMAT = 4
+NUMBERED_FORMAT = 4
+"""The first format whose manifest says by which template the README was written."""
+README_TEMPLATE, FIRST_TEMPLATE = 2, 2
+"""The template of a README that is written now, and the first that a manifest names.
+
+`verify` compares a README byte by byte with what its template makes of the manifest. A change of any sentence is a new
+template, and the old one must still be written for the releases that have it.
+"""
 MANIFEST = "datapackage.json"
 WEIGHTS = "weights.parquet"
 README = "README.md"
@@ -94,6 +102,8 @@ class Manifest:
     """Whether each table is there as CSV too."""
     about: Description = NOTHING_SAID
     """What the publisher says in words."""
+    readme_template: int = README_TEMPLATE
+    """The template by which the README is written; 1 where the manifest is older than the number."""
 
     @property
     def mechanism(self) -> AnyMechanism:
@@ -256,6 +266,7 @@ class Manifest:
             "sfumato": {
                 "format": FORMAT,
                 "software": self.software,
+                "readme_template": self.readme_template,
                 "mechanism": self.mechanism_name,
                 "guarantee": self.mechanism.guarantee.value,
                 "sensitive": list(self.sensitive),
@@ -310,6 +321,16 @@ class Manifest:
             return None
         is_shown = name in self.shown_names and name != self.cell_column
         return self.about.columns.get(name) or (self.about.columns.get(self.sensitive_name) if is_shown else None)
+
+    @property
+    def described(self) -> dict[str, str]:
+        """What is said of each column; where several columns show one and the same is said of all, of that one."""
+        members = [name for name in self.shown_names if name != self.cell_column and name not in self.sensitive]
+        texts = {self.about.columns.get(name) for name in members}
+        if len(members) == 0 or len(texts) > 1 or None in texts:
+            return dict(self.about.columns)
+        others = {name: text for name, text in self.about.columns.items() if name not in members}
+        return {**others, self.sensitive_name: self.about.columns[members[0]]}
 
     @cached_property
     def weight_fields(self) -> Sequence[Field]:

@@ -6,9 +6,11 @@ import re
 import shlex
 import textwrap
 
+from sfumato.markdown import as_code, as_text
+from sfumato.printable import is_printable, printable
 from sfumato.release.manifest import WEIGHTS, Manifest
 from sfumato.request.hierarchy import Hierarchy
-from sfumato.request.values import Value, parts
+from sfumato.request.values import Value, example_value, parts
 from sfumato.shown.quoting import equals, plain_level, plain_name
 
 _TEST = """
@@ -34,14 +36,14 @@ limited; that is what the release is for. It tells something about each person w
     sfumato query THIS_DIRECTORY {query}
 {levels}
 {by_weights}{in_r}
-{copies}
+{escapes}{copies}
 Intervals are for the counts of this table, not for a population that it was sampled from.
 
-Made with sfumato {software}, mechanism `{mechanism}`; the exact design is in `datapackage.json`.
+Made with sfumato {software}, mechanism `{mechanism}`; the exact design is in `datapackage.json`.{template}
 """
 
 _LEVELS = """
-The values of `{name}` lie in groups, which can be asked about like columns: {levels}. For example:
+The values of {name} lie in groups, which can be asked about like columns: {levels}. For example:
 
     sfumato query THIS_DIRECTORY {query}
 """
@@ -68,57 +70,70 @@ an empty text is in quotes, sets and lists are written as `["a", "b"]`. A spread
 `=`, `+`, `-` or `@` for a formula: import such columns as text, or use the Parquet files.
 """
 
+_ESCAPES = """
+Characters that cannot be shown are written as escapes above, such as `\\x1b`: put them back before you run a query.
+"""
+
+_TEMPLATE = " This text follows template {number}; `sfumato verify` compares it with `datapackage.json`."
+
 _BY_SFUMATO = "What each record adds to a count is not written down for this design, so other tools cannot count here."
 
 
 def release_readme(manifest: Manifest, rows: int) -> str:
-    """Write the README of a release."""
+    """Write the README of a release by the template that its manifest names.
+
+    Everything follows from the manifest as it is read back, and from the number of records, so that `verify` can write
+    it again. Template 1 escaped neither names nor values; it is written for releases without such characters.
+    """
+    is_escaped = manifest.readme_template > 1
     naming, data = manifest.naming, manifest.data
     if len(manifest.records) > 1:  # SQL tools read all files that fit a pattern
         data = f"{manifest.records[0].partition('/')[0]}/*.parquet"
-    # A value to count, if possible one that is not missing, and that a record can show.
-    values = [manifest.domain[place] for place in manifest.shown.places(len(manifest.domain))]
-    example = next((value for value in values if None not in parts(value)), values[0])
+    example = example_value([manifest.domain[place] for place in manifest.shown.places(len(manifest.domain))])
     pairs = zip(manifest.sensitive, parts(example), strict=True)
     wanted = " AND ".join(equals(plain_name(name), value) for name, value in pairs)
     each = "each for itself" if manifest.is_independent else "together"
     together = "column {} is" if len(manifest.sensitive) == 1 else f"columns {{}} are, {each},"
     by_hand = manifest.shown.by_hand(naming, wanted) or manifest.mechanism.by_hand(manifest.design, naming)
-    levels = [f" Its values are groups, of the level `{level}`." for level in manifest.published_at.values()]
+    levels = [f" Its values are groups, of the level {as_code(level)}." for level in manifest.published_at.values()]
     by_tools = by_hand or _by_weights(manifest, example)
     return _TEXT.format(
-        title=_as_text(manifest.about.title) or "A protected table",
+        title=_said(manifest, manifest.about.title) or "A protected table",
         about=_about(manifest),
         warning=_TEST if manifest.is_test else "",
         rows=rows,
         shown=manifest.shown.words(f"The {together.format(naming.quoted)} protected", naming) + "".join(levels),
         sensitive=naming.quoted,
-        public=", ".join(f"`{name}`" for name in manifest.public),
+        public=", ".join(map(as_code, manifest.public)),
         bins="; some are given in ranges" if manifest.bins else "",
-        promise=manifest.promise,
-        query=_quoted_for_shell(f"SELECT COUNT(*) FROM release WHERE {wanted}"),
+        promise=as_text(manifest.promise) if is_escaped else manifest.promise,
+        query=_quoted_for_shell(question := f"SELECT COUNT(*) FROM release WHERE {wanted}"),
         warning_of_counts=manifest.shown.WARNING,
-        levels="".join(_levels(*each) for each in manifest.hierarchies.items()),
-        by_weights=(by_weights := by_tools.replace(f"'{manifest.data}'", f"'{data}'")),
+        levels="".join(_levels(name, hierarchy) for name, hierarchy in manifest.hierarchies.items()),
+        by_weights=(by_weights := by_tools.replace(f"FROM '{manifest.data}'", f"FROM '{data}'")),
         in_r=_in_r(by_weights),
+        escapes="" if all(map(is_printable, (question, *manifest.shown_names, *manifest.levels))) else _ESCAPES,
         copies=_copies(manifest),
         data=data,
-        software=manifest.software,
+        software=as_text(manifest.software),
         mechanism=manifest.mechanism_name,
+        template=_TEMPLATE.format(number=manifest.readme_template) if is_escaped else "",
     )
 
 
 def _about(manifest: Manifest) -> str:
     """What the publisher says in words: as text, whatever Markdown could be made of it."""
     about = manifest.about
-    words = [_as_text(line) for line in filter(None, (about.description, *about.lines()))]
-    columns = [f"- `{name}`: {_as_text(text)}" for name, text in about.columns.items()]
+    words = [_said(manifest, line) for line in filter(None, (about.description, *about.lines()))]
+    columns = [f"- {as_code(name)}: {_said(manifest, text)}" for name, text in manifest.described.items()]
     parts = [*words, *(["\n".join(columns)] if columns else [])]
     return "".join(f"\n{part}\n" for part in parts)
 
 
-def _as_text(text: str) -> str:
-    """A text that Markdown shows as it is: every mark that could mean something is escaped, and no link is made."""
+def _said(manifest: Manifest, text: str) -> str:
+    """Escape a text of the publisher; template 1 escaped other marks."""
+    if manifest.readme_template > 1:
+        return as_text(text)
     escaped = re.sub(r"([\\`*_{}\[\]<>()#+!|~&-])", r"\\\1", text)
     return re.sub(r"^([0-9]+)([.)])", r"\1\\\2", escaped)
 
@@ -126,9 +141,9 @@ def _as_text(text: str) -> str:
 def _levels(name: str, hierarchy: Hierarchy) -> str:
     """The levels of a column, and a question about the first."""
     asked = [plain_level(name, level) for level in hierarchy.levels[1:]]
-    counted = [f"`{each}` ({len(hierarchy.groups(number))})" for number, each in enumerate(asked, 1)]
+    counted = [f"{as_code(level)} ({len(hierarchy.groups(number))})" for number, level in enumerate(asked, 1)]
     query = _quoted_for_shell(f"SELECT {asked[0]}, COUNT(*) FROM release GROUP BY {asked[0]}")
-    return _LEVELS.format(name=name, levels=", ".join(counted), query=query)
+    return _LEVELS.format(name=as_code(name), levels=", ".join(counted), query=query)
 
 
 def _by_weights(manifest: Manifest, example: Value) -> str:
@@ -151,7 +166,7 @@ def _by_weights(manifest: Manifest, example: Value) -> str:
         f"FROM '{manifest.data}' AS d, '{WEIGHTS}' AS w",
         f"WHERE {' AND '.join([*conditions, *wanted])}",
     ]
-    return _BY_WEIGHTS.format(sql="\n".join(f"    {line}" for line in lines))
+    return _BY_WEIGHTS.format(sql="\n".join(f"    {printable(line)}" for line in lines))
 
 
 def _in_r(by_weights: str) -> str:
@@ -173,4 +188,5 @@ def _copies(manifest: Manifest) -> str:
 
 def _quoted_for_shell(text: str) -> str:
     """A text as one argument of a shell: in double quotes unless it holds what means something there."""
+    text = printable(text)
     return shlex.quote(text) if any(mark in text for mark in '"$`\\!') else f'"{text}"'

@@ -11,7 +11,20 @@ from sfumato.errors import ReleaseFormatError, SfumatoError
 from sfumato.mechanisms import REGISTRY
 from sfumato.release.description import Description
 from sfumato.release.entries import read_hierarchies, read_merged, read_missing, read_published_at
-from sfumato.release.manifest import COPIES, FORMAT, KNOWN_FILES, MANIFEST, PART, Manifest, manifest_digest
+from sfumato.release.manifest import (
+    COPIES,
+    FIRST_TEMPLATE,
+    FORMAT,
+    KNOWN_FILES,
+    MANIFEST,
+    NUMBERED_FORMAT,
+    PART,
+    README,
+    README_TEMPLATE,
+    Manifest,
+    manifest_digest,
+)
+from sfumato.release.trust import AGAIN
 from sfumato.request.accepted import NOTHING_ACCEPTED, Accepted
 from sfumato.request.persons import Persons
 from sfumato.shown import record_files
@@ -20,7 +33,13 @@ from sfumato.shown.kinds import RECORD_FILES, TABLES
 
 LARGEST_MANIFEST = 64 << 20
 MOST_SHOWN = 80
-"""How many letters of an odd path are shown."""
+"""How many letters of an odd path or key are shown."""
+TEMPLATE_KEY = "readme_template"
+PACKAGE_KEYS = (
+    *("id", "title", "description", "homepage", "version", "created", "keywords", "image"),
+    *("licenses", "contributors", "sources"),
+)
+"""What any Data Package may say of itself at the top, whether or not sfumato writes it."""
 
 
 def load_json(folder: Path) -> dict[str, Any]:
@@ -29,7 +48,7 @@ def load_json(folder: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LARGEST_MANIFEST:
             raise ReleaseFormatError(f"{MANIFEST} is larger than {LARGEST_MANIFEST >> 20} MiB, which no release needs.")
-        written = json.loads(path.read_text(encoding="utf-8"))
+        written = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unrepeated)
         json.dumps(written, ensure_ascii=False).encode()  # fails at half a character, which an escape can smuggle in
         ours = written["sfumato"]
         newest, digest = int(ours["format"]), str(ours["digest"])
@@ -54,6 +73,20 @@ def load_json(folder: Path) -> dict[str, Any]:
     return dict(written)
 
 
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object that has a key twice: readers differ in which of the two counts."""
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for number, key in enumerate(keys) if key in keys[:number])
+        raise ReleaseFormatError(f"{MANIFEST} has the key {_shown(twice)} twice in one place; {AGAIN}.")
+    return read
+
+
+def _shown(key: str) -> str:
+    return repr(key[:MOST_SHOWN])
+
+
 def _check_paths(written: Mapping[str, Any]) -> None:
     """Refuse a path that is no name of a file of a release: other readers of Data Packages would follow it."""
     resources = written.get("resources")
@@ -68,9 +101,15 @@ def _check_paths(written: Mapping[str, Any]) -> None:
 
 def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of a release directory."""
-    written = load_json(folder)
+    return parse_manifest(load_json(folder))
+
+
+def parse_manifest(written: Mapping[str, Any]) -> Manifest:
+    """Read the JSON of a manifest, and refuse what does not describe a release or says more than a release does."""
     try:
-        return _parse(written)
+        manifest = _parse(written)
+        _check_keys(written, manifest)
+        return manifest
     except (LookupError, TypeError, ValueError, StopIteration, AttributeError, ArithmeticError, SfumatoError) as error:
         if isinstance(error, ReleaseFormatError):
             raise
@@ -110,10 +149,57 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
         published_at=read_published_at(ours),
         file_rows=tuple(_file_rows(each) for each in records),
         about=Description.from_json(written),
+        readme_template=_template(ours),
         has_copies=any(resource["path"] in COPIES for resource in written["resources"]),
     )
     _check_together(read, written)
     return read
+
+
+def _template(ours: Mapping[str, Any]) -> int:
+    """The template of the README; formats before 4 name none."""
+    if int(ours["format"]) < NUMBERED_FORMAT:
+        if TEMPLATE_KEY in ours:
+            raise _unknown(TEMPLATE_KEY, "sfumato")
+        return 1
+    number = ours[TEMPLATE_KEY]
+    if type(number) is not int or number < FIRST_TEMPLATE:
+        raise ReleaseFormatError(f"{MANIFEST} does not say by which template {README} was written; {AGAIN}.")
+    if number > README_TEMPLATE:
+        raise ReleaseFormatError(
+            f"{README} was written by template {number}, and this version knows up to {README_TEMPLATE}: update "
+            "sfumato (pip install --upgrade sfumato)."
+        )
+    return number
+
+
+def _check_keys(written: Mapping[str, Any], manifest: Manifest) -> None:
+    """Refuse keys that nobody reads: what was read is written again, and has every key that is known."""
+    known = manifest.to_json(Path(), taken=dict.fromkeys(manifest.files, ""))
+    for key in written.keys() - known.keys() - set(PACKAGE_KEYS):
+        raise _unknown(key, "")
+    _compare_keys(written["sfumato"], known["sfumato"], "sfumato")
+    by_path = {resource["path"]: resource for resource in known["resources"]}
+    for resource in written["resources"]:
+        # A file that this release should not have is for `verify` to name; its keys are those of any table.
+        _compare_keys(resource, by_path.get(resource["path"], known["resources"][0]), "resources")
+
+
+def _compare_keys(written: Any, known: Any, where: str) -> None:
+    """Refuse a key that the other has not at the same place; items of a list beyond its last are as the first."""
+    if isinstance(written, Mapping) and isinstance(known, Mapping):
+        for key, value in written.items():
+            if key not in known:
+                raise _unknown(key, where)
+            _compare_keys(value, known[key], where)
+    elif isinstance(written, list) and isinstance(known, list) and known:
+        for number, value in enumerate(written):
+            _compare_keys(value, known[number if number < len(known) else 0], where)
+
+
+def _unknown(key: str, where: str) -> ReleaseFormatError:
+    place = f" under {where!r}" if where else ""
+    return ReleaseFormatError(f"{MANIFEST} has the unknown key {_shown(key)}{place}; {AGAIN}.")
 
 
 def _fields(records: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:

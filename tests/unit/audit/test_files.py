@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from enumeration import transition_law
 from releases import BOUND, FILES, edit_manifest, people, published
 from selection import examples
-from sfumato.audit.files import ACCEPTED, FIT, PERSONS, verify_folder
+from sfumato.audit.files import ACCEPTED, FIT, PERSONS, README_TEXT, verify_folder
 from sfumato.audit.laws import LAWS, fine_grain, law_of, small_domain, subset
 from sfumato.audit.laws import uniform as uniform_law
 from sfumato.audit.laws.cells import CellLaw, cell_posteriors, fallen, reached
@@ -43,7 +43,7 @@ from sfumato.shown import DATA, Replaced
 from strategies import breach_bounds, fine_breach_bounds, histograms, shares
 from tampering import failed, failed_alone, rewrite, with_cell, with_column
 
-ALONE = ["files", "schema", "metadata", "domain", "promise", "weights", PERSONS, ACCEPTED, FIT]
+ALONE = ["files", "schema", "metadata", "domain", "promise", "weights", PERSONS, ACCEPTED, README_TEXT, FIT]
 WITH_ORIGINAL = ["public columns", "order", "draws", "posteriors"]
 
 

@@ -285,7 +285,7 @@ def test_manifest_holds_a_design_and_nothing_else(tmp_path: Path) -> None:
     said = block(people(), tmp_path / "release")
     assert sorted(said) == [
         *("accepted", "bins", "design", "domain_declared", "fit_to_publish", "format", "guarantee", "mechanism"),
-        *("nulls", "persons", "sensitive", "software", "types"),
+        *("nulls", "persons", "readme_template", "sensitive", "software", "types"),
     ]
     assert sorted(said["design"]) == ["domain", "posterior", "prior", "retention"]
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from releases import FILES, SENSITIVE, WAYS, edit_manifest, people, published, published_by, read_json, write_json
 from selection import examples
 from sfumato.audit.files import verify_folder
+from sfumato.audit.original import verify
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import uniform
 from sfumato.release.manifest import FORMAT, MANIFEST, Manifest, manifest_digest
@@ -229,7 +230,7 @@ def test_number_where_none_belongs_is_refused(
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (lambda ours: ours.update(format=FORMAT + 1), r"^the release has format 4, and this version reads up to 3"),
+        (lambda ours: ours.update(format=FORMAT + 1), r"^the release has format 5, and this version reads up to 4"),
         (lambda ours: ours.update(mechanism="magic"), r"^the release was made by the mechanism 'magic', unknown"),
         (lambda ours: ours["design"].update(retention="1"), r"^the design's retention or domain is out of range\.$"),
         (lambda ours: ours["design"].update(domain=["flu"]), r"^the design's retention or domain is out of range\.$"),
@@ -266,6 +267,63 @@ def test_manifest_that_makes_no_sense_is_refused(
     edit_manifest(release, lambda whole: change(whole["sfumato"]))
     with pytest.raises(ReleaseFormatError, match=sentence):
         read_manifest(release)
+
+
+def objects(written: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where a manifest has objects whose keys are ours: at the top, under `sfumato`, and in its resources."""
+    if isinstance(written, dict):
+        if path[-1:] not in [("bins",), ("merged",), ("hierarchies",), ("published_at",)]:  # keys are names of columns
+            yield path
+        for key, value in written.items():
+            yield from objects(value, (*path, key))
+    elif isinstance(written, list):
+        for number, value in enumerate(written):
+            yield from objects(value, (*path, number))
+
+
+def inside(written: Any, path: tuple[Any, ...]) -> Any:
+    """What a manifest has at a place."""
+    for step in path:
+        written = written[step]
+    return written
+
+
+def test_unknown_key_is_refused_wherever_it_is(any_release: Path, any_written: dict[str, Any]) -> None:
+    for path in objects(any_written):
+        edited = copy.deepcopy(any_written)
+        inside(edited, path)["odd key"] = None
+        edited["sfumato"]["digest"] = manifest_digest(edited)
+        write_json(any_release, edited)
+        for read in (read_manifest, verify):
+            with pytest.raises(ReleaseFormatError, match=r"^datapackage\.json has the unknown key 'odd key'"):
+                read(any_release)
+    write_json(any_release, any_written)
+    read_manifest(any_release)
+
+
+def test_key_that_is_there_twice_is_refused_wherever_it_is(any_release: Path, any_written: dict[str, Any]) -> None:
+    """Readers differ in which of the two they take."""
+    for path in objects(any_written):
+        edited = copy.deepcopy(any_written)
+        inside(edited, path).update({"twice": 0, "once": 0})
+        (any_release / MANIFEST).write_text(json.dumps(edited).replace('"once"', '"twice"'))
+        with pytest.raises(ReleaseFormatError, match=r"^datapackage\.json has the key 'twice' twice"):
+            load_json(any_release)
+    write_json(any_release, any_written)
+
+
+def test_keys_of_a_newer_format_are_not_asked_about(release: Path, written: dict[str, Any]) -> None:
+    write_json(release, written)
+    edit_manifest(release, lambda whole: whole["sfumato"].update({"format": FORMAT + 1, "odd key": None}))
+    with pytest.raises(ReleaseFormatError, match=r"^the release has format 5"):
+        read_manifest(release)
+
+
+def test_what_any_data_package_may_say_is_known(release: Path, written: dict[str, Any]) -> None:
+    write_json(release, written)
+    said = {"title": "Stays", "keywords": ["x"], "sources": [{"title": "Wards"}], "version": "2", "homepage": "x"}
+    edit_manifest(release, lambda whole: whole.update(said))
+    assert read_manifest(release).about.title == "Stays"
 
 
 @pytest.mark.parametrize(
