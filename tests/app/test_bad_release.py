@@ -66,10 +66,10 @@ def edit(release: Path, change: Callable[[dict[str, Any]], Any], *, sign: bool =
 
 
 def test_release_of_a_newer_format_is_refused_with_how_to_update(desk: Path, release: Path) -> None:
-    edit(release, lambda written: written["sfumato"].update(format=4), sign=True)
+    edit(release, lambda written: written["sfumato"].update(format=5), sign=True)
     for command in reading("release"):
         sentence = fail(desk, *command)
-        assert sentence.startswith("the release has format 4, and this version reads up to 3: update sfumato (pip")
+        assert sentence.startswith("the release has format 5, and this version reads up to 4: update sfumato (pip")
 
 
 @pytest.mark.parametrize(
