@@ -48,8 +48,11 @@ def measure_learning(sensitive: Codes, columns: list[Codes], diversity: int, rou
     """Publish buckets, and guess everybody's value from them."""
     draws = Draws.secret().for_column("sensitive")
     plan = anatomy.plan(histogram_of(sensitive), Diversity(diversity), anatomy.Options(), draws)
-    buckets = anatomy.MECHANISM.replace(plan, sensitive, slots_of(sensitive, draws, anatomy.NAME), draws, 0).cells
-    lines = [np.concatenate(column) for column in zip(*anatomy.MECHANISM.contents(plan).batches(1 << 20), strict=True)]
+    buckets = anatomy.MECHANISM.perturb(plan, sensitive, slots_of(sensitive, draws, anatomy.NAME), draws, 0).cells
+    lines = [
+        np.concatenate(column)
+        for column in zip(*anatomy.MECHANISM.bucket_table.list_contents(plan).batches(1 << 20), strict=True)
+    ]
     holdings = Holdings(*(column.astype(np.int64) for column in lines), domain_size=int(sensitive.max()) + 1)
     print(f"anatomy, diversity {diversity}: the promise says {1 / diversity:.1%};")
     for number in (1, rounds):

@@ -100,12 +100,12 @@ def measure(
 ) -> None:
     """Print one line for each estimator."""
     size = int(sensitive.max()) + 1
-    errors: dict[str, list[float]] = {name: [] for name in decoys.MECHANISM.methods}
-    covered: dict[str, list[float]] = {name: [] for name in decoys.MECHANISM.methods}
+    errors: dict[str, list[float]] = {name: [] for name in decoys.MECHANISM.estimators}
+    covered: dict[str, list[float]] = {name: [] for name in decoys.MECHANISM.estimators}
     for number in range(runs):
         design, shown = released(sensitive, group_size, creation)
         whole = Tally.of_symbols(np.bincount(shown, minlength=size))
-        for name, method in decoys.MECHANISM.methods.items():
+        for name, method in decoys.MECHANISM.estimators.items():
             if name == "paper" and number:
                 continue  # slow, and its error is bias rather than chance
             off, hits = [], []
@@ -123,7 +123,7 @@ def measure(
             errors[name].append(weighted(iter(off)))
             if hits:
                 covered[name].append(weighted(iter(hits)))
-    for name in decoys.MECHANISM.methods:
+    for name in decoys.MECHANISM.estimators:
         told = f", 95% intervals cover {np.mean(covered[name]):.1%}" if covered[name] else ""
         print(f"{creation.value:>16} {name:>8}: {np.mean(errors[name]):6.1%}{told}")
 
@@ -132,8 +132,11 @@ def measure_others(sensitive: Codes, asked: Sequence[Condition], group_size: int
     """The same queries without decoys: Anatomy's own estimator, the inverse of it, fresh values, and noise."""
     draws = Draws.secret().for_column("sensitive")
     plan = anatomy.plan(histogram_of(sensitive), Diversity(group_size), anatomy.Options(), draws)
-    buckets = anatomy.MECHANISM.replace(plan, sensitive, slots_of(sensitive, draws, anatomy.NAME), draws, 0).cells
-    lines = [np.concatenate(column) for column in zip(*anatomy.MECHANISM.contents(plan).batches(1 << 20), strict=True)]
+    buckets = anatomy.MECHANISM.perturb(plan, sensitive, slots_of(sensitive, draws, anatomy.NAME), draws, 0).cells
+    lines = [
+        np.concatenate(column)
+        for column in zip(*anatomy.MECHANISM.bucket_table.list_contents(plan).batches(1 << 20), strict=True)
+    ]
     holdings = Holdings(*(column.astype(np.int64) for column in lines), domain_size=int(sensitive.max()) + 1)
     afresh = distribution_based.redraw(np.bincount(sensitive).tolist(), len(sensitive), draws)
     off: dict[str, list[tuple[float, int]]] = {}
@@ -144,7 +147,7 @@ def measure_others(sensitive: Codes, asked: Sequence[Condition], group_size: int
         answers = {
             f"Anatomy, {name}": [
                 float(moments.value[0])
-                for moments in anatomy.MECHANISM.methods[name].count(
+                for moments in anatomy.MECHANISM.estimators[name].count(
                     None, tally, [np.array([place]) for place in places]
                 )
             ]

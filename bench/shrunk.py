@@ -87,12 +87,12 @@ def errors(table: CodedTable, name: str, spec: PrivacySpec, asked: Sequence[Line
         draws = Draws.unsafe_test_key(f"{SEED + number:064x}").for_column("sensitive")
         plan = mechanism.plan(histogram_of(codes), spec, mechanism.options(), draws)
         slots = slots_of(codes, draws, name) if mechanism.uses_slots else None
-        tally = tally_of(np.asarray(mechanism.replace(plan, codes, slots, draws, 0).values), asked, size)
+        tally = tally_of(np.asarray(mechanism.perturb(plan, codes, slots, draws, 0).values), asked, size)
         design = mechanism.design(plan)
-        default = next(iter(mechanism.methods_of(design)))
-        for method in (default, "shrunk", *(["paper"] if "paper" in mechanism.methods else [])):
+        default = next(iter(mechanism.list_estimators(design)))
+        for method in (default, "shrunk", *(["paper"] if "paper" in mechanism.estimators else [])):
             singles = [np.array([place]) for place in range(size)]
-            counted = mechanism.methods[method].count(design, tally, singles)
+            counted = mechanism.estimators[method].count(design, tally, singles)
             off = np.array([each.value for each in counted]).T - truths
             found.setdefault("default" if method == default else method, []).append(off)
     return {"truths": truths.astype(np.float64), **{method: np.array(each) for method, each in found.items()}}

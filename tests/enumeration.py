@@ -87,7 +87,7 @@ def _row(mechanism: AnyMechanism, plan: object, original: int, count: int, size:
 
 
 def _replaced(mechanism: AnyMechanism, plan: object, original: int, slot: Words | None, draws: Draws) -> Replaced:
-    return mechanism.replace(plan, np.array([original]), slot, draws, 0)
+    return mechanism.perturb(plan, np.array([original]), slot, draws, 0)
 
 
 def shown_by(replaced: Replaced, size: int) -> list[Shown]:
@@ -158,7 +158,7 @@ def _whole_row(mechanism: AnyMechanism, plan: object, original: int, count: int,
         _replaced(mechanism, plan, original, _repeated(slot, 1), cast("Draws", first))
         rows = math.prod(first.bounds)
         draws = cast("Draws", OdometerDraws(first.bounds))
-        replaced = mechanism.replace(plan, np.full(rows, original), _repeated(slot, rows), draws, 0)
+        replaced = mechanism.perturb(plan, np.full(rows, original), _repeated(slot, rows), draws, 0)
         firsts, times = _different(replaced)
         for shown, often in zip(shown_by(firsts, size), times, strict=True):
             row[shown] += Fraction(often, rows * len(slots))

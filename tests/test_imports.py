@@ -72,7 +72,7 @@ def test_planning_of_buckets_loads_nothing_that_takes_long(mechanism: str, reque
         "from sfumato.draws import Draws\n"
         f"histogram, request = Histogram.of('abcde', [9, 8, 7, 5, 4]), {request_}\n"
         f"chosen = choose(histogram, request, Draws.secret(), {mechanism!r})\n"
-        "chosen.mechanism.remarks(chosen.plan)"
+        "chosen.mechanism.explanation.list_remarks(chosen.plan)"
     )
     assert loaded.isdisjoint(SLOW)
 

@@ -35,6 +35,7 @@ NAMES = [
     "LinearCap",
     "LocalEngine",
     "Measures",
+    "MissingCapabilityError",
     "MissingExtraError",
     "Notice",
     "NoticeError",

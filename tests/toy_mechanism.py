@@ -137,15 +137,15 @@ def promise(design: Design, /) -> str:
 MECHANISM = Mechanism(
     name=NAME,
     guarantee=Guarantee.ANY_PRIOR,
-    spec=BreachBound,
+    request=BreachBound,
     options=Options,
     plan=plan,
-    replace=replace,
+    perturb=replace,
     design=design,
     read_design=read_design,
-    shown=shown,
-    methods=ONE_CELL,
-    promise=promise,
+    make_encoding=shown,
+    estimators=ONE_CELL,
+    state_guarantee=promise,
 )
 
 # ------------------------------------------------------------------------------------------------------------- its law

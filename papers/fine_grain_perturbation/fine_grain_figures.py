@@ -21,6 +21,7 @@ from sfumato.arrays import Floats
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms import fine_grain, mechanism_of
+from sfumato.mechanisms.capabilities import AttackModel, ErrorPrediction
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.report.figure import Figure
 from sfumato.report.lines import Axis, MeasuredLine, Panel, measured_lines, measured_panels
@@ -115,7 +116,7 @@ class Entrant:
     def is_refused(self) -> bool:
         """Whether counts could not be had from a release, so that none is published."""
         try:
-            self.mechanism.check_countable(self.plan)
+            self.mechanism.plan_rules.check_countable(self.plan)
         except InfeasibleError:
             return True
         return False
@@ -124,7 +125,8 @@ class Entrant:
     def operator(self) -> Floats:
         """A row for each value that may be shown, a column for each that may be true, as the paper prints it."""
         places = np.arange(len(self.counts))
-        (found,) = self.mechanism.revealed(self.mechanism.design(self.plan), places, places, places) or ()
+        model = self.mechanism.require(AttackModel)
+        (found,) = model.compute_published_likelihoods(self.mechanism.design(self.plan), places, places, places)
         return found
 
     @property
@@ -136,7 +138,8 @@ class Entrant:
     def error(self) -> float:
         """The mean error of a share by the exact variance of its unbiased estimate; infinite where there is none."""
         rows = np.full(len(self.counts), float(self.records))
-        variances = self.mechanism.variances(self.plan, rows, np.array(self.counts, dtype=np.float64))
+        prediction = self.mechanism.require(ErrorPrediction)
+        variances = prediction.predict_variances(self.plan, rows, np.array(self.counts, dtype=np.float64))
         return float(np.sqrt(2 / np.pi * np.maximum(variances, 0)).mean() / self.records)
 
 
@@ -151,7 +154,7 @@ def planned(conditions: Conditions, counts: Sequence[int], tolerance: int) -> di
     draws, found = Draws.unsafe_test_key(conditions.key()), {}
     for name, (kind, given) in MECHANISMS.items():
         mechanism = mechanism_of(kind)
-        spec = mechanism.lent(BreachBoundPerValue(bounds))
+        spec = mechanism.adapt_request(BreachBoundPerValue(bounds))
         plan = mechanism.plan(histogram, spec, mechanism.options(**given), draws)
         found[name] = Entrant(name, tolerance, mechanism, plan, tuple(counts))
     return found

@@ -226,10 +226,10 @@ def ours(conditions: Conditions, trial: QueriedTable, group_size: int, number: i
     places = np.unique(trial.combined)
     groups = [np.flatnonzero(trial.combined == place) for place in places]
     if name == SHRUNK:  # it looks at all values of a condition whatever is asked, so all is asked at once
-        found = decoys.MECHANISM.methods["shrunk"].count(design, tally, [np.array([place]) for place in places])
+        found = decoys.MECHANISM.estimators["shrunk"].count(design, tally, [np.array([place]) for place in places])
         parts = [moments.take(line_of[group]) for moments, group in zip(found, groups, strict=True)]
     else:
-        method = decoys.MECHANISM.methods[decoys.default_method(design)]
+        method = decoys.MECHANISM.estimators[decoys.default_method(design)]
         parts = [
             method.count(design, tally.take(line_of[group]), [np.array([place])])[0]
             for place, group in zip(places, groups, strict=True)
@@ -241,7 +241,7 @@ def buckets(conditions: Conditions, trial: QueriedTable, size: int, number: int,
     """Anatomy with as many different values in a bucket, by some of its estimators."""
     made, key, codes = anatomy.MECHANISM, RepeatDraws.of(conditions, trial, number), trial.table.sensitive.codes
     plan = anatomy.plan(trial.histogram, Diversity(size), anatomy.Options(), key.whole)
-    cells = made.replace(plan, codes, key.slots(trial, anatomy.NAME), key.column, 0).cells
+    cells = made.perturb(plan, codes, key.slots(trial, anatomy.NAME), key.column, 0).cells
     batches = contents(plan).batches(MOST_BUCKETS)
     held = [np.concatenate(each).astype(np.int64) for each in zip(*batches, strict=True)]
     holdings = Holdings(held[0], held[1], held[2], domain_size=trial.histogram.domain_size)
@@ -252,7 +252,7 @@ def buckets(conditions: Conditions, trial: QueriedTable, size: int, number: int,
         mine = np.flatnonzero(line_of == line)
         wanted = [np.array([place]) for place in trial.combined[mine]]
         for name, method in methods.items():
-            counted = made.methods[method].count(design, tally, wanted)
+            counted = made.estimators[method].count(design, tally, wanted)
             found[name][mine] = [moments.value[0] for moments in counted]
     return found
 

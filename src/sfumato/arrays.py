@@ -12,17 +12,25 @@ BLOCK_ROWS = 1 << 17
 steps are long enough for threads, which wait for each other between them: of blocks of a tenth of that, two threads
 together make no more than one."""
 
-Codes = npt.NDArray[Any]
-"""Numbers of values in the order of their domain, in the narrowest unsigned type."""
+Codes = npt.NDArray[np.integer[Any]]
+"""Indices of values in their domain, in the narrowest unsigned type that holds them."""
 
-Numbers = npt.NDArray[Any]
-"""Whole numbers from 0 on, in any unsigned type: slots, ranks, ids."""
+UInts = npt.NDArray[np.integer[Any]]
+"""Whole numbers from 0 on, of any width: slots, ranks, ids."""
 
-Words = npt.NDArray[np.uint64]
+Bits64 = npt.NDArray[np.uint64]
 """Random or packed bits, 64 at a time."""
 
-Places = npt.NDArray[np.int64]
-"""Where things stand: values in a domain, entries of cells, rows of a table."""
+Bytes = npt.NDArray[np.uint8]
+"""Packed bits, eight at a time: a set of values for each record."""
+
+Indices = npt.NDArray[np.int64]
+"""Positions: of values in a domain, of entries in cells, of rows in a table."""
+
+# Former names, in modules that still have them.
+Numbers = UInts
+Words = Bits64
+Places = Indices
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

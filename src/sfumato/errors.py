@@ -11,6 +11,7 @@ SfumatoError
 ├── NoticeError          a notice came up that was to stop everything
 ├── EngineError          the workers of an engine cannot do the work
 ├── MissingExtraError    an optional dependency is not installed
+├── MissingCapabilityError  a mechanism cannot do what a command needs
 └── InternalError        a promise of our own code does not hold: please report it
 
 Messages are one sentence for the person who asked: what is wrong, and what would work.
@@ -38,6 +39,11 @@ class SfumatoError(Exception):
         super().__init__(_line(sentence))
         self.with_values = str(self) if with_values is None else _line(with_values)
         """The sentence with the values of the table that it is about, where it is about some."""
+
+    @property
+    def details(self) -> dict[str, str]:
+        """What else machines are told."""
+        return {}
 
 
 def _line(sentence: str) -> str:
@@ -107,6 +113,24 @@ class MissingExtraError(SfumatoError, ImportError):
     """An optional dependency is not installed."""
 
     kind = "missing-extra"
+
+
+class MissingCapabilityError(SfumatoError):
+    """A mechanism cannot do what a command needs."""
+
+    kind = "missing-capability"
+
+    def __init__(self, sentence: str, mechanism: str = "", capability: str = "") -> None:
+        super().__init__(sentence)
+        self.mechanism = mechanism
+        """The name of the mechanism."""
+        self.capability = capability
+        """The name of the capability that it does not have."""
+
+    @property
+    def details(self) -> dict[str, str]:
+        """The mechanism and the capability."""
+        return {"mechanism": self.mechanism, "capability": self.capability}
 
 
 class InternalError(SfumatoError):

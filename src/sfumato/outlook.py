@@ -30,10 +30,12 @@ from sfumato.audit.proof import check_cells, check_parts
 from sfumato.draws import Draws
 from sfumato.errors import (
     InfeasibleError,
+    MissingCapabilityError,
     SchemaError,
     SpecError,
 )
 from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms.capabilities import AttackModel, ErrorPrediction, PlanExplanation
 from sfumato.plan.choose import AUTO, NO_OPTIONS, choose, with_shared
 from sfumato.plan.gains import Gain, gains
 from sfumato.plan.plan_file import Remembered, usual_guarantee
@@ -110,7 +112,8 @@ class Request:
         """The mechanisms that may be taken: the named one, or all that meet the request."""
         if self.mechanism != AUTO:
             return [self.mechanism] if self.mechanism in REGISTRY else []
-        return [name for name, each in REGISTRY.items() if isinstance(self.spec, each.asked)]
+        ours = (each for name, each in REGISTRY.items() if name not in REGISTRY.added)
+        return [each.name for each in ours if isinstance(self.spec, each.accepted_requests)]
 
     def remembered(self) -> Remembered:
         """What a plan file remembers of the request: enough to tell whether another one is the same."""
@@ -182,7 +185,8 @@ def surveyed(  # noqa: PLR0913 - what is asked, and where it is read
 
     If the rows will be needed again, what was read may be kept for that (`keeps`).
     """
-    most = max((REGISTRY[name].most_combinations for name in request.family), default=0)
+    several = [REGISTRY[name].several_columns for name in request.family]
+    most = max((each.max_combinations for each in several if each is not None), default=0)
     read = partial(
         survey,
         source=source,
@@ -210,9 +214,9 @@ def surveyed(  # noqa: PLR0913 - what is asked, and where it is read
     merged: dict[str, Merged] = {}
     for name in request.family:
         mechanism, options = REGISTRY[name], request.options.get(name)
-        spec = mechanism.lent(request.spec)
-        if options is not None and spec is not None:
-            merged |= mechanism.coarsened(columns, spec, options)
+        spec = mechanism.adapt_request(request.spec)
+        if options is not None and spec is not None and mechanism.coarsening is not None:
+            merged |= mechanism.coarsening.merge_rare_values(columns, spec, options)
     if not merged:
         return request, found
     request = replace(request, schema=with_merged(request.schema, merged, found.columns))
@@ -241,7 +245,7 @@ def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
     seen = replace(seen, gains=gains(seen.chosen, again))
     try:
         check_publishable(request, found, seen)
-    except InfeasibleError as error:
+    except (InfeasibleError, MissingCapabilityError) as error:
         return replace(seen, notices=(*seen.notices, Notice("would-be-refused", f"publishing would stop: {error}")))
     return seen
 
@@ -360,7 +364,12 @@ def plan_notices(chosen: Chosen, spec: PrivacySpec, column: str) -> list[Notice]
     if spec.bound is not None and chosen.mechanism.guarantee is Guarantee.ANY_PRIOR:
         said += frequent_notice(chosen.histogram, spec.bound, column)
         said += [] if spec.rows == 1 else [_shared(chosen, spec.bound)]
-    return [*said, *(replace(remark, column=column) for remark in chosen.mechanism.remarks(chosen.plan))]
+    for capability in (ErrorPrediction, PlanExplanation, AttackModel):
+        try:
+            chosen.mechanism.require(capability)
+        except MissingCapabilityError as error:
+            said.append(Notice("capability-missing", str(error), None, {"capability": error.capability}))
+    return [*said, *(replace(remark, column=column) for remark in chosen.remarks)]
 
 
 def _shared(chosen: Chosen, bound: BreachBound) -> Notice:
@@ -381,18 +390,19 @@ def _shared(chosen: Chosen, bound: BreachBound) -> Notice:
 
 def notice_codes() -> tuple[str, ...]:
     """The code of every notice that there can be, those of the mechanisms' remarks after the others."""
-    return tuple(dict.fromkeys((*CODES, *(code for each in REGISTRY.values() for code in each.remark_codes))))
+    explanations = [each.explanation for each in REGISTRY.values() if each.explanation is not None]
+    return tuple(dict.fromkeys((*CODES, *(code for each in explanations for code in each.remark_codes))))
 
 
 def check_publishable(request: Request, found: Survey, seen: Outlook) -> None:
     """Refuse what nobody could count in, and what would protect less than it seems to."""
     chosen = seen.chosen
-    chosen.mechanism.check_countable(chosen.plan)
+    chosen.mechanism.plan_rules.check_countable(chosen.plan)
     check_cells(chosen, request.spec)
     if request.schema.compound and not chosen.mechanism.covers_predicates:
         check_parts(chosen, request.spec, request.schema.compound)
     check_telling([each for each in seen.tellings if each.columns[0] not in request.accept_telling])
     if not request.accept_exposure:
-        check_lifted(seen.exposures, chosen.mechanism.guarantee)
+        check_lifted(seen.exposures, chosen.mechanism)
     if chosen.mechanism.guarantee is Guarantee.MARGINAL_PRIOR and not request.accept_marginal_prior:
         check_breaches(breaches(chosen, found.sample), request.breach_limit)

@@ -152,7 +152,8 @@ def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
             built = folder / "release"
             built.mkdir()
             manifest = _manifest(request, found, rewrite, about)
-            contents = chosen.mechanism.contents(chosen.plan)
+            beside = chosen.mechanism.bucket_table
+            contents = None if beside is None else beside.list_contents(chosen.plan)
             side = None if contents is None else rewrite.shown.side(found.sensitive, manifest.naming, contents)
             with _unchanged(digest, fingerprint) as check:
                 written = write_records(engine, found, rewrite, built, side=side, when_read=check)

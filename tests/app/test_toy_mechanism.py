@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,8 @@ from command_line import people, run, succeed, write_parquet
 from sfumato import BreachBound, CountQuery, Histogram, Release, Request, Schema, choose, plan_table, publish, verify
 from sfumato.audit.laws import LAWS
 from sfumato.draws import Draws
-from sfumato.errors import InternalError
-from sfumato.mechanisms import REGISTRY
+from sfumato.errors import InternalError, MissingCapabilityError
+from sfumato.mechanisms import REGISTRY, missing
 from sfumato.pages import ask_page
 
 BOUND = BreachBound("1/10", "1/2")
@@ -75,10 +76,7 @@ def test_law_of_the_toy_notices_a_release_that_stays_too_often(
         honest = toy.plan(histogram, spec, options, draws)
         return toy.Plan(honest.histogram, honest.bound, honest.stay + 1, honest.step)
 
-    broken = toy.Mechanism(
-        **{name: getattr(toy.MECHANISM, name) for name in toy.MECHANISM.__dataclass_fields__ if name != "plan"},
-        plan=more,
-    )
+    broken = replace(toy.MECHANISM, plan=more)
     monkeypatch.setitem(REGISTRY, toy.NAME, broken)
     with pytest.raises(InternalError, match="failed its own check of promise"):
         publish(Request(table, Schema.of("disease"), BOUND, toy.NAME), "release")
@@ -114,13 +112,58 @@ def test_toy_has_its_place_in_every_command(release: Release, table: Path, desk:
     assert len(succeed("query", "two", "--batch", questions, "--json").json["results"]) == 2
 
 
-def test_mechanism_without_a_law_is_our_mistake_and_not_that_of_a_file(
-    table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mechanism_without_a_verifier_is_not_published(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(REGISTRY, toy.NAME, toy.MECHANISM)
-    with pytest.raises(InternalError, match="'toy' has no law"):
-        publish(Request(table, Schema.of("disease"), BOUND, toy.NAME), "release")
+    request = Request(table, Schema.of("disease"), BOUND, toy.NAME)
+    with pytest.raises(MissingCapabilityError) as raised:
+        publish(request, "release")
+    assert (raised.value.mechanism, raised.value.capability) == (toy.NAME, "Verifier")
     assert not Path("release").exists()
+    assert "would-be-refused" in {each.code for each in plan_table(request).notices}
+
+
+TOY_MISSES = (
+    "ErrorPrediction",
+    "ReleaseErrorPrediction",
+    "PlanExplanation",
+    "AttackModel",
+    "GroupRisk",
+    "Comparability",
+    "EstimationWeights",
+    "BucketTable",
+    "Coarsening",
+    "SeveralColumns",
+)
+
+
+@pytest.mark.usefixtures("registered")
+def test_core_alone_is_a_mechanism_and_all_else_is_listed_as_missing(table: Path) -> None:
+    assert missing(toy.NAME) == TOY_MISSES
+    told = plan_table(Request(table, Schema.of("disease"), BOUND, toy.NAME)).notices
+    lacking = [each.numbers["capability"] for each in told if each.code == "capability-missing"]
+    assert lacking == ["ErrorPrediction", "PlanExplanation", "AttackModel"]
+
+
+def test_commands_say_which_capability_they_miss(release: Release, table: Path) -> None:
+    audited = run("audit", release.path, "--original", table, "--out", "report.html", "--json")
+    assert audited.code == 2
+    error = audited.json["error"]
+    assert (error["kind"], error["mechanism"], error["capability"]) == ("missing-capability", "toy", "AttackModel")
+    assert not Path("report.html").exists()
+    compared = succeed("compare", table, "--sensitive", "disease", *FLAGS, "--json").json
+    (refused,) = (each for each in compared["mechanisms"] if each["mechanism"] == "toy")
+    assert "Comparability" in str(refused)
+    planned = succeed("plan", table, "--sensitive", "disease", *FLAGS, "--mechanism", "toy").err
+    assert "ErrorPrediction" in planned
+
+
+def test_page_of_a_mechanism_without_a_script_is_refused(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
+    silent = {name: replace(each, twin=None) for name, each in toy.MECHANISM.estimators.items()}
+    monkeypatch.setitem(REGISTRY, toy.NAME, replace(toy.MECHANISM, estimators=silent))
+    assert missing(toy.NAME) == (*TOY_MISSES, "PageTwin")
+    with pytest.raises(MissingCapabilityError) as raised:
+        ask_page(Release.open(release.path))
+    assert raised.value.capability == "PageTwin"
 
 
 def test_release_of_an_unknown_mechanism_is_refused_by_its_name(desk: Path, table: Path) -> None:

@@ -40,7 +40,6 @@ from sfumato.apply.writing import write_records, write_side
 from sfumato.draws import Draws
 from sfumato.errors import EngineError, InternalError, SourceError, TargetError
 from sfumato.mechanisms import REGISTRY, subset
-from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.outlook import Request
 from sfumato.parquet import pages
 from sfumato.parquet.file import FileWriter
@@ -128,8 +127,7 @@ def written(given_input: Input, engine: Engine, folder: Path, mechanism: str, dr
     found, rewrite = surveyed(given_input, engine, folder, mechanism, draws)
     write_records(engine, found, rewrite, folder)
     if has_side(mechanism):
-        contents = rewrite.mechanism.contents(rewrite.plan)
-        assert contents is not None
+        contents = rewrite.mechanism.bucket_table.list_contents(rewrite.plan)
         names = tuple(part.name for part in found.sensitive.parts)
         naming = Naming(names, found.histogram.values, (), rewrite.cell_name)
         side = rewrite.shown.side(found.sensitive, naming, contents)
@@ -157,7 +155,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Usual:
 
 def has_side(mechanism: str) -> bool:
     """Whether a table says beside the records what they show."""
-    return REGISTRY[mechanism].contents is not Mechanism.contents
+    return REGISTRY[mechanism].bucket_table is not None
 
 
 def records_of(mechanism: str) -> str:

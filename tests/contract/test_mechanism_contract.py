@@ -15,6 +15,7 @@ import pickle
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING as MISSING_DEFAULT
 from dataclasses import FrozenInstanceError, dataclass, fields, replace
 from fractions import Fraction
 from functools import cached_property
@@ -34,7 +35,7 @@ from sfumato.apply.slots import Slots
 from sfumato.arrays import Words
 from sfumato.audit.laws import LAWS, law_of
 from sfumato.draws import Draws
-from sfumato.errors import InternalError, ReleaseFormatError, SfumatoError
+from sfumato.errors import InternalError, MissingCapabilityError, ReleaseFormatError, SfumatoError, SpecError
 from sfumato.estimate.count.queries import Condition, CountQuery, Range
 from sfumato.mechanisms import (
     REGISTRY,
@@ -46,11 +47,14 @@ from sfumato.mechanisms import (
     harmonic,
     levels,
     mechanism_of,
+    missing,
     small_domain,
     subset,
     uniform,
 )
-from sfumato.mechanisms.mechanism import AnyMechanism, Mechanism
+from sfumato.mechanisms.capabilities import Capability, ErrorPrediction, EstimationWeights, GroupRisk
+from sfumato.mechanisms.mechanism import CAPABILITIES, ESTIMATOR_CAPABILITIES, AnyMechanism, Mechanism
+from sfumato.mechanisms.method import Method
 from sfumato.plan.choose import choose
 from sfumato.request.group_spec import DecoyGroups, Diversity, ShareCap
 from sfumato.request.guarantee import Guarantee
@@ -160,17 +164,17 @@ class Case:
 
     def estimated(self, tally: Tally, wanted: Sequence[Sequence[int]], method: str | None = None) -> list[Single]:
         """What a method (the default, if none is named) makes of a tally, for each set of wanted places."""
-        return counted(self.mechanism.methods[method or self.default_method], self.design, tally, *wanted)
+        return counted(self.mechanism.estimators[method or self.default_method], self.design, tally, *wanted)
 
     @property
     def default_method(self) -> str:
         """The method that a release is counted by unless another one is asked for."""
-        return next(iter(self.mechanism.methods_of(self.design)))
+        return next(iter(self.mechanism.list_estimators(self.design)))
 
     @cached_property
     def is_dealt(self) -> bool:
         """Whether a record shows no more than the bucket it was dealt to."""
-        return isinstance(self.mechanism.shown(self.design), Buckets)
+        return isinstance(self.mechanism.make_encoding(self.design), Buckets)
 
     @cached_property
     def lines(self) -> dict[tuple[int, int], int]:
@@ -179,8 +183,7 @@ class Case:
 
     def batches(self, plan: Any, rows: int) -> Iterator[tuple[Any, Any, Any]]:
         """The table of buckets of a plan, in batches."""
-        contents = self.mechanism.contents(plan)
-        assert contents is not None
+        contents = self.mechanism.bucket_table.list_contents(plan)
         return contents.batches(rows)
 
     @property
@@ -205,7 +208,7 @@ class Case:
 
     def tally(self, release: Mapping[Shown, int]) -> Tally:
         """What would be counted in a release that shows these things so often."""
-        observation, rows = self.mechanism.shown(self.design), sum(release.values())
+        observation, rows = self.mechanism.make_encoding(self.design), sum(release.values())
         if isinstance(observation, LeveledSets):
             if not release:
                 return Tally.of_one(np.zeros(observation.width, dtype=np.int64), 0)
@@ -225,7 +228,7 @@ class Case:
     @property
     def whole(self) -> Tally | None:
         """What all records of a release show, where that is needed to count: as many as hold each value, on average."""
-        needs_whole = self.mechanism.methods[self.default_method].needs_whole
+        needs_whole = self.mechanism.estimators[self.default_method].needs_whole
         return Tally.of_symbols(np.array(self.counts, dtype=np.int64)) if needs_whole else None
 
     @property
@@ -390,9 +393,9 @@ weighted_case = _each(*(name for name, cases in CASES.items() if not cases[0].is
 any_prior_case = _each(*(name for name in CASES if REGISTRY[name].guarantee is Guarantee.ANY_PRIOR))
 
 
-def _having(field: str, *without: str) -> pytest.MarkDecorator:
-    """The cases of the mechanisms that mention a field which they may leave out."""
-    has = (name for name in CASES if getattr(REGISTRY[name], field) is not getattr(Mechanism, field))
+def _having(capability: type[Capability], *without: str) -> pytest.MarkDecorator:
+    """The cases of the mechanisms that have a capability."""
+    has = (name for name in CASES if capability.__name__ not in missing(name))
     return _each(*(name for name in has if name not in without))
 
 
@@ -418,6 +421,51 @@ def test_the_registry_knows_a_mechanism_by_its_own_name(name: str) -> None:
 def test_a_mechanism_cannot_be_changed(name: str) -> None:
     with pytest.raises(FrozenInstanceError):
         REGISTRY[name].name = "mine"  # type: ignore[misc]
+
+
+RARE = ("GroupRisk", "BucketTable", "Coarsening", "SeveralColumns")
+MISSING = {
+    "uniform": RARE,
+    "subset": RARE,
+    "levels": RARE,
+    "small-domain": ("ReleaseErrorPrediction", "BucketTable", "Coarsening", "SeveralColumns"),
+    "fine-grain": RARE,
+    "harmonic": RARE,
+    "buckets": ("GroupRisk", "EstimationWeights", "Coarsening", "SeveralColumns"),
+    "anatomy": ("GroupRisk", "EstimationWeights", "Coarsening", "SeveralColumns"),
+    "decoys": ("GroupRisk", "EstimationWeights", "BucketTable"),
+}
+"""What each mechanism cannot do: a capability that comes or goes changes a line here."""
+
+
+@every_mechanism
+def test_capabilities_that_are_missing_are_listed(name: str) -> None:
+    print(f"{name} has no {', '.join(missing(name))}")
+    assert missing(name) == MISSING[name]
+
+
+@every_mechanism
+def test_capability_is_given_or_its_lack_is_said(name: str) -> None:
+    for capability, field in CAPABILITIES.items():
+        if capability.__name__ in MISSING[name]:
+            with pytest.raises(MissingCapabilityError) as raised:
+                REGISTRY[name].require(capability)
+            assert (raised.value.mechanism, raised.value.capability) == (name, capability.__name__)
+        else:
+            assert REGISTRY[name].require(capability) is getattr(REGISTRY[name], field)
+
+
+def test_every_field_of_a_mechanism_is_of_the_core_a_rule_or_a_capability() -> None:
+    required = {each.name for each in fields(Mechanism) if each.default is each.default_factory is MISSING_DEFAULT}
+    optional = {each.name for each in fields(Mechanism) if each.default is None}
+    assert len(required) == 11
+    assert optional == set(CAPABILITIES.values())
+    assert set(ESTIMATOR_CAPABILITIES.values()) <= {each.name for each in fields(Method)}
+
+
+def test_missing_capabilities_of_an_unknown_mechanism_are_refused() -> None:
+    with pytest.raises(SpecError, match="'mine' is unknown"):
+        missing("mine")
 
 
 def test_a_name_that_no_mechanism_has_is_a_mistake_of_ours() -> None:
@@ -460,15 +508,15 @@ def test_the_options_have_defaults(name: str) -> None:
 @every_mechanism
 def test_the_unbiased_count_is_the_default_method(name: str) -> None:
     for case in CASES[name]:
-        methods = REGISTRY[name].methods_of(case.design)
-        assert methods == REGISTRY[name].methods
+        methods = REGISTRY[name].list_estimators(case.design)
+        assert methods == REGISTRY[name].estimators
         default = next(iter(methods))
-        assert REGISTRY[name].methods[default].assumption.startswith("none: ") or name == "decoys"
+        assert REGISTRY[name].estimators[default].assumption.startswith("none: ") or name == "decoys"
 
 
 @every_mechanism
 def test_every_method_says_in_words_what_it_does_and_assumes(name: str) -> None:
-    assert all(method.words and method.assumption for method in REGISTRY[name].methods.values())
+    assert all(method.words and method.assumption for method in REGISTRY[name].estimators.values())
 
 
 # -------------------------------------------------------------------------------------------------------------- the law
@@ -482,7 +530,7 @@ def _cells(case: Case) -> Iterator[tuple[int | None, Mapping[int, Fraction], Map
     elif case.mechanism_name == "fine-grain":
         yield None, everywhere, dict(enumerate(map(Fraction, written["retentions"])))
     else:
-        explained = case.mechanism.explain(case.plan)["cells"]
+        explained = case.mechanism.explanation.explain(case.plan)["cells"]
         for number, (cell, private) in enumerate(zip(written["cells"], explained, strict=True)):
             held = zip(cell["places"], private["counts"], strict=True)
             shares = {place: Fraction(count, case.counts[place]) for place, count in held}
@@ -604,7 +652,7 @@ def test_a_record_shows_a_cell_of_its_value_and_any_value_of_that_cell(case: Cas
 @every_case
 def test_everything_that_is_shown_can_be_counted(case: Case) -> None:
     shown = set().union(*case.law)
-    observation = case.mechanism.shown(case.design)
+    observation = case.mechanism.make_encoding(case.design)
     if isinstance(observation, LeveledSets):
         assert {level for level, _ in shown} == set(range(len(observation.levels)))
     elif isinstance(observation, Sets):
@@ -620,7 +668,7 @@ def test_everything_that_is_shown_can_be_counted(case: Case) -> None:
 @every_case
 def test_the_audit_reads_from_the_design_what_the_mechanism_shows(case: Case) -> None:
     """By code of its own: the law knows the published JSON and nothing else."""
-    ours, theirs = case.mechanism.shown(case.design), law_of(case.mechanism_name).shown(case.design.to_json())
+    ours, theirs = case.mechanism.make_encoding(case.design), law_of(case.mechanism_name).shown(case.design.to_json())
     assert type(ours) is type(theirs)
     if isinstance(ours, Values) and isinstance(theirs, Values):
         assert _symbols(ours) == _symbols(theirs)
@@ -741,7 +789,7 @@ def test_the_most_frequent_protected_value_of_each_cell_is_believed_exactly_with
 @_each("small-domain")
 def test_a_value_is_protected_in_every_cell_if_it_is_rare_in_the_table(case: Case) -> None:
     """The prior of a cell is the largest share that such a value has in it, among the records of that cell."""
-    for cell, private in zip(case.design.cells, case.mechanism.explain(case.plan)["cells"], strict=True):
+    for cell, private in zip(case.design.cells, case.mechanism.explanation.explain(case.plan)["cells"], strict=True):
         counts = dict(zip(cell.places, private["counts"], strict=True))
         rare = [count for place, count in counts.items() if case.bounds[place]]
         assert cell.prior == Fraction(max(rare), sum(counts.values()))
@@ -770,33 +818,32 @@ def _risk(case: Case, groups: Sequence[Sequence[int]]) -> tuple[Fraction, Fracti
     return worst, breached / sum(map(sum, groups))
 
 
-@_having("risk")
+@_having(GroupRisk)
 def test_the_risk_is_that_of_bayes_rule_over_the_law(case: Case) -> None:
     together = _groups(case)
     for groups in (together, *(group[np.newaxis] for group in together)):
         worst, breached = _risk(case, groups.tolist())
-        risk = case.mechanism.risk(case.plan, groups)
+        risk = case.mechanism.group_risk.measure(case.plan, groups)
         assert (risk.worst, risk.breached) == pytest.approx((float(worst), float(breached)), abs=1e-12)
 
 
-@_having("risk")
+@_having(GroupRisk)
 def test_the_risk_of_the_table_itself_is_no_breach(case: Case) -> None:
     """Whoever knows the counts of the table and no more is covered by every guarantee."""
-    assert case.mechanism.risk(case.plan, np.array([case.counts])).breached == 0
+    assert case.mechanism.group_risk.measure(case.plan, np.array([case.counts])).breached == 0
 
 
 @every_mechanism
 def test_the_risk_is_told_where_the_promise_is_for_the_marginal_prior(name: str) -> None:
     """Where it is for every prior there is none to tell, and where it is for the release alone nobody asks."""
-    plan, groups = CASES[name][0].plan, np.array([CASES[name][0].counts])
-    is_told = REGISTRY[name].risk(plan, groups) is not None
+    is_told = "GroupRisk" not in missing(name)
     assert is_told == (REGISTRY[name].guarantee is Guarantee.MARGINAL_PRIOR)
 
 
 def test_a_group_can_breach_a_promise_for_the_marginal_prior() -> None:
     """Where there are several cells, not every prior is covered."""
     case = CASES["small-domain"][0]
-    assert case.mechanism.risk(case.plan, _groups(case)).breached > 0
+    assert case.mechanism.group_risk.measure(case.plan, _groups(case)).breached > 0
 
 
 # ------------------------------------------------------------------------------------ how likely is what a record shows
@@ -805,7 +852,9 @@ def test_a_group_can_breach_a_promise_for_the_marginal_prior() -> None:
 def _likelihoods(case: Case) -> tuple[list[Shown], np.ndarray]:
     """Everything that a record can show, and how likely each (row) would be from each value (column)."""
     shown = list(dict.fromkeys(each for row in case.law for each in row))
-    (found,) = case.mechanism.likelihoods(case.plan, replaced_by(shown, case.size, is_dealt=case.is_dealt))
+    (found,) = case.mechanism.attack_model.compute_likelihoods(
+        case.plan, replaced_by(shown, case.size, is_dealt=case.is_dealt)
+    )
     return shown, found
 
 
@@ -865,7 +914,7 @@ def _read(case: Case, shown: Shown) -> Any:
         return [place in shown for place in range(case.size)]
     if isinstance(shown, tuple) and isinstance(shown[1], frozenset):
         read: list[bool] = []  # for each level its groups, and whether it is the record's
-        for number, (_, places, first) in enumerate(case.mechanism.shown(case.design).layout):
+        for number, (_, places, first) in enumerate(case.mechanism.make_encoding(case.design).layout):
             own = [number == shown[0] and int(place) in shown[1] for place in first]
             read += [own[group] for group in places[first]] + [number == shown[0]]
         return read
@@ -899,7 +948,7 @@ def test_release_reveals_what_the_plan_says_to_who_knows_what_each_cell_holds(ca
     for each, likely in zip(shown, expected, strict=True):
         read, row = [any_of[cell] for cell in cells], cells.index(_cell(case, each))
         read[row] = _read(case, each)
-        (found,) = case.mechanism.revealed(
+        (found,) = case.mechanism.attack_model.compute_published_likelihoods(
             case.design, np.array(read, dtype=np.int64), np.array(places), np.array([row])
         )
         assert found[0] * likely.max() == pytest.approx(likely * found[0].max())
@@ -1031,7 +1080,9 @@ def test_the_predicted_variance_is_that_of_the_closed_form(case: Case, share: fl
     is_told = (held * size < total) & (share == 1 or case.options.groups is not decoys.Creation.ANATOMY)
     gains = np.where(is_told, 1 / size - leaks, np.nan)
     expected = (1 - share) * noise / gains**2 + share**2 * held * (1 - 1 / size)
-    found = case.mechanism.variances(case.plan, np.full(case.size, share * total), share * held)
+    found = case.mechanism.error_prediction.predict_variances(
+        case.plan, np.full(case.size, share * total), share * held
+    )
     assert found[is_told] == pytest.approx(expected[is_told], rel=1e-9, abs=1e-9)
     assert np.isnan(found[~is_told]).all()
 
@@ -1044,7 +1095,7 @@ def test_the_predicted_variance_of_the_whole_table_is_exact_where_groups_are_ali
     for members, length in case.runs:
         exact[members] += length * (1 - 1 / len(members))
     held = np.array(case.counts, dtype=np.float64)
-    found = case.mechanism.variances(case.plan, np.full(case.size, held.sum()), held)
+    found = case.mechanism.error_prediction.predict_variances(case.plan, np.full(case.size, held.sum()), held)
     told = ~np.isnan(found)
     largest = max(len(members) for members, _ in case.runs)
     if largest == size:
@@ -1055,20 +1106,20 @@ def test_the_predicted_variance_of_the_whole_table_is_exact_where_groups_are_ali
 
 @decoy_case
 def test_there_are_no_weights_where_what_a_record_adds_depends_on_the_whole_release(case: Case) -> None:
-    assert case.mechanism.weights(case.design) is None
+    assert case.mechanism.estimation_weights is None
 
 
 @decoy_case
 def test_the_promise_of_decoys_tells_the_belief_and_the_count_from_which_on_counts_are_accurate(case: Case) -> None:
-    promise, size = case.mechanism.promise(case.design), case.spec.group_size
+    promise, size = case.mechanism.state_guarantee(case.design), case.spec.group_size
     assert f"at most 1/{size}." in promise
-    assert f"at least {case.mechanism.explain(case.plan)['accurate_count']:,} people have it" in promise
+    assert f"at least {case.mechanism.explanation.explain(case.plan)['accurate_count']:,} people have it" in promise
     assert "Other knowledge is not covered" in promise
 
 
 @decoy_case
 def test_the_holder_is_told_the_ratio_and_the_amplification_of_every_value_that_occurs(case: Case) -> None:
-    explained, size, total = case.mechanism.explain(case.plan), case.spec.group_size, sum(case.counts)
+    explained, size, total = case.mechanism.explanation.explain(case.plan), case.spec.group_size, sum(case.counts)
     assert explained["group_size"] == size
     assert explained["groups"] == total // size
     for value, count in zip(case.histogram.values, case.counts, strict=True):
@@ -1103,10 +1154,10 @@ def test_one_record_more_of_some_value_would_be_above_its_cap(case: Case) -> Non
 @dealt_case
 def test_every_record_is_in_one_bucket_and_the_buckets_have_the_sizes_that_are_told(case: Case) -> None:
     sizes = [sum(held for (each, _), held in case.lines.items() if each == number) for number in range(case.plan.size)]
-    told = case.mechanism.explain(case.plan)["buckets"]
+    told = case.mechanism.explanation.explain(case.plan)["buckets"]
     assert sorted(sizes) == sorted(each["size"] for each in told for _ in range(each["count"]))
     assert sum(sizes) == sum(case.counts)
-    assert case.mechanism.explain(case.plan)["loss"] == sum((size - 1) ** 2 for size in sizes)
+    assert case.mechanism.explanation.explain(case.plan)["loss"] == sum((size - 1) ** 2 for size in sizes)
     for place, count in enumerate(case.counts):
         assert sum(held for (_, each), held in case.lines.items() if each == place) == count
         assert sum(each["values"].get(case.histogram.values[place], 0) for each in told) == count
@@ -1174,7 +1225,7 @@ def _outcomes(case: Case, selected: Sequence[int]) -> np.ndarray:
     All ways are equally likely: which slots of its value the selected records have is a choice without order.
     """
     numbers = [
-        case.mechanism.replace(
+        case.mechanism.perturb(
             case.plan, np.full(count, place, dtype=np.uint8), np.arange(count, dtype=np.uint64), DRAWS, 0
         ).cells
         for place, count in enumerate(case.counts)
@@ -1229,7 +1280,7 @@ def test_the_predicted_variance_is_that_of_a_coin_for_each_record(case: Case, sh
     adds = np.array([[case.added[number][place,] for number in range(case.plan.size)] for place in range(case.size)])
     expected = share * (1 - share) * ((adds**2) @ sizes - np.array(case.counts))
     rows = np.full(case.size, share * sum(case.counts))
-    found = case.mechanism.variances(case.plan, rows, share * np.array(case.counts))
+    found = case.mechanism.error_prediction.predict_variances(case.plan, rows, share * np.array(case.counts))
     assert found == pytest.approx(expected, abs=1e-8)
 
 
@@ -1266,12 +1317,12 @@ def test_the_sum_over_buckets_is_by_hand(case: Case) -> None:
 
 @dealt_case
 def test_there_are_no_weights_where_what_a_record_adds_depends_on_its_bucket(case: Case) -> None:
-    assert case.mechanism.weights(case.design) is None
+    assert case.mechanism.estimation_weights is None
 
 
 @dealt_case
 def test_the_promise_tells_the_range_of_the_caps_and_what_is_not_protected(case: Case) -> None:
-    promise, free = case.mechanism.promise(case.design), sum(cap == 1 for cap in case.caps)
+    promise, free = case.mechanism.state_guarantee(case.design), sum(cap == 1 for cap in case.caps)
     low, high = min(case.caps), max(case.caps)
     assert (f"records: {low} for all values." if low == high else f"records: {low} to {high}.") in promise
     assert (f"{free} values have the cap 1" in promise) == (free > 0)
@@ -1283,23 +1334,27 @@ def test_records_in_the_clear_are_counted_in_the_remarks(case: Case) -> None:
     for (number, _), held in case.lines.items():
         alone[number].append(held)
     clear = sum(held[0] for held in alone.values() if len(held) == 1)
-    remarks = [remark for remark in map(str, case.mechanism.remarks(case.plan)) if "IN THE CLEAR" in remark]
+    remarks = [
+        remark for remark in map(str, case.mechanism.explanation.list_remarks(case.plan)) if "IN THE CLEAR" in remark
+    ]
     assert [remark.split()[0] for remark in remarks] == ([str(clear)] if clear else [])
     free = [
         value
         for value, cap, count in zip(case.histogram.values, case.caps, case.counts, strict=True)
         if cap == 1 and count
     ]
-    named = [remark for remark in map(str, case.mechanism.remarks(case.plan)) if "not protected" in remark]
+    named = [
+        remark for remark in map(str, case.mechanism.explanation.list_remarks(case.plan)) if "not protected" in remark
+    ]
     assert bool(named) == bool(free)
     assert all(repr(value) in named[0] for value in free)
 
 
 @dealt_case
 def test_the_loss_is_told_beside_a_bound_of_the_best(case: Case) -> None:
-    explained = case.mechanism.explain(case.plan)
+    explained = case.mechanism.explanation.explain(case.plan)
     assert explained["lower_bound"] <= explained["loss"]
-    is_said = any("is within" in remark for remark in map(str, case.mechanism.remarks(case.plan)))
+    is_said = any("is within" in remark for remark in map(str, case.mechanism.explanation.list_remarks(case.plan)))
     is_for_counts = "ways" in explained  # then less loss was possible, and not wanted
     assert is_said == (explained["lower_bound"] < explained["loss"] and not is_for_counts)
     assert list(explained["caps"]) == list(case.histogram.values)
@@ -1326,7 +1381,9 @@ def test_the_design_tells_nothing_of_the_size_of_the_table(case: Case) -> None:
 @_each("small-domain")
 def test_cells_are_published_with_their_counts_only_if_that_was_asked_for(case: Case) -> None:
     is_asked = case.options.publish_shares
-    for cell, private in zip(case.design.to_json()["cells"], case.mechanism.explain(case.plan)["cells"], strict=True):
+    for cell, private in zip(
+        case.design.to_json()["cells"], case.mechanism.explanation.explain(case.plan)["cells"], strict=True
+    ):
         assert cell.get("counts") == (private["counts"] if is_asked else None)
 
 
@@ -1551,7 +1608,7 @@ def test_the_expected_estimate_of_every_set_of_values_is_the_truth(case: Case) -
 
 def _other_methods() -> Iterator[Any]:
     for case in ALL:
-        for method in case.mechanism.methods:
+        for method in case.mechanism.estimators:
             if method not in (case.default_method, "paper"):  # the iteration of a paper is as wrong as it is there
                 yield pytest.param(case, method, id=f"{method}-{case}")
 
@@ -1595,28 +1652,36 @@ def _exact_variance(case: Case, places: tuple[int, ...]) -> float:
     return total
 
 
-@_having("variances", *(name for name, cases in CASES.items() if cases[0].is_dealt), "decoys")
+@_having(ErrorPrediction, *(name for name, cases in CASES.items() if cases[0].is_dealt), "decoys")
 def test_the_variances_are_those_of_every_release_that_could_be_published(case: Case) -> None:
     rows, counts = (np.array(each, dtype=np.float64) for each in ([sum(case.counts)] * case.size, case.counts))
     expected = [_exact_variance(case, (place,)) for place in range(case.size)]
-    assert case.mechanism.variances(case.plan, rows, counts) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    assert case.mechanism.error_prediction.predict_variances(case.plan, rows, counts) == pytest.approx(
+        expected, rel=1e-9, abs=1e-9
+    )
 
 
 @pytest.mark.slow
-@_having("set_variances", *(name for name, cases in CASES.items() if cases[0].is_dealt), "decoys")
+@_having(ErrorPrediction, *(name for name, cases in CASES.items() if cases[0].is_dealt), "decoys")
 def test_the_variances_of_sets_are_those_of_every_release_that_could_be_published(case: Case) -> None:
     sets = case.wanted
     expected = np.array([_exact_variance(case, places) for places in sets])
-    found = case.mechanism.set_variances(case.plan, 1.0, [np.array(places, dtype=np.int64) for places in sets])
+    found = case.mechanism.error_prediction.predict_set_variances(
+        case.plan, 1.0, [np.array(places, dtype=np.int64) for places in sets]
+    )
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
-@_having("set_variances", "decoys")
+@_having(ErrorPrediction, "decoys")
 def test_the_variance_of_a_set_of_one_value_is_that_of_the_value(case: Case) -> None:
     share, held = 0.25, np.array(case.counts, dtype=np.float64)
-    single = case.mechanism.set_variances(case.plan, share, [np.array([place]) for place in range(case.size)])
+    single = case.mechanism.error_prediction.predict_set_variances(
+        case.plan, share, [np.array([place]) for place in range(case.size)]
+    )
     rows = np.full(case.size, share * held.sum())
-    assert single == pytest.approx(case.mechanism.variances(case.plan, rows, share * held), rel=1e-9, abs=1e-9)
+    assert single == pytest.approx(
+        case.mechanism.error_prediction.predict_variances(case.plan, rows, share * held), rel=1e-9, abs=1e-9
+    )
 
 
 @pytest.mark.slow
@@ -1677,7 +1742,7 @@ def test_no_rows_are_nobody_and_certain(case: Case) -> None:
 
 def _every_method() -> Iterator[Any]:
     for case in ALL:
-        for method in case.mechanism.methods:
+        for method in case.mechanism.estimators:
             yield pytest.param(case, method, id=f"{method}-{case}")
 
 
@@ -1698,13 +1763,13 @@ def test_many_conditions_are_counted_as_each_alone(case: Case, method: str) -> N
     larger = replace(case, counts=tuple(TIMES * count for count in case.counts))
     some = [(0,), (case.size - 1,), (0, case.size - 1), (), range(case.size)]
     sets = [np.array(places, dtype=np.int64) for places in some]
-    counting = case.mechanism.methods[method].count
+    counting = case.mechanism.estimators[method].count
     check_lines(lambda tally: counting(larger.design, tally, sets), _conditions(case, larger))
 
 
 @pytest.mark.parametrize(("case", "method"), list(_every_method()))
 def test_what_a_record_adds_by_the_weights_of_a_method_is_what_it_counts(case: Case, method: str) -> None:
-    chosen = case.mechanism.methods[method]
+    chosen = case.mechanism.estimators[method]
     if chosen.weights is None:
         return
     for place in range(case.size):
@@ -1720,7 +1785,7 @@ def test_counts_of_a_release_are_the_same_one_by_one_and_all_at_once(name: str, 
     conditions: list[dict[str, Condition]] = [{}, {"age": 30}, {"sex": "F", "age": Range(at_least=50)}, {"age": 99}]
     values = [*((value,) for value in release.manifest.design.domain), None]
     queries = [CountQuery(where, value) for value in values for where in conditions]
-    for method in (None, *REGISTRY[name].methods):
+    for method in (None, *REGISTRY[name].estimators):
         together = release.count_many(queries, method=method)
         assert len(together) == len(queries)
         for query, many in zip(queries, together, strict=True):
@@ -1737,7 +1802,10 @@ def test_counts_of_a_release_are_the_same_one_by_one_and_all_at_once(name: str, 
 
 def _weight(case: Case, shown: Shown, place: int) -> float:
     """What the published weights say that a record adds to the count of a value."""
-    columns = {name: pa.array(column).to_pylist() for name, column in case.mechanism.weights(case.design).items()}
+    columns = {
+        name: pa.array(column).to_pylist()
+        for name, column in case.mechanism.estimation_weights.make_weights(case.design).items()
+    }
     lines = [dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)]
     mine = [line for line in lines if line["value"] == place]
     if "weight" in columns:
@@ -1762,7 +1830,7 @@ def _weight(case: Case, shown: Shown, place: int) -> float:
     return float(sum(found))
 
 
-@_having("weights")
+@_having(EstimationWeights)
 def test_the_published_weights_are_what_a_record_adds(case: Case) -> None:
     for shown, added in case.added.items():
         for place in range(case.size):
@@ -1772,7 +1840,7 @@ def test_the_published_weights_are_what_a_record_adds(case: Case) -> None:
 @pytest.mark.slow
 @every_case
 def test_the_plan_can_be_counted_with(case: Case) -> None:
-    case.mechanism.check_countable(case.plan)
+    case.mechanism.plan_rules.check_countable(case.plan)
     assert all(math.isfinite(each) for added in case.added.values() for each in added.values())
 
 
@@ -1793,7 +1861,7 @@ def _released(case: Case, cuts: Sequence[int]) -> list[Shown]:
     for last in (*cuts, len(codes)):
         batch = codes[first:last]
         mine: Words | None = slots(batch, before) if case.mechanism.uses_slots else None
-        shown += shown_by(case.mechanism.replace(plan, batch, mine, DRAWS, first), case.size)
+        shown += shown_by(case.mechanism.perturb(plan, batch, mine, DRAWS, first), case.size)
         before, first = before + np.bincount(batch, minlength=case.size), last
     return shown
 
@@ -1828,7 +1896,7 @@ def test_a_plan_that_has_travelled_replaces_as_before(case: Case) -> None:
     codes = _table(case)
     slots = Slots(DRAWS, case.mechanism_name, histogram.counts)(codes, np.zeros(case.size, dtype=np.int64))
     plans = [chosen.plan, travelled.plan, pickle.loads(pickle.dumps(case.plan_for(histogram.counts)))]
-    shown = [shown_by(case.mechanism.replace(plan, codes, slots, DRAWS, 3), case.size) for plan in plans]
+    shown = [shown_by(case.mechanism.perturb(plan, codes, slots, DRAWS, 3), case.size) for plan in plans]
     assert shown[1] == shown[0]
     assert shown[2] == shown[0]
     if case.is_dealt:
@@ -1840,7 +1908,7 @@ def test_another_key_gives_another_release_of_the_same_plan(case: Case) -> None:
     codes = np.full(64, max(range(case.size), key=case.counts.__getitem__), dtype=np.uint8)
     slots = np.arange(64, dtype=np.uint64) % max(case.counts) if case.mechanism.uses_slots else None
     keys = [DRAWS, Draws.unsafe_test_key("c1" * 32), DRAWS.for_column("disease")]
-    shown = [tuple(shown_by(case.mechanism.replace(case.plan, codes, slots, key, 0), case.size)) for key in keys]
+    shown = [tuple(shown_by(case.mechanism.perturb(case.plan, codes, slots, key, 0), case.size)) for key in keys]
     assert len(set(shown)) == len(keys)
 
 
@@ -1850,7 +1918,7 @@ def test_replacing_leaves_its_input_alone(case: Case) -> None:
     slots = Slots(DRAWS, case.mechanism_name, [TIMES * count for count in case.counts])
     mine = slots(codes, np.zeros(case.size, dtype=np.int64))
     before = codes.copy(), mine.copy()
-    case.mechanism.replace(case.plan_for([TIMES * count for count in case.counts]), codes, mine, DRAWS, 0)
+    case.mechanism.perturb(case.plan_for([TIMES * count for count in case.counts]), codes, mine, DRAWS, 0)
     assert np.array_equal(codes, before[0])
     assert np.array_equal(mine, before[1])
 
@@ -1858,19 +1926,19 @@ def test_replacing_leaves_its_input_alone(case: Case) -> None:
 @every_case
 def test_an_empty_batch_stays_empty(case: Case) -> None:
     codes, slots = np.array([], dtype=np.uint8), np.array([], dtype=np.uint64)
-    replaced = case.mechanism.replace(case.plan, codes, slots if case.mechanism.uses_slots else None, DRAWS, 5)
+    replaced = case.mechanism.perturb(case.plan, codes, slots if case.mechanism.uses_slots else None, DRAWS, 5)
     assert shown_by(replaced, case.size) == []
 
 
 @every_case
 def test_slots_are_asked_for_where_they_are_needed_and_nowhere_else(case: Case) -> None:
     codes, slots = np.zeros(4, dtype=np.uint8), np.zeros(4, dtype=np.uint64)
-    with_slots = shown_by(case.mechanism.replace(case.plan, codes, slots, DRAWS, 0), case.size)
+    with_slots = shown_by(case.mechanism.perturb(case.plan, codes, slots, DRAWS, 0), case.size)
     if case.mechanism.uses_slots:
         with pytest.raises(InternalError):
-            case.mechanism.replace(case.plan, codes, None, DRAWS, 0)
+            case.mechanism.perturb(case.plan, codes, None, DRAWS, 0)
     else:
-        assert shown_by(case.mechanism.replace(case.plan, codes, None, DRAWS, 0), case.size) == with_slots
+        assert shown_by(case.mechanism.perturb(case.plan, codes, None, DRAWS, 0), case.size) == with_slots
 
 
 # ------------------------------------------------------------------------------------------------------------- in words
@@ -1878,7 +1946,7 @@ def test_slots_are_asked_for_where_they_are_needed_and_nowhere_else(case: Case) 
 
 @drawn_case
 def test_the_promise_is_in_words_with_the_numbers_of_the_request(case: Case) -> None:
-    promise = case.mechanism.promise(case.design)
+    promise = case.mechanism.state_guarantee(case.design)
     for bound in filter(None, case.bounds):
         assert str(bound.prior) in promise
         assert str(bound.posterior) in promise
@@ -1887,13 +1955,13 @@ def test_the_promise_is_in_words_with_the_numbers_of_the_request(case: Case) -> 
 
 @every_case
 def test_the_holder_is_told_in_json_and_in_sentences(case: Case) -> None:
-    explained = case.mechanism.explain(case.plan)
+    explained = case.mechanism.explanation.explain(case.plan)
     assert json.loads(json.dumps(explained, allow_nan=False)) == explained
-    for each in case.mechanism.by_value:
+    for each in case.mechanism.explanation.value_columns:
         assert set(explained[each.entry]) <= set(case.histogram.values)
         assert each.heading
         assert all(each.words(number) for number in explained[each.entry].values() if number is not None)
-    for remark in case.mechanism.remarks(case.plan):
+    for remark in case.mechanism.explanation.list_remarks(case.plan):
         assert str(remark).endswith(".")
-        assert remark.code in case.mechanism.remark_codes
+        assert remark.code in case.mechanism.explanation.remark_codes
         assert json.loads(json.dumps(remark.to_json(), allow_nan=False)) == remark.to_json()

@@ -103,7 +103,7 @@ RECONSTRUCTED = [
 def _reconstructed(shown: Sequence[int], amplification: str, method: str) -> list[Moments]:
     design = _uniform(len(shown), _odds(amplification))
     tally = Tally.of_symbols(np.array(shown))
-    return uniform.MECHANISM.methods[method].count(design, tally, [np.array([place]) for place in range(len(shown))])
+    return uniform.MECHANISM.estimators[method].count(design, tally, [np.array([place]) for place in range(len(shown))])
 
 
 @pytest.mark.parametrize(("shown", "amplification", "closed", "iterated_"), RECONSTRUCTED)
@@ -142,7 +142,7 @@ COUNTS = [
 def _counted(case: CountCase) -> Moments:
     design = _uniform(case.domain_size, _odds(case.amplification))
     counts = np.array([case.hits, case.rows - case.hits] + [0] * (case.domain_size - 2))
-    (moments,) = uniform.MECHANISM.methods["closed"].count(design, Tally.of_symbols(counts), [np.array([0])])
+    (moments,) = uniform.MECHANISM.estimators["closed"].count(design, Tally.of_symbols(counts), [np.array([0])])
     return moments
 
 
@@ -233,7 +233,7 @@ def _counted_in_cells(case: CellsCase) -> Moments:
         is_wanted = operator.places[mine] == case.place
         counts[mine[~is_wanted][0]] = case.rows[cell] - case.hits[cell]
         counts[mine[is_wanted]] = case.hits[cell]
-    closed = small_domain.MECHANISM.methods["closed"]
+    closed = small_domain.MECHANISM.estimators["closed"]
     (moments,) = closed.count(design, Tally.of_symbols(counts), [np.array([case.place])])
     return moments
 

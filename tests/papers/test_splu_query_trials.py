@@ -81,7 +81,9 @@ def test_the_printed_iteration_is_the_one_of_the_mechanism(name: str) -> None:
     tally = tally.beside(Tally.of_symbols(table.held({})), None)
     for number in range(0, len(trial.pool), 20):
         place = np.array([trial.combined[number]])
-        (moments,) = decoys.MECHANISM.methods["paper"].count(design, tally.take(line_of[number : number + 1]), [place])
+        (moments,) = decoys.MECHANISM.estimators["paper"].count(
+            design, tally.take(line_of[number : number + 1]), [place]
+        )
         assert found[number] == pytest.approx(moments.value[0])
     assert rounds.min() >= 1
 

@@ -135,7 +135,9 @@ def test_right_guesses_by_uniform_are_those_of_the_closed_form(posterior: str) -
     seen = shown(chosen, sensitive, held, keyed_draws(2))
 
     def likely(rows: Codes) -> Floats:
-        (found,) = REGISTRY["uniform"].likelihoods(chosen.plan, type(seen)(np.asarray(seen.values)[rows]))
+        (found,) = REGISTRY["uniform"].attack_model.compute_likelihoods(
+            chosen.plan, type(seen)(np.asarray(seen.values)[rows])
+        )
         return found
 
     found = attack(ONE_COLUMN, ("x",), _target(held, np.arange(RECORDS)), likely)

@@ -72,7 +72,7 @@ def moments_of(domain_size: int, rows: int) -> Moments:
     counts[:, 0] = np.arange(rows + 1)
     counts[:, 1] = rows - counts[:, 0]
     design, tally = uniform.design(plan_of(domain_size)), Tally.of_symbols(counts)
-    (moments,) = uniform.MECHANISM.methods["closed"].count(design, tally, [np.array([0])])
+    (moments,) = uniform.MECHANISM.estimators["closed"].count(design, tally, [np.array([0])])
     return moments
 
 

@@ -115,7 +115,7 @@ def trials(setting: Setting) -> dict[Wanted, list[Trial]]:
         codes, columns = table(setting, key)
         plan = planned(setting, codes, key)
         cells = published(plan, codes, key)
-        contents = buckets.MECHANISM.contents(plan)
+        contents = buckets.MECHANISM.bucket_table.list_contents(plan)
         assert contents is not None
         ((ids, places, numbers),) = contents.batches(setting.rows)
         holdings = Holdings(ids, places, numbers, setting.values)
@@ -123,7 +123,7 @@ def trials(setting: Setting) -> dict[Wanted, list[Trial]]:
             selected = np.bincount(cells[is_selected], minlength=plan.size)
             tally, sets = Tally.of_symbols(selected).beside(None, holdings), setting.wanted(column)
             names = ("uniform", "inverse", "shrunk")
-            methods = [buckets.MECHANISM.methods[name].count(None, tally, sets) for name in names]
+            methods = [buckets.MECHANISM.estimators[name].count(None, tally, sets) for name in names]
             held = np.bincount(codes[is_selected], minlength=setting.values)
             for wanted, places, *moments in zip(Wanted, sets, *methods, strict=True):
                 found[wanted].append(Trial(int(held[places].sum()), *moments))

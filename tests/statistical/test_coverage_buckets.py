@@ -70,7 +70,7 @@ def published(plan: Plan, codes: npt.NDArray[np.int64], key: int) -> npt.NDArray
     """The bucket of each record."""
     draws, size = keyed_draws(key), plan.histogram.domain_size
     slots = Slots(draws, anatomy.NAME, plan.histogram.counts)(codes, np.zeros(size, dtype=np.int64))
-    cells = anatomy.MECHANISM.replace(plan, codes, slots, draws, 0).cells
+    cells = anatomy.MECHANISM.perturb(plan, codes, slots, draws, 0).cells
     assert cells is not None
     return cells
 
@@ -84,7 +84,7 @@ def trials(setting: Setting) -> list[Trial]:
         histogram = Histogram.of(range(setting.values), counts)
         plan = anatomy.plan(histogram, Diversity(setting.ell), anatomy.Options(setting.deal), keyed_draws(key))
         cells = published(plan, codes, key)
-        contents = anatomy.MECHANISM.contents(plan)
+        contents = anatomy.MECHANISM.bucket_table.list_contents(plan)
         assert contents is not None
         ((ids, places, numbers),) = contents.batches(setting.rows)
         holdings = Holdings(ids, places, numbers, setting.values)
@@ -92,7 +92,9 @@ def trials(setting: Setting) -> list[Trial]:
             value = number % setting.values
             selected = np.bincount(cells[is_selected], minlength=plan.size)
             tally, wanted = Tally.of_symbols(selected).beside(None, holdings), [np.array([value])]
-            methods = (anatomy.MECHANISM.methods[name].count(None, tally, wanted)[0] for name in ("uniform", "inverse"))
+            methods = (
+                anatomy.MECHANISM.estimators[name].count(None, tally, wanted)[0] for name in ("uniform", "inverse")
+            )
             found.append(Trial(int((codes[is_selected] == value).sum()), *methods))
     return found
 

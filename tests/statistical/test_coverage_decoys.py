@@ -139,7 +139,7 @@ def trials(setting: Setting) -> dict[Wanted, list[Trial]]:
                 is_selected = few[column] if wanted is Wanted.FEW else many[column]
                 counts = np.bincount(shown[is_selected], minlength=size)
                 tally = Tally.of_symbols(counts).beside(whole, None)
-                (moments,) = decoys.MECHANISM.methods[setting.method].count(design, tally, [places])
+                (moments,) = decoys.MECHANISM.estimators[setting.method].count(design, tally, [places])
                 truth = int(np.isin(codes[is_selected], places).sum())
                 found[wanted].append(Trial(truth, moments))
     return found
@@ -220,7 +220,7 @@ def test_estimates_are_right_on_average_up_to_a_fraction_of_their_error(setting:
         column, place = key % COLUMNS, key % setting.values
         counts = np.bincount(shown[many[column]], minlength=setting.values)
         tally = Tally.of_symbols(counts).beside(whole, None)
-        method = decoys.MECHANISM.methods[setting.method]
+        method = decoys.MECHANISM.estimators[setting.method]
         (moments,) = method.count(decoys.design(plan), tally, [np.array([place])])
         error = Estimate.of(moments, "", "").standard_error
         assert error is not None

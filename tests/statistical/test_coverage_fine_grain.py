@@ -113,7 +113,7 @@ class Condition:
 
     def estimates(self, method: str, trials: int, wanted: list[Places]) -> list[Moments]:
         """For each wanted set, the estimates of all trials."""
-        return fine_grain.MECHANISM.methods[method].count(self.plan.published, self.tallies(trials, seed=1), wanted)
+        return fine_grain.MECHANISM.estimators[method].count(self.plan.published, self.tallies(trials, seed=1), wanted)
 
 
 CONDITIONS = [

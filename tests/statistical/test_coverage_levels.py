@@ -64,7 +64,7 @@ def released(table: str) -> tuple[levels.Design, Tally]:
 @cache
 def counted(table: str, wanted: str) -> tuple[Moments, int]:
     design, tally = released(table)
-    (moments,) = levels.MECHANISM.methods[DEFAULT].count(design, tally, [np.array(WANTED[wanted])])
+    (moments,) = levels.MECHANISM.estimators[DEFAULT].count(design, tally, [np.array(WANTED[wanted])])
     return moments, sum(TABLES[table][place] for place in WANTED[wanted])
 
 

@@ -120,7 +120,7 @@ class Condition:
     def estimates(self, method: str, trials: int, *, is_public: bool = False, seed: int = 1) -> list[Moments]:
         """For each wanted set, the estimates of all trials."""
         design, wanted = self.design(is_public=is_public), self.wanted
-        count = small_domain.MECHANISM.methods[method].count
+        count = small_domain.MECHANISM.estimators[method].count
         found = [count(design, tally, wanted) for tally in self.tallies(trials, seed)]
         return [Moments.joined(each) for each in zip(*found, strict=True)]
 
@@ -223,7 +223,7 @@ def test_least_squares_intervals_hold_the_truth_nearly_as_often_as_they_say(cond
 
 def test_least_squares_tell_no_error_where_shares_are_estimated() -> None:
     """Estimated shares taken for known were seen to cover 61% at a level of 95%."""
-    condition, method = GLS_CONDITIONS[0], small_domain.MECHANISM.methods["gls"]
+    condition, method = GLS_CONDITIONS[0], small_domain.MECHANISM.estimators["gls"]
     (moments,) = method.count(condition.design(), condition.tallies(1, seed=4)[0], [np.array([0])])
     assert np.isnan(moments.base).tolist() == [True]
 
@@ -260,7 +260,7 @@ def mean_errors(method: str, *, is_public: bool = False) -> float:
     """The mean distance from the truth over all values, where noise is large: 5000 rows, 50 values, odds times 2.4."""
     condition = Condition(OCCUPATIONS, "1/13", "1/6", 5000)
     wanted = [np.array([place]) for place in range(len(OCCUPATIONS))]
-    count, design = small_domain.MECHANISM.methods[method].count, condition.design(is_public=is_public)
+    count, design = small_domain.MECHANISM.estimators[method].count, condition.design(is_public=is_public)
     tallies = condition.tallies(EM_TRIALS, seed=2)
     found = [[moments.value[0] for moments in count(design, tally, wanted)] for tally in tallies]
     return float(np.abs(np.array(found) - condition.held).mean())
@@ -274,7 +274,7 @@ def test_iterative_bayes_errs_less_where_the_noise_is_large(is_public: bool) -> 
 
 def test_iterative_bayes_tells_no_error_and_so_has_no_interval() -> None:
     condition = Condition(EXAMPLE, "1/3", "2/3", 500)
-    method = small_domain.MECHANISM.methods["em"]
+    method = small_domain.MECHANISM.estimators["em"]
     (moments,) = method.count(condition.design(), condition.tallies(1, seed=3)[0], [np.array([0])])
     estimate = Estimate.of(moments, method.words, method.assumption, method.note)
     assert estimate.standard_error is None
@@ -283,7 +283,7 @@ def test_iterative_bayes_tells_no_error_and_so_has_no_interval() -> None:
 
 
 def test_methods_that_are_biased_say_so() -> None:
-    notes = {name: method.note for name, method in small_domain.MECHANISM.methods.items()}
+    notes = {name: method.note for name, method in small_domain.MECHANISM.estimators.items()}
     assert notes == {"closed": None, "gls": PLUG_IN, "em": BIASED}
-    assert [name for name, method in small_domain.MECHANISM.methods.items() if method.needs_whole] == ["gls", "em"]
-    assert all(method.words and method.assumption for method in small_domain.MECHANISM.methods.values())
+    assert [name for name, method in small_domain.MECHANISM.estimators.items() if method.needs_whole] == ["gls", "em"]
+    assert all(method.words and method.assumption for method in small_domain.MECHANISM.estimators.values())

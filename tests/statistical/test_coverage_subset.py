@@ -84,7 +84,7 @@ class Setting:
         counts = np.zeros(self.domain_size, dtype=np.int64)
         counts[: self.values] = np.bincount(np.arange(hits) % self.values, minlength=self.values)
         tally = Tally.of_one(counts, self.rows)
-        (found,) = subset.MECHANISM.methods[DEFAULT].count(self.design, tally, [np.arange(self.values)])
+        (found,) = subset.MECHANISM.estimators[DEFAULT].count(self.design, tally, [np.arange(self.values)])
         return found
 
     def coverage(self, level: float, *, is_halved: bool = False) -> float:

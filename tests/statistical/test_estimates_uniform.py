@@ -35,7 +35,7 @@ def _tallies() -> tuple[Tally, ...]:
 
 
 def _reconstructed(values: tuple[int, ...], tally: Tally, design: uniform.Design) -> Single:
-    (moments,) = counted(uniform.MECHANISM.methods["closed"], design, tally, values)
+    (moments,) = counted(uniform.MECHANISM.estimators["closed"], design, tally, values)
     return moments
 
 

@@ -42,7 +42,7 @@ def shown(mechanism: str, part: float) -> npt.NDArray[np.int64]:
     """How many records of each publication show each value, alone or in their set; rows are drawn independently."""
     chosen = planned(mechanism)
     codes = np.tile(np.repeat(np.arange(SIZE), [round(count * part) for count in COUNTS]), PUBLICATIONS)
-    values = chosen.mechanism.replace(chosen.plan, codes.astype(np.uint8), None, keyed_draws(1), 0).values
+    values = chosen.mechanism.perturb(chosen.plan, codes.astype(np.uint8), None, keyed_draws(1), 0).values
     assert values is not None
     if values.ndim == 1:
         is_shown = values[:, np.newaxis] == np.arange(SIZE)
@@ -56,7 +56,7 @@ def shown(mechanism: str, part: float) -> npt.NDArray[np.int64]:
 def answers(mechanism: str, part: float, value: int) -> npt.NDArray[np.float64]:
     """What each publication answers."""
     chosen, counts = planned(mechanism), shown(mechanism, part)
-    method = next(iter(chosen.mechanism.methods_of(chosen.design).values()))
+    method = next(iter(chosen.mechanism.list_estimators(chosen.design).values()))
     tally = Tally(counts, np.full(PUBLICATIONS, round(TOTAL * part)))
     (moments,) = method.count(chosen.design, tally, [np.array([value])])
     return moments.value

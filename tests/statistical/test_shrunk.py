@@ -62,7 +62,7 @@ def tally(name: str) -> tuple[Any, Tally]:
     counts = held.sum(axis=0).tolist()
     plan = mechanism.plan(Histogram.of(range(SIZE), counts), SPECS[name], mechanism.options(), draws)
     slots = Slots(draws, name, counts)(codes, np.zeros(SIZE, dtype=np.int64)) if mechanism.uses_slots else None
-    shown = np.asarray(mechanism.replace(plan, codes, slots, draws, 0).values)
+    shown = np.asarray(mechanism.perturb(plan, codes, slots, draws, 0).values)
     bits = np.eye(SIZE, dtype=np.int64)[shown] if shown.ndim == 1 else np.unpackbits(shown, axis=1, count=SIZE)
     lines = np.array([bits[condition == number].sum(axis=0, dtype=np.int64) for number in range(CONDITIONS)])
     whole = Tally.of_one(lines.sum(axis=0), len(codes))
@@ -73,7 +73,7 @@ def tally(name: str) -> tuple[Any, Tally]:
 def counted(name: str, method: str) -> Floats:
     design, counts = tally(name)
     counts = counts.take(np.arange(SLOW if name == "decoys" else CONDITIONS))
-    found = REGISTRY[name].methods[method].count(design, counts, [np.array([place]) for place in range(SIZE)])
+    found = REGISTRY[name].estimators[method].count(design, counts, [np.array([place]) for place in range(SIZE)])
     return np.array([each.value for each in found]).T
 
 
@@ -96,7 +96,7 @@ def test_neither_counts_without_negative_ones_nor_counts_pulled_a_little_have(na
     """The power of the test: noise that is thought to be a tenth of what it is leaves most of it."""
     closed = counted(name, "closed")
     design, counts = tally(name)
-    (moments,) = REGISTRY[name].methods["closed"].count(design, counts, [np.array([0])])
+    (moments,) = REGISTRY[name].estimators["closed"].count(design, counts, [np.array([0])])
     expected = truths().sum(axis=1, keepdims=True) * truths().sum(axis=0) / truths().sum()
     little = pulled(closed, np.repeat(moments.base[:, np.newaxis] / 10, SIZE, axis=1), expected)
     for other in (np.maximum(closed, 0.0), little):

@@ -22,7 +22,7 @@ from sfumato.apply.engine import Engine, Means, TablePiece
 from sfumato.apply.scatter import ORDER, Bundle, Gathered, Layout, Rows, split
 from sfumato.apply.source import Source
 from sfumato.apply.threads import ordered
-from sfumato.arrays import Counts, Places, Words
+from sfumato.arrays import Codes, Places, Words
 from sfumato.draws import Draws
 from sfumato.errors import SchemaError, SourceError
 from sfumato.request.digest import Each
@@ -233,7 +233,7 @@ class _Together:
         repeated = int((known > self.rows.most).sum())
         return Counted(int((known > 0).sum()), repeated, int(known.max(initial=0)), missing, chosen)
 
-    def _chosen(self, rows: Rows, codes: Counts) -> Places:
+    def _chosen(self, rows: Rows, codes: Codes) -> Places:
         """Of each person as many rows as are published: the first by place, then by word."""
         keys = [rows[ROW], rows[WORD]]
         if PLACE in rows and self.rows.one_row is not None:

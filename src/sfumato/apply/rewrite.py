@@ -60,7 +60,7 @@ class Rewrite:
         for start in range(0, max(len(codes), 1), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
             own_slots = None if slots is None else slots[..., part]
-            blocks.append(self.mechanism.replace(self.plan, codes[part], own_slots, draws, first_row + start))
+            blocks.append(self.mechanism.perturb(self.plan, codes[part], own_slots, draws, first_row + start))
         return Replaced.joined(blocks)
 
     def piece(self, batches: Iterable[pa.RecordBatch], offset: Offset) -> Iterator[Rows]:
@@ -108,7 +108,7 @@ class Rewrite:
     @cached_property
     def shown(self) -> Shown:
         """What a record of the release will show."""
-        return self.mechanism.shown(self.mechanism.design(self.plan))
+        return self.mechanism.make_encoding(self.mechanism.design(self.plan))
 
     @cached_property
     def cell_name(self) -> str:

@@ -13,7 +13,7 @@ from sfumato.audit.laws import read
 from sfumato.audit.laws.law import Law
 from sfumato.audit.result import Check, Verification
 from sfumato.audit.written import Written
-from sfumato.errors import InternalError, ReleaseFormatError, SfumatoError
+from sfumato.errors import InternalError, MissingCapabilityError, ReleaseFormatError, SfumatoError
 from sfumato.parquet.footer import page_sizes, read_footer, tells_more
 from sfumato.parquet.thrift import ThriftError
 from sfumato.release.copies import copy_digest
@@ -53,7 +53,7 @@ def verify_folder(folder: Path, each: Each = map, *, are_ours: bool = False) -> 
             raise
         raise ReleaseFormatError("a table cannot be read; get the release again from its publisher.") from error
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, SfumatoError) as error:
-        if isinstance(error, ReleaseFormatError | InternalError):
+        if isinstance(error, ReleaseFormatError | InternalError | MissingCapabilityError):
             raise
         raise ReleaseFormatError(f"{MANIFEST} does not describe a release as it should.") from error
 

@@ -14,6 +14,7 @@ from sfumato.audit.laws import law_of
 from sfumato.audit.laws.cells import CellLaw, cell_posteriors
 from sfumato.audit.laws.law import Coin
 from sfumato.errors import InfeasibleError, InternalError
+from sfumato.mechanisms.capabilities import PlanExplanation
 from sfumato.plan.predict import Chosen
 from sfumato.request.spec import PrivacySpec
 from sfumato.request.values import Scalar, display, parts, to_json
@@ -25,7 +26,7 @@ def plan_cells(chosen: Chosen) -> list[list[Coin]]:
     if coins is None:
         return []
     known = {_key(to_json(value)): value for value in chosen.histogram.values}
-    explained = chosen.mechanism.explain(chosen.plan)
+    explained = chosen.mechanism.require(PlanExplanation).explain(chosen.plan)
     return [
         [Coin(known[_key(coin.value)], coin.count, coin.retention) for coin in cell]
         for cell in coins(explained, chosen.design.to_json(), chosen.histogram.counts)

@@ -80,6 +80,7 @@ def _options(
     ] = False,
 ) -> None:
     """Options of the program itself."""
+    render.show_broken_plugins(err)
 
 
 def demo(
@@ -373,7 +374,7 @@ def run_program(build_program: Callable[[], Any], name: str, arguments: Sequence
         fail(error.kind, str(error), notices=[each.to_json() for each in error.notices])
         code = CHECK_FAILED
     except SfumatoError as error:
-        fail(error.kind, str(error), error.with_values)
+        fail(error.kind, str(error), error.with_values, **error.details)
         code = BAD_INPUT
     except TyperException as error:
         context, message = getattr(error, "ctx", None), error.format_message().strip().rstrip(".")

@@ -312,7 +312,9 @@ class PromiseOptions(OptionGroup):
                     values[flag.parameter] = flag.read(self.given[flag.parameter])
         taken: dict[str, dict[str, Any]] = {}
         for parameter, held in holders.items():
-            meeting = [(mechanism, name) for mechanism, name in held if isinstance(self.spec, mechanism.asked)]
+            meeting = [
+                (mechanism, name) for mechanism, name in held if isinstance(self.spec, mechanism.accepted_requests)
+            ]
             for mechanism, name in meeting or held[:1]:
                 taken.setdefault(mechanism.name, {})[name] = values[parameter]
         return {name: REGISTRY[name].options(**own) for name, own in taken.items()}

@@ -19,6 +19,7 @@ import sfumato
 from sfumato.address import Address
 from sfumato.errors import ReleaseFormatError
 from sfumato.estimate.intervals import DEFAULT_LEVEL
+from sfumato.mechanisms import broken_plugins
 from sfumato.plan.predict import CURVE
 from sfumato.printable import printable, printable_lines
 from sfumato.report.cells import lined_up
@@ -146,15 +147,23 @@ def show_notice(console: Console, notice: Notice | str) -> None:
     console.print(f"[yellow]notice:[/yellow] {plain(str(notice))}", soft_wrap=not console.is_terminal, highlight=False)
 
 
+def show_broken_plugins(console: Console) -> None:
+    """The plug-ins that were left out; every other mechanism works."""
+    for plugin in broken_plugins():
+        show_notice(console, plugin.sentence)
+
+
 def show_plan(console: Console, chosen: Chosen, target: ErrorTarget | None = None, at: int | None = None) -> None:
     """What would be published, at which error, also of counts of a size that was asked about."""
     histogram, plan = chosen.histogram, chosen.to_json()
     console.print(f"mechanism [bold]{plan['mechanism']}[/bold], guarantee {plan['guarantee']}")
-    console.print(chosen.mechanism.summary(chosen.plan), highlight=False)
+    explanation = chosen.mechanism.explanation
+    if explanation is not None:
+        console.print(explanation.summarize(chosen.plan), highlight=False)
     _show_questions(console, [chosen, *chosen.others], sorted({*CURVE, *([] if at is None else [at])}))
     if target is not None:
         show_text(console, target.sentence)
-    extra = [each for each in chosen.mechanism.by_value if each.entry in plan]
+    extra = [each for each in explanation.value_columns if each.entry in plan] if explanation else []
     table = Table("value", Column("count", justify="right"), Column("share", justify="right"))
     for each in extra:
         table.add_column(each.heading)
@@ -168,7 +177,7 @@ def show_plan(console: Console, chosen: Chosen, target: ErrorTarget | None = Non
     if len(order) > MOST_CELLS:
         table.add_row(f"... {len(order) - MOST_CELLS} more", *[""] * (2 + len(extra)))
     console.print(table)
-    for small in chosen.mechanism.tables(chosen.plan):
+    for small in explanation.list_tables(chosen.plan) if explanation else ():
         console.print(plain(small.title), highlight=False)
         shown = Table(*(plain(heading) for heading in small.headings))
         for line in small.rows:

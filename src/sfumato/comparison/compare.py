@@ -143,7 +143,9 @@ def asked_guarantee(request: Request, histogram: Histogram) -> Guarantee:
     if request.mechanism != AUTO:
         return REGISTRY[request.mechanism].guarantee
     spec = request.spec.resolved(histogram)
-    given = [each.guarantee for each in REGISTRY.values() if each.lent(spec) is not None]
+    given = [
+        each.guarantee for name, each in REGISTRY.items() if name not in REGISTRY.added and each.adapt_request(spec)
+    ]
     taken = [each for each in given if each is not Guarantee.MARGINAL_PRIOR]  # that one must be asked for
     return next(each for each in taken if not any(other.is_weaker_than(each) for other in taken))
 
@@ -196,7 +198,8 @@ class Trials:
         self, mechanism: AnyMechanism, bound: BreachBound, with_attack: bool, make: Callable[[], Trial]
     ) -> Trial:
         """What was found before for the same request of a mechanism: several posteriors may come to the same."""
-        spec = mechanism.at_posterior(bound, self.stage.histogram.values)
+        comparability = mechanism.comparability
+        spec = None if comparability is None else comparability.match_posterior(bound, self.stage.histogram.values)
         key = (mechanism.name, f"{bound.posterior}" if spec is None else spec.brief, with_attack)
         if key not in self.made:
             self.made[key] = make()

@@ -19,11 +19,11 @@ BATCH = 1 << 16
 def bytes_of(chosen: Chosen, stage: Rehearsal) -> float:
     """Bytes a record, in Parquet as a release is written; public columns take as much under every mechanism."""
     mechanism, sensitive, sample = chosen.mechanism, stage.sensitive, stage.sample
-    kind = mechanism.shown(chosen.design)
+    kind = mechanism.make_encoding(chosen.design)
     cell = kind.cell_name(sensitive.name)
     replaced = shown(chosen, sensitive, sample.sensitive, seeded(stage.seed))
     written = [(kind.published(sensitive.parts, sensitive, cell), [kind.rows(replaced, sensitive.name, cell)])]
-    contents = mechanism.contents(chosen.plan)
+    contents = None if mechanism.bucket_table is None else mechanism.bucket_table.list_contents(chosen.plan)
     types = tuple(field_type(part.type) or "" for part in sensitive.parts)
     naming = Naming(tuple(part.name for part in sensitive.parts), sensitive.domain, types, cell)
     side = None if contents is None else kind.side(sensitive, naming, contents)

@@ -18,7 +18,8 @@ from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import Target, targets
 from sfumato.audit.attackers.ladder import all_columns, frequencies, others, release_alone, worst_column
 from sfumato.audit.attackers.scene import Scene, planned, seeded
-from sfumato.errors import InfeasibleError, SpecError
+from sfumato.errors import InfeasibleError, MissingCapabilityError, SpecError
+from sfumato.mechanisms.capabilities import Comparability
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.outlook import Request
 from sfumato.plan.predict import Chosen
@@ -108,7 +109,6 @@ def attacked(scenes: Sequence[Scene], letter: str) -> Attack:
 
 
 ONE_COLUMN = "it protects one column, and several are to be protected each for itself."
-NO_REQUEST = "it does not say which request of its own comes to this posterior."
 
 
 def posed(mechanism: AnyMechanism, bound: BreachBound, request: Request, stage: Rehearsal, at: int) -> Trial:
@@ -119,11 +119,12 @@ def posed(mechanism: AnyMechanism, bound: BreachBound, request: Request, stage: 
     histogram = stage.histogram
     if bound.rows > 1 and not mechanism.covers_predicates:
         return Trial(mechanism, bound, refusal=SEVERAL_ROWS)
-    if request.schema.is_independent and not mechanism.takes_columns:
+    if request.schema.is_independent and mechanism.several_columns is None:
         return Trial(mechanism, bound, refusal=ONE_COLUMN)
-    spec = mechanism.at_posterior(bound, histogram.values)
-    if spec is None:
-        return Trial(mechanism, bound, refusal=NO_REQUEST)
+    try:
+        spec = mechanism.require(Comparability).match_posterior(bound, histogram.values)
+    except MissingCapabilityError as error:
+        return Trial(mechanism, bound, refusal=str(error))
     began = time.monotonic()
     try:
         plan = mechanism.plan(histogram, spec, options_for(mechanism, request), seeded(stage.seed))

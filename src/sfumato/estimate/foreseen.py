@@ -36,9 +36,12 @@ class Foreseen:
 def foreseen(release: Release) -> Foreseen | None:
     """What the design of a release tells of errors, and what its buckets hold if there are any; None if it does not."""
     manifest = release.manifest
+    prediction = manifest.mechanism.release_error_prediction
+    if prediction is None:
+        return None
     with release.session() as session:
         holdings = manifest.shown.holdings(session, Scan(), manifest.naming, release.folder)
-    found = manifest.mechanism.record_variances(manifest.design, holdings)
+    found = prediction.predict_record_variances(manifest.design, holdings)
     if found is None:
         return None
     is_counted = np.isfinite(found[0]) & np.isfinite(found[1])

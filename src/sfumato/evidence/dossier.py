@@ -201,7 +201,8 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     compared = _Compared.of(opened, original, plan_file, **table_is)
     singled = singling(names, compared.table, compared.raw)
     progress("comparing", opened.rows, opened.rows)
-    spec = opened.manifest.mechanism.requested(opened.manifest.design)
+    comparability = opened.manifest.mechanism.comparability
+    spec = None if comparability is None else comparability.read_request(opened.manifest.design)
     attacked = audit(
         release,
         original,

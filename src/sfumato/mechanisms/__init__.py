@@ -1,36 +1,124 @@
-"""The mechanisms: one room each, and nobody else knows them; the registry lists them."""
+"""The mechanisms, and what is needed to add one: `Mechanism`, its capabilities, `register` and `missing`.
+
+A distribution adds a mechanism by an entry point in the group `sfumato.mechanisms`, and its verifier by one in the
+group `sfumato.verifiers`, both under the mechanism's name.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sfumato.errors import InternalError
+from sfumato.errors import InternalError, SpecError
 from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, harmonic, levels, small_domain, subset, uniform
-from sfumato.mechanisms.mechanism import AnyMechanism
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    BucketTable,
+    Coarsening,
+    Comparability,
+    ErrorPrediction,
+    EstimationWeights,
+    GroupRisk,
+    PerValue,
+    PlanExplanation,
+    PlanTable,
+    ReleaseErrorPrediction,
+    Risk,
+    SeveralColumns,
+)
+from sfumato.mechanisms.mechanism import (
+    CAPABILITIES,
+    AnyMechanism,
+    Design,
+    EstimationRules,
+    Mechanism,
+    NoOptions,
+    PlanRules,
+)
+from sfumato.mechanisms.method import Method as Estimator
+from sfumato.mechanisms.method import Moments, Piece, Twin, Weights
+from sfumato.mechanisms.registry import MECHANISMS, VERIFIERS, BrokenPlugin, Registry
 
-REGISTRY: dict[str, AnyMechanism] = {
-    each.name: each
-    for each in (
-        uniform.MECHANISM,
-        subset.MECHANISM,
-        levels.MECHANISM,
-        small_domain.MECHANISM,
-        fine_grain.MECHANISM,
-        harmonic.MECHANISM,
-        buckets.MECHANISM,
-        anatomy.MECHANISM,
-        decoys.MECHANISM,
-    )
-}
-"""Every mechanism by its name, simple ones first: of equally good ones the first is chosen."""
+__all__ = [
+    "CAPABILITIES",
+    "MECHANISMS",
+    "REGISTRY",
+    "VERIFIERS",
+    "AnyMechanism",
+    "AttackModel",
+    "BrokenPlugin",
+    "BucketTable",
+    "Coarsening",
+    "Comparability",
+    "Design",
+    "ErrorPrediction",
+    "EstimationRules",
+    "EstimationWeights",
+    "Estimator",
+    "GroupRisk",
+    "Mechanism",
+    "Moments",
+    "NoOptions",
+    "PerValue",
+    "Piece",
+    "PlanExplanation",
+    "PlanRules",
+    "PlanTable",
+    "Registry",
+    "ReleaseErrorPrediction",
+    "Risk",
+    "SeveralColumns",
+    "Twin",
+    "Weights",
+    "broken_plugins",
+    "mechanism_of",
+    "missing",
+    "register",
+]
+
+REGISTRY: Registry[AnyMechanism] = Registry(
+    MECHANISMS,
+    Mechanism,
+    {
+        mechanism.name: mechanism
+        for mechanism in (
+            uniform.MECHANISM,
+            subset.MECHANISM,
+            levels.MECHANISM,
+            small_domain.MECHANISM,
+            fine_grain.MECHANISM,
+            harmonic.MECHANISM,
+            buckets.MECHANISM,
+            anatomy.MECHANISM,
+            decoys.MECHANISM,
+        )
+    },
+)
+"""Every mechanism by its name, simple ones first: of equally good ones the first is chosen. Plug-ins come last."""
 
 
 def mechanism_of(name: str) -> AnyMechanism:
-    """The mechanism of a name."""
-    found = REGISTRY.get(name)
-    if found is None:
+    """Finds the mechanism of a name."""
+    mechanism = REGISTRY.get(name)
+    if mechanism is None:
         raise InternalError(f"there is no mechanism {name!r}. Please report this.")
-    return found
+    return mechanism
+
+
+def register(mechanism: AnyMechanism) -> None:
+    """Adds a mechanism for as long as this program runs; an installed plug-in has an entry point instead."""
+    REGISTRY.register(getattr(mechanism, "name", repr(mechanism)), mechanism)
+
+
+def missing(name: str) -> tuple[str, ...]:
+    """Lists the capabilities that a mechanism does not have."""
+    if name not in REGISTRY:
+        raise SpecError(f"the mechanism {name!r} is unknown; there are {', '.join(REGISTRY)}.")
+    return REGISTRY[name].missing
+
+
+def broken_plugins() -> tuple[BrokenPlugin, ...]:
+    """Lists the plug-ins that could not be loaded, each with the reason in one sentence."""
+    return REGISTRY.broken
 
 
 UNNAMED: dict[str, dict[str, Any]] = {

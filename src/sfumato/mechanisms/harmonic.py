@@ -28,13 +28,22 @@ import numpy as np
 from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    Comparability,
+    ErrorPrediction,
+    EstimationWeights,
+    PerValue,
+    PlanExplanation,
+    ReleaseErrorPrediction,
+)
 from sfumato.mechanisms.coins import bounds as per_value
 from sfumato.mechanisms.coins.bounds import Bounds, Direction, amplifications
 from sfumato.mechanisms.coins.inverse import flat_variance
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms.coins.weights import Weighing, of_records, of_sets, weighed
 from sfumato.mechanisms.coins.words import check_several, figure, ratio, times
-from sfumato.mechanisms.mechanism import Mechanism, PerValue
+from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.mechanisms.method import Method, Moments, Twin, Weights
 from sfumato.request.exact import exact
 from sfumato.request.guarantee import Guarantee
@@ -333,29 +342,31 @@ def promise(design: Design, /) -> str:
 MECHANISM = Mechanism(
     name=NAME,
     guarantee=Guarantee.SINGLE_VALUES,
-    spec=BreachBoundPerValue,
+    request=BreachBoundPerValue,
     options=Options,
     plan=plan,
-    replace=replace,
+    perturb=replace,
     design=design,
     read_design=read_design,
-    shown=shown,
-    methods=METHODS,
-    promise=promise,
-    weights=weights,
-    variances=variances,
-    record_variances=record_variances,
-    set_variances=set_variances,
-    explain=explain,
-    by_value=(
-        PerValue("swap", "drawn", figure),
-        PerValue("amplification", "odds may rise", times, "no bound"),
+    make_encoding=shown,
+    estimators=METHODS,
+    state_guarantee=promise,
+    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+    explanation=PlanExplanation(
+        explain=explain,
+        summarize=summary,
+        list_remarks=remarks,
+        remark_codes=per_value.REMARKS,
+        value_columns=(
+            PerValue("swap", "drawn", figure),
+            PerValue("amplification", "odds may rise", times, "no bound"),
+        ),
     ),
-    summary=summary,
-    remarks=remarks,
-    remark_codes=per_value.REMARKS,
-    likelihoods=likelihoods,
-    revealed=revealed,
-    at_posterior=BreachBoundPerValue.of_every,
-    requested=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
+    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    comparability=Comparability(
+        match_posterior=BreachBoundPerValue.of_every,
+        read_request=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
+    ),
+    estimation_weights=EstimationWeights(make_weights=weights),
 )

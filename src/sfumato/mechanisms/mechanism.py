@@ -1,38 +1,47 @@
-"""What a mechanism is: a plan made from one histogram, and a pure function applied to each batch of records.
+"""Defines a mechanism: a plan made from one histogram, and a pure function applied to each batch of records.
 
-A mechanism is a value whose fields are functions. What a mechanism does not have it does not mention: everything that
-is not the plan, the rewriting and the counting has a default here, and a new ability is one more default. Plans are
-secret, designs are public.
+A `Mechanism` is a value whose fields are functions: a required core, a few facts and rules with defaults, and
+capabilities, each of which it has or has not. Plans are secret, designs are public.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar, cast
 
-import numpy as np
-
-from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
+from sfumato.arrays import Codes, UInts
 from sfumato.draws import Draws
+from sfumato.errors import MissingCapabilityError
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    BucketTable,
+    Capability,
+    Coarsening,
+    Comparability,
+    ErrorPrediction,
+    EstimationWeights,
+    GroupRisk,
+    PlanExplanation,
+    ReleaseErrorPrediction,
+    SeveralColumns,
+)
 from sfumato.mechanisms.method import Method
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram
-from sfumato.request.notice import Notice
 from sfumato.request.requests import REQUESTS
-from sfumato.request.schema import Merged
-from sfumato.request.spec import BreachBound, PrivacySpec
+from sfumato.request.spec import PrivacySpec
 from sfumato.request.values import Value
-from sfumato.shown import Contents, Naming, Replaced, Shown
-from sfumato.shown.tally import Holdings
+from sfumato.shown import Naming, Replaced, Shown
 
 SpecT = TypeVar("SpecT", bound=PrivacySpec)
 OptionsT = TypeVar("OptionsT")
 PlanT = TypeVar("PlanT")
+CapabilityT = TypeVar("CapabilityT", bound=Capability)
 
 
 class Design(Protocol):
-    """What is published of a plan."""
+    """The part of a plan that is published."""
 
     @property
     def domain(self) -> tuple[Value, ...]:
@@ -40,7 +49,7 @@ class Design(Protocol):
         ...
 
     def to_json(self) -> dict[str, Any]:
-        """Write the design down; rationals as strings."""
+        """Writes the design down; rationals as strings."""
         ...
 
 
@@ -49,162 +58,145 @@ DesignT = TypeVar("DesignT", bound=Design)
 
 @dataclass(frozen=True, slots=True)
 class NoOptions:
-    """There is nothing to decide."""
+    """The options of a mechanism that has none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Risk:
-    """What knowing the groups of a table adds to a release: the worst belief, and how many records it breaches."""
+@dataclass(frozen=True, kw_only=True)
+class PlanRules(Generic[OptionsT, PlanT]):
+    """Special rules about plans; the defaults say that there are none."""
 
-    worst: float
-    """The largest chance that a protected value within its prior in its group can come to have."""
-    breached: float
-    """The expected share of the records whose published value lifts such a chance above the bound."""
-
-
-@dataclass(frozen=True, slots=True)
-class PerValue:
-    """An entry of `explain` that has a number for each value, and how people see it."""
-
-    entry: str
-    heading: str
-    words: Callable[[Any], str]
-    """The number of a value, in words."""
-    without: str = "-"
-    """What is said of a value that has none."""
+    is_implied_by: Callable[[OptionsT], bool] = lambda options: False
+    """Whether options that were given ask for this mechanism, so that `auto` takes no other."""
+    check_countable: Callable[[PlanT], None] = lambda plan: None
+    """Raises InfeasibleError where nothing could be counted in a release of this plan."""
+    fingerprint: Callable[[PlanT], object] = lambda plan: None
+    """Exact numbers, in JSON, that decide the rows besides the key, the table and the design: a plan file keeps their
+    digest, to tell whether a plan is the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanTable:
-    """A small table that people see beside a plan."""
+@dataclass(frozen=True, kw_only=True)
+class EstimationRules(Generic[DesignT]):
+    """Special rules about estimation; the defaults say that there are none."""
 
-    title: str
-    headings: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-
-
-Columns = Mapping[str, tuple[Sequence[Value], Sequence[int]]]
-"""The values of each sensitive column, and how many records hold each."""
-
-
-def _nothing(*given: Any) -> None:
-    """What a mechanism without this ability does."""
+    choose_estimator: Callable[[DesignT], str | None] = lambda design: None
+    """The name of the default estimator, where it depends on the design; None for the first."""
+    propose_estimator: Callable[[DesignT], str | None] = lambda design: None
+    """A sentence that proposes another estimator where errors are large, and says what it costs."""
+    write_manual_sql: Callable[[DesignT, Naming], str | None] = lambda design, naming: None
+    """A query for any SQL tool, where neither estimation weights nor the record encoding give one."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
-    """A way to protect what is sensitive."""
+    """A way to protect a sensitive column."""
 
+    # The core: every mechanism has all of it.
     name: str
     guarantee: Guarantee
-    spec: type[SpecT]
+    request: type[SpecT]
     """The kind of request that it plans for."""
+    options: type[OptionsT]
+    """A dataclass whose fields declare their flags; `NoOptions` where there is nothing to choose."""
     plan: Callable[[Histogram, SpecT, OptionsT, Draws], PlanT]
-    """Decide everything, exactly, from the histogram; raise InfeasibleError where nothing meets the request."""
-    replace: Callable[[PlanT, Codes, Numbers | None, Draws, int], Replaced]
-    """Turn the codes of a batch, its slots and its first row into what is published; row-local and vectorised."""
+    """Decides everything, exactly, from the histogram; raises InfeasibleError where nothing meets the request."""
+    perturb: Callable[[PlanT, Codes, UInts | None, Draws, int], Replaced]
+    """Perturbs a batch, given its codes, its slots and the number of its first row; row-local and vectorised."""
     design: Callable[[PlanT], DesignT]
-    """What is published of the plan."""
+    """Takes from the plan what is published."""
     read_design: Callable[[Mapping[str, Any], Sequence[str]], DesignT]
-    """Read a design back from JSON, given the Data Package types of the sensitive columns."""
-    shown: Callable[[DesignT], Shown]
-    """What a record shows."""
-    methods: Mapping[str, Method[DesignT]]
-    """The ways to estimate, by name; the first is the default unless `default_method` says otherwise."""
-    promise: Callable[[DesignT], str]
-    """The guarantee in plain words, with the numbers of the design."""
+    """Reads a design back from JSON, given the Data Package types of the sensitive columns."""
+    make_encoding: Callable[[DesignT], Shown]
+    """The record encoding: whether a record publishes a value, a set or a bucket, and how it is written."""
+    estimators: Mapping[str, Method[DesignT]]
+    """The estimators by name; the first is the default unless `estimation_rules` choose another."""
+    state_guarantee: Callable[[DesignT], str]
+    """States the guarantee in plain words, with the numbers of the design."""
 
-    options: type[OptionsT] = NoOptions  # type: ignore[assignment]
-    """What a holder may decide besides the request: a dataclass whose fields declare their flags."""
-    is_asked: Callable[[OptionsT], bool] = lambda options: False
-    """Whether options that were given ask for this mechanism, so that no other is taken."""
-    requests: tuple[type[PrivacySpec], ...] = ()
-    """Other kinds of request that it meets as well, if they are lent as its own."""
+    # Facts and rules: the defaults are what most mechanisms need.
+    further_requests: tuple[type[PrivacySpec], ...] = ()
+    """Other kinds of request that it accepts, adapted to its own kind."""
     uses_slots: bool = False
     """Whether records of one value are told apart by a random slot, which takes them to their cell."""
     covers_predicates: bool = False
-    """Whether the promise holds for every statement about a value, and so for each part of a compound value."""
-    takes_columns: bool = False
-    """Whether several sensitive columns can be protected each for itself."""
-    most_combinations: int = 0
-    """How many combinations the values of such columns may have."""
-    default_method: Callable[[DesignT], str | None] = _nothing
-    """The name of the way to estimate that a release is counted by, where it depends on the design."""
-    proposal: Callable[[DesignT], str | None] = _nothing
-    """Which other way to count with where errors are large, and what it costs; None where there is none to propose."""
-    check_countable: Callable[[PlanT], None] = _nothing
-    """Raise InfeasibleError where nothing could be counted in a release of this plan."""
-    weights: Callable[[DesignT], Mapping[str, Any] | None] = _nothing
-    """The columns of weights.parquet, values as places in the domain; None where there are none, or too many.
+    """Whether the guarantee holds for every statement about a value, and so for each part of a compound value."""
+    plan_rules: PlanRules[OptionsT, PlanT] = field(default_factory=PlanRules)
+    estimation_rules: EstimationRules[DesignT] = field(default_factory=EstimationRules)
 
-    Either `cell`, `value`, `if_equal` and `otherwise`; or for sets `place` instead of the cell, and for sets of several
-    levels `level`, `per_sibling` and `siblings` too; or `value`, `published` and `weight`, a line for each pair."""
-    by_hand: Callable[[DesignT, Naming], str | None] = _nothing
-    """How to count with any SQL tool, where there are no weights."""
-    contents: Callable[[PlanT], Contents | None] = _nothing
-    """What the cells hold, where that is published."""
-    variances: Callable[[PlanT, Floats, Floats], Floats] = lambda plan, rows, counts: np.full(len(counts), np.nan)
-    """The variance of the default count of each value, if it is held by `counts` of `rows` rows."""
-    set_variances: Callable[[PlanT, float, Sequence[Places]], Floats] = lambda plan, share, sets: np.full(
-        len(sets), np.nan
-    )
-    """The variance of the default count of each set of values, among a share of the records of every value."""
-    record_variances: Callable[[DesignT, Holdings | None], tuple[Floats, Floats] | None] = _nothing
-    """What one record adds to the variance of the default count of each value, by what is published alone: if it holds
-    the value, and if it holds another, of which all are taken to be equally frequent. From the design, and from what
-    buckets hold if there are any; not finite for a value that cannot be counted, None where it depends on more."""
-    explain: Callable[[PlanT], dict[str, Any]] = lambda plan: {}
-    """What the plan decided, in JSON, for its holder: it may contain counts."""
-    by_value: tuple[PerValue, ...] = ()
-    """The entries of `explain` that have a number for each value, for people to see."""
-    tables: Callable[[PlanT], Sequence[PlanTable]] = lambda plan: ()
-    """What else people should see of a plan: how its errors would be if something else had been asked for."""
-    summary: Callable[[PlanT], str] = lambda plan: ""
-    """What the plan decided, in one line."""
-    remarks: Callable[[PlanT], list[Notice]] = lambda plan: []
-    """What the holder should know of this plan."""
-    remark_codes: tuple[str, ...] = ()
-    """The codes that its remarks can have; where two mechanisms remark the same, they have the same code."""
-    risk: Callable[[PlanT, Counts], Risk | None] = _nothing
-    """What an attacker learns at most who knows the counts of the values in each group of the table, if known."""
-    requested: Callable[[DesignT], PrivacySpec | None] = _nothing
-    """The request as the design tells it, which says how far each value may be believed; None where it does not."""
-    likelihoods: Callable[[PlanT, Replaced], Sequence[Floats] | None] = _nothing
-    """How likely what each record shows would be from each value, up to a factor of the record; one table for each
-    column that is protected for itself. None where that is not known."""
-    revealed: Callable[[DesignT, Codes, Codes, Places], Sequence[Floats] | None] = _nothing
-    """The same for some records (the last argument) of a release, from its design, from what all its records show as
-    its reader reads them, and what they hold: for whoever knows how frequent the values of each cell are."""
-    at_posterior: Callable[[BreachBound, Sequence[Value]], SpecT | None] = _nothing
-    """The request of its own kind that lets a belief within the prior of a bound rise to the posterior and no further,
-    against those whom its guarantee covers, for the values of a domain: what mechanisms are compared at. None where it
-    has none."""
-    coarsened: Callable[[Columns, SpecT, OptionsT], dict[str, Merged]] = lambda columns, spec, options: {}
-    """Values of each column to publish as one, because they are too rare to be protected."""
-    decided: Callable[[PlanT], Any] = _nothing
-    """Exact numbers that decide the rows besides the key, the table and the design, for telling whether a plan is the
-    same; JSON."""
+    # Capabilities: None where a mechanism does not have one; `missing` lists these.
+    error_prediction: ErrorPrediction[PlanT] | None = None
+    release_error_prediction: ReleaseErrorPrediction[DesignT] | None = None
+    explanation: PlanExplanation[PlanT] | None = None
+    attack_model: AttackModel[PlanT, DesignT] | None = None
+    group_risk: GroupRisk[PlanT] | None = None
+    comparability: Comparability[SpecT, DesignT] | None = None
+    estimation_weights: EstimationWeights[DesignT] | None = None
+    bucket_table: BucketTable[PlanT] | None = None
+    coarsening: Coarsening[SpecT, OptionsT] | None = None
+    several_columns: SeveralColumns | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A mechanism travels by its name, so that what holds one can be pickled."""
+        """Pickles a mechanism by its name."""
         from sfumato.mechanisms import mechanism_of  # noqa: PLC0415 - the registry imports this module
 
         return mechanism_of, (self.name,)
 
     @property
-    def asked(self) -> tuple[type[PrivacySpec], ...]:
-        """Every kind of request that it meets, before and after it is resolved."""
-        own = (self.spec, *self.requests)
+    def accepted_requests(self) -> tuple[type[PrivacySpec], ...]:
+        """Every kind of request that it accepts, before and after it is resolved."""
+        own = (self.request, *self.further_requests)
         return tuple(kind for kind in REQUESTS if issubclass(kind.RESOLVED or kind, own))
 
-    def lent(self, spec: PrivacySpec) -> SpecT | None:
-        """A request as this mechanism plans for it; None where it does not meet it."""
-        return spec.lent(self.spec) if isinstance(spec, (self.spec, *self.requests)) else None
+    def adapt_request(self, spec: PrivacySpec) -> SpecT | None:
+        """Turns a request into this mechanism's own kind; None where it does not accept it."""
+        return spec.lent(self.request) if isinstance(spec, (self.request, *self.further_requests)) else None
 
-    def methods_of(self, design: DesignT) -> dict[str, Method[DesignT]]:
-        """The ways to estimate, the default one first."""
-        default = self.default_method(design) or next(iter(self.methods))
-        return {default: self.methods[default], **self.methods}
+    def list_estimators(self, design: DesignT) -> dict[str, Method[DesignT]]:
+        """The estimators by name, the default one first."""
+        default = self.estimation_rules.choose_estimator(design) or next(iter(self.estimators))
+        return {default: self.estimators[default], **self.estimators}
 
+    def require(self, capability: type[CapabilityT]) -> CapabilityT:
+        """The capability of this kind; raises MissingCapabilityError where the mechanism does not have it."""
+        found = getattr(self, CAPABILITIES[capability])
+        if found is None:
+            raise self.lacks(capability.__name__, capability.ABILITY)
+        return cast(CapabilityT, found)
+
+    def lacks(self, capability: str, ability: str) -> MissingCapabilityError:
+        """The error that says that this mechanism does not have a capability."""
+        return MissingCapabilityError(
+            f"the mechanism {self.name!r} has no {capability}, so it cannot {ability}.", self.name, capability
+        )
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The names of the capabilities that it does not have."""
+        own = [kind.__name__ for kind, name in CAPABILITIES.items() if getattr(self, name) is None]
+        estimators = self.estimators.values()
+        of_estimators = [
+            name
+            for name, entry in ESTIMATOR_CAPABILITIES.items()
+            if all(getattr(each, entry) is None for each in estimators)
+        ]
+        return (*own, *of_estimators)
+
+
+CAPABILITIES: Mapping[type[Capability], str] = {
+    ErrorPrediction: "error_prediction",
+    ReleaseErrorPrediction: "release_error_prediction",
+    PlanExplanation: "explanation",
+    AttackModel: "attack_model",
+    GroupRisk: "group_risk",
+    Comparability: "comparability",
+    EstimationWeights: "estimation_weights",
+    BucketTable: "bucket_table",
+    Coarsening: "coarsening",
+    SeveralColumns: "several_columns",
+}
+"""Every capability, and the field of a mechanism that holds it."""
+
+SUMS, PAGE = "Sums", "PageTwin"
+ESTIMATOR_CAPABILITIES: Mapping[str, str] = {SUMS: "total", PAGE: "twin"}
+"""The capabilities that a mechanism has by its estimators: sums and means, and a page that answers in a browser."""
 
 AnyMechanism = Mechanism[Any, Any, Any, Any]

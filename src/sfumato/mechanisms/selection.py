@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.arrays import Codes, Mask, Places
+from sfumato.arrays import Bytes, Codes, Mask, Places
 from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms.coins.weights import SetWeights
@@ -104,7 +104,7 @@ class SubsetSelection:
         """Whether the sets are so few that one number tells which it is."""
         return self.size - 1 <= MOST_VALUES
 
-    def _ranked(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Codes:
+    def _ranked(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Bytes:
         """Draw the number of a set of the other values: of one member less beside the record's own value, or of all.
 
         Both numbers are drawn for every record, so that no bound depends on another draw.

@@ -26,6 +26,14 @@ import numpy as np
 from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    Comparability,
+    ErrorPrediction,
+    EstimationWeights,
+    PlanExplanation,
+    ReleaseErrorPrediction,
+)
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms.coins.shrinking import shrunk
 from sfumato.mechanisms.coins.weights import of_records, of_sets, weighed
@@ -306,27 +314,25 @@ def promise(design: Design, /) -> str:
 MECHANISM = Mechanism(
     name=NAME,
     guarantee=Guarantee.ANY_PRIOR,
-    spec=BreachBound,
-    requests=(BreachBoundPerValue,),
-    covers_predicates=True,
+    request=BreachBound,
     options=Options,
     plan=plan,
-    replace=replace,
+    perturb=replace,
     design=design,
     read_design=read_design,
-    shown=shown,
-    methods=METHODS,
-    promise=promise,
-    weights=weights,
-    variances=variances,
-    record_variances=record_variances,
-    set_variances=set_variances,
-    explain=explain,
-    summary=summary,
-    remarks=remarks,
-    remark_codes=("sets-of-one",),
-    likelihoods=likelihoods,
-    revealed=revealed,
-    at_posterior=lambda bound, values: bound,
-    requested=lambda design: design.bound.asked,
+    make_encoding=shown,
+    estimators=METHODS,
+    state_guarantee=promise,
+    further_requests=(BreachBoundPerValue,),
+    covers_predicates=True,
+    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+    explanation=PlanExplanation(
+        explain=explain, summarize=summary, list_remarks=remarks, remark_codes=("sets-of-one",)
+    ),
+    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    comparability=Comparability(
+        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
+    ),
+    estimation_weights=EstimationWeights(make_weights=weights),
 )

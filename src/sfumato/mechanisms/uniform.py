@@ -21,6 +21,14 @@ import numpy as np
 from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    Comparability,
+    ErrorPrediction,
+    EstimationWeights,
+    PlanExplanation,
+    ReleaseErrorPrediction,
+)
 from sfumato.mechanisms.coins.inverse import flat_variance, revealed
 from sfumato.mechanisms.coins.methods import CLOSED, DEFAULT, EM
 from sfumato.mechanisms.coins.operators import Cell, Operator, amplified_words, retention_of
@@ -215,25 +223,23 @@ def promise(design: Design, /) -> str:
 MECHANISM = Mechanism(
     name=NAME,
     guarantee=Guarantee.ANY_PRIOR,
-    spec=BreachBound,
-    requests=(BreachBoundPerValue,),
-    covers_predicates=True,
+    request=BreachBound,
     options=NoOptions,
     plan=plan,
-    replace=replace,
+    perturb=replace,
     design=design,
     read_design=read_design,
-    shown=shown,
-    methods=METHODS,
-    promise=promise,
-    weights=weights,
-    variances=variances,
-    record_variances=record_variances,
-    set_variances=set_variances,
-    explain=explain,
-    summary=summary,
-    likelihoods=likelihoods,
-    revealed=revealed,
-    at_posterior=lambda bound, values: bound,
-    requested=lambda design: design.bound.asked,
+    make_encoding=shown,
+    estimators=METHODS,
+    state_guarantee=promise,
+    further_requests=(BreachBoundPerValue,),
+    covers_predicates=True,
+    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+    explanation=PlanExplanation(explain=explain, summarize=summary),
+    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    comparability=Comparability(
+        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
+    ),
+    estimation_weights=EstimationWeights(make_weights=weights),
 )

@@ -73,7 +73,7 @@ def _plan(found: Outlook, spec: PrivacySpec, column: str, target: ErrorTarget | 
     known = [
         ("asked for", spec.sentence),
         ("guarantee", f"{mechanism.guarantee}: {mechanism.guarantee.sentence}"),
-        ("decided", mechanism.summary(chosen.plan)),
+        ("decided", "" if mechanism.explanation is None else mechanism.explanation.summarize(chosen.plan)),
         ("records", f"{chosen.histogram.total:,}, of {chosen.histogram.domain_size:,} values"),
     ]
     if chosen.reason:
@@ -81,7 +81,7 @@ def _plan(found: Outlook, spec: PrivacySpec, column: str, target: ErrorTarget | 
     parts = [
         paragraph(ABOUT, "quiet"),
         facts(f"What would be published of {column!r}", [pair for pair in known if pair[1]]),
-        element("div", paragraph(mechanism.promise(chosen.design)), class_="promise"),
+        element("div", paragraph(mechanism.state_guarantee(chosen.design)), class_="promise"),
         *_notices(found),  # before anybody signs
         decision(not refused, decider, refused),
     ]
@@ -168,7 +168,8 @@ def _exposure_table(about: str, exposures: Sequence[Attack]) -> str:
 def _values(chosen: Chosen) -> str:
     """Each value with its count, what its bound costs, and what buckets hold."""
     histogram, plan = chosen.histogram, chosen.to_json()
-    extra = [each for each in chosen.mechanism.by_value if each.entry in plan]
+    explanation = chosen.mechanism.explanation
+    extra = [each for each in explanation.value_columns if each.entry in plan] if explanation else []
     names = labels(histogram.values)
     order = sorted(range(histogram.domain_size), key=lambda place: -histogram.counts[place])
 
@@ -185,6 +186,6 @@ def _values(chosen: Chosen) -> str:
     if composition := Composition.found_in(plan):
         parts.append(drawn(partial(bucket_composition, composition)))
     parts.append(table("Values, those of most records first", headings, map(line, order), numbers=(1, 2)))
-    for small in chosen.mechanism.tables(chosen.plan):
+    for small in explanation.list_tables(chosen.plan) if explanation else ():
         parts.append(table(small.title, small.headings, small.rows))
     return "".join(parts)

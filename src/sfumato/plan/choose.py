@@ -46,21 +46,23 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     draws = draws or Draws.secret()
     promised = _checked(mechanism, guarantee, options)
     request = spec.resolved(histogram)
-    family = [each for each in REGISTRY.values() if each.lent(request) is not None]
+    family = [each for each in REGISTRY.values() if each.adapt_request(request) is not None]
     if request.rows > 1:  # the odds of rows multiply, and a bound that holds for some statements alone is lost by that
         if mechanism != AUTO and REGISTRY[mechanism] in family and not REGISTRY[mechanism].covers_predicates:
             raise SpecError(f"the mechanism {mechanism!r} cannot be used: {SEVERAL_ROWS}")
         family = [each for each in family if each.covers_predicates]
     if mechanism != AUTO and REGISTRY[mechanism] not in family:
         raise SpecError(
-            f"the mechanism {mechanism!r} needs {REGISTRY[mechanism].spec.WANTED}, and another kind of request was "
+            f"the mechanism {mechanism!r} needs {REGISTRY[mechanism].request.WANTED}, and another kind of request was "
             "made."
         )
     if stray := next((name for name in options if REGISTRY[name] not in family), None):
         raise SpecError(f"options of {stray!r} were given, which does not meet this kind of request; leave them out.")
+    if mechanism == AUTO and (added := next((name for name in options if name in REGISTRY.added), None)):
+        raise SpecError(f"options of {added!r} were given, which is taken only by its name; name it as the mechanism.")
     wanted = [each for each in family if (_gives(each, promised) if mechanism == AUTO else each.name == mechanism)]
     options = with_shared(options, family)
-    asked = [each for each in wanted if each.name in options and each.is_asked(options[each.name])]
+    asked = [each for each in wanted if each.name in options and each.plan_rules.is_implied_by(options[each.name])]
     plans, refusal = _planned(asked or wanted, histogram, request, draws, options)
     if not plans:
         raise refusal or InfeasibleError("no mechanism meets this request.")
@@ -68,7 +70,7 @@ def choose(  # noqa: PLR0913 - a request has this many parts
     if len(plans) > 1:  # one plan needs no comparison
         for each in (plan.mechanism for plan in plans):
             made = options.get(each.name) or each.options()
-            errors[each.name] = even_error(each, each.lent(request), made, draws, histogram)
+            errors[each.name] = even_error(each, each.adapt_request(request), made, draws, histogram)
     best = min(plans, key=lambda plan: _rank(errors.get(plan.mechanism.name)))
     others = [plan for plan in plans if plan is not best]
     if rivals:
@@ -106,7 +108,8 @@ def _checked(mechanism: str, guarantee: str | None, options: Mapping[str, Any]) 
     promised = None if guarantee is None else Guarantee(guarantee)
     for name, known in ((mechanism, (AUTO, *REGISTRY)), *((each, tuple(REGISTRY)) for each in options)):
         if name not in known:
-            raise SpecError(f"the mechanism {name!r} is unknown; there are {', '.join(known)}.")
+            because = REGISTRY.reason(name)
+            raise SpecError(because or f"the mechanism {name!r} is unknown; there are {', '.join(known)}.")
     if mechanism == AUTO:
         return promised
     given = REGISTRY[mechanism].guarantee
@@ -122,10 +125,12 @@ def _checked(mechanism: str, guarantee: str | None, options: Mapping[str, Any]) 
 
 
 def _gives(mechanism: AnyMechanism, guarantee: Guarantee | None) -> bool:
-    """Whether a mechanism gives a guarantee.
+    """Whether `auto` may take a mechanism for a guarantee; what plug-ins bring must be asked for by name.
 
     Without a word about it, everything but the marginal prior is meant: that one must be asked for.
     """
+    if mechanism.name in REGISTRY.added:
+        return False
     if guarantee is None:
         return mechanism.guarantee is not Guarantee.MARGINAL_PRIOR
     return mechanism.guarantee.covers(guarantee)
@@ -143,7 +148,7 @@ def _planned(
     refusal: InfeasibleError | None = None
     for each in mechanisms:
         try:
-            plan = each.plan(histogram, each.lent(request), options.get(each.name) or each.options(), draws)
+            plan = each.plan(histogram, each.adapt_request(request), options.get(each.name) or each.options(), draws)
             plans.append(Chosen(each, plan, histogram))
         except InfeasibleError as error:
             refusal = refusal or error

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.errors import InfeasibleError, SpecError
+from sfumato.errors import InfeasibleError, MissingCapabilityError, SpecError
+from sfumato.mechanisms.capabilities import ErrorPrediction
 from sfumato.plan.choose import AUTO, NO_OPTIONS
 from sfumato.plan.predict import Chosen
 from sfumato.request.hierarchy import Hierarchy
@@ -82,8 +83,12 @@ def _gain(chosen: Chosen, hierarchy: Hierarchy, number: int, planned: Callable[.
         )
     places = np.array(hierarchy.places(number))
     sets = [np.flatnonzero(places == group) for group in range(size)]
-    added = chosen.mechanism.set_variances(chosen.plan, SHARE, sets)
-    alone = other.mechanism.set_variances(other.plan, SHARE, [np.array([group]) for group in range(size)])
+    try:
+        predictions = [each.mechanism.require(ErrorPrediction) for each in (chosen, other)]
+    except MissingCapabilityError as error:
+        return Gain(level, size, other.mechanism.name, reason=str(error).removesuffix("."))
+    added = predictions[0].predict_set_variances(chosen.plan, SHARE, sets)
+    alone = predictions[1].predict_set_variances(other.plan, SHARE, [np.array([group]) for group in range(size)])
     is_told = np.isfinite(added) & np.isfinite(alone) & (alone > 0) & (added > 0)
     if not is_told.any():
         names = " and ".join(dict.fromkeys((chosen.mechanism.name, other.mechanism.name)))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.arrays import Floats
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
 from sfumato.mechanisms.curve import ErrorAt, error_at
@@ -17,6 +18,7 @@ from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.plan.questions import Prediction, questions
 from sfumato.request.digest import json_digest
 from sfumato.request.histogram import Histogram
+from sfumato.request.notice import Notice
 from sfumato.request.values import values_to_json
 
 SELECTIVITIES = ("0.001", "0.005", "0.01")
@@ -43,10 +45,18 @@ class Chosen:
         """What would be published of the plan."""
         return self.mechanism.design(self.plan)
 
+    @property
+    def remarks(self) -> list[Notice]:
+        """What the mechanism remarks on this plan."""
+        explanation = self.mechanism.explanation
+        return explanation.list_remarks(self.plan) if explanation else []
+
     @cached_property
     def digest(self) -> str:
         """The digest of all that decides the rows besides the key and the table; the same for the same plan."""
-        return json_digest({"design": self.design.to_json(), "decided": self.mechanism.decided(self.plan)})
+        return json_digest(
+            {"design": self.design.to_json(), "decided": self.mechanism.plan_rules.fingerprint(self.plan)}
+        )
 
     @cached_property
     def predicted(self) -> Mapping[str, float | None]:
@@ -61,7 +71,7 @@ class Chosen:
     @cached_property
     def questions(self) -> tuple[Prediction, ...]:
         """What people ask, each with the error of its answer."""
-        return questions(self.histogram, partial(self.mechanism.variances, self.plan), self.mechanism.name)
+        return questions(self.histogram, partial(predict_variances, self.mechanism, self.plan), self.mechanism.name)
 
     def error_curve(self, counts: Sequence[float] = CURVE) -> tuple[ErrorAt, ...]:
         """How far off counts of these sizes are, for a value chosen evenly and by records."""
@@ -69,30 +79,37 @@ class Chosen:
 
     def _at(self, count: float) -> ErrorAt:
         held = np.array(self.histogram.counts, dtype=np.float64)
-        return error_at(held, partial(self.mechanism.variances, self.plan), count)
+        return error_at(held, partial(predict_variances, self.mechanism, self.plan), count)
 
     def to_json(self) -> dict[str, Any]:
         """The plan for its holder: it contains the counts."""
-        histogram = self.histogram
+        histogram, explanation = self.histogram, self.mechanism.explanation
         return {
             "mechanism": self.mechanism.name,
             "feasible": True,
             "guarantee": self.mechanism.guarantee,
-            "scope": self.mechanism.promise(self.design),
+            "scope": self.mechanism.state_guarantee(self.design),
             **({"reason": self.reason} if self.reason else {}),
             "total": histogram.total,
             "domain_size": histogram.domain_size,
             "values": values_to_json(histogram.values),
             "counts": list(histogram.counts),
-            **self.mechanism.explain(self.plan),
+            **(explanation.explain(self.plan) if explanation else {}),
             "predicted": {
                 "relative_error": dict(self.predicted),
                 "error_curve": [each.to_json() for each in self.error_curve()],
                 "questions": [each.to_json() for each in self.questions],
             },
-            "remarks": [str(remark) for remark in self.mechanism.remarks(self.plan)],
+            "remarks": [str(remark) for remark in self.remarks],
             "alternatives": [other.to_json() for other in self.others],
         }
+
+
+def predict_variances(mechanism: AnyMechanism, plan: Any, rows: Floats, counts: Floats) -> Floats:
+    """The variances that a mechanism predicts; not a number where it predicts none."""
+    if mechanism.error_prediction is None:
+        return np.full(len(counts), np.nan)
+    return mechanism.error_prediction.predict_variances(plan, rows, counts)
 
 
 def even_error(mechanism: AnyMechanism, request: Any, options: Any, draws: Draws, histogram: Histogram) -> float | None:
@@ -108,5 +125,5 @@ def even_error(mechanism: AnyMechanism, request: Any, options: Any, draws: Draws
     except InfeasibleError:
         return None
     rows = np.full(size, float(even.total))
-    error = math.sqrt(max(float(mechanism.variances(plan, rows, np.zeros(size)).mean()), 0.0)) / EVEN_RECORDS
+    error = math.sqrt(max(float(predict_variances(mechanism, plan, rows, np.zeros(size)).mean()), 0.0)) / EVEN_RECORDS
     return error if math.isfinite(error) else math.inf

@@ -113,17 +113,17 @@ class Manifest:
     @cached_property
     def methods(self) -> Mapping[str, Method[Any]]:
         """The ways to estimate, the default one first."""
-        return self.mechanism.methods_of(self.design)
+        return self.mechanism.list_estimators(self.design)
 
     @cached_property
     def proposal(self) -> str | None:
         """Which other way to count with where errors are large, and what it costs."""
-        return self.mechanism.proposal(self.design)
+        return self.mechanism.estimation_rules.propose_estimator(self.design)
 
     @cached_property
     def shown(self) -> Shown:
         """What a record of the release shows."""
-        return self.mechanism.shown(self.design)
+        return self.mechanism.make_encoding(self.design)
 
     @cached_property
     def domain(self) -> tuple[Value, ...]:
@@ -154,7 +154,7 @@ class Manifest:
     @property
     def is_independent(self) -> bool:
         """Whether several sensitive columns are protected each for itself."""
-        return len(self.sensitive) > 1 and self.mechanism.takes_columns
+        return len(self.sensitive) > 1 and self.mechanism.several_columns is not None
 
     @property
     def sensitive_name(self) -> str:
@@ -174,7 +174,8 @@ class Manifest:
     @cached_property
     def weights(self) -> Mapping[str, Any] | None:
         """What each record adds to the count of each value; None where there are no weights, or too many."""
-        found = self.mechanism.weights(self.design)
+        weights = self.mechanism.estimation_weights
+        found = None if weights is None else weights.make_weights(self.design)
         return None if found is None else {**self.shown.weight_columns(self.naming), **found}
 
     @cached_property
@@ -214,7 +215,7 @@ class Manifest:
     @property
     def promise(self) -> str:
         """What is promised in plain words, with what this release tells besides."""
-        said = [self.mechanism.promise(self.design)]
+        said = [self.mechanism.state_guarantee(self.design)]
         if not self.is_declared:
             what = "combinations" if len(self.sensitive) > 1 and not self.is_independent else "values"
             said.append(

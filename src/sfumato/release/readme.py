@@ -94,7 +94,9 @@ def release_readme(manifest: Manifest, rows: int) -> str:
     wanted = " AND ".join(equals(plain_name(name), value) for name, value in pairs)
     each = "each for itself" if manifest.is_independent else "together"
     together = "column {} is" if len(manifest.sensitive) == 1 else f"columns {{}} are, {each},"
-    by_hand = manifest.shown.by_hand(naming, wanted) or manifest.mechanism.by_hand(manifest.design, naming)
+    by_hand = manifest.shown.by_hand(naming, wanted) or manifest.mechanism.estimation_rules.write_manual_sql(
+        manifest.design, naming
+    )
     levels = [f" Its values are groups, of the level {as_code(level)}." for level in manifest.published_at.values()]
     by_tools = by_hand or _by_weights(manifest, example)
     return _TEXT.format(

@@ -122,8 +122,11 @@ def _parse(written: Mapping[str, Any]) -> Manifest:
     ours = written["sfumato"]
     mechanism = REGISTRY.get(str(ours["mechanism"]))
     if mechanism is None:
+        name = str(ours["mechanism"])
         raise ReleaseFormatError(
-            f"the release was made by the mechanism {ours['mechanism']!r}, unknown to this version."
+            REGISTRY.reason(name)
+            or f"the release was made by the mechanism {name!r}, unknown to this version; install the plug-in that has "
+            "it, or a newer version."
         )
     records = record_resources(written)
     fields = _fields(records)

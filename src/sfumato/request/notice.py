@@ -26,6 +26,7 @@ CODES = (
     "records-sampled",
     "records-alone",
     "mechanism-chosen",
+    "capability-missing",
     "frequent-values",
     "shared-bound",
     "would-be-refused",

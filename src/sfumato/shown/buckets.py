@@ -158,7 +158,9 @@ class Buckets(Shown):
     def listed(self, naming: Naming, folder: Path) -> Holdings:
         """What the buckets hold, in the order of their table."""
         buckets, places, counts = _all_lines(naming, folder)
-        return Holdings(buckets.astype(np.int64), places, counts.astype(np.int64), len(naming.domain))
+        return Holdings(
+            buckets.astype(np.int64), places.astype(np.int64, copy=False), counts.astype(np.int64), len(naming.domain)
+        )
 
     def holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings:
         """What the kinds of buckets hold, if the buckets hold as much as there are records in them."""

@@ -115,7 +115,7 @@ def dense(column: pa.Array) -> pa.Array:
     return _plain(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
 
 
-def smallest_type(largest: int) -> np.dtype[Any]:
+def smallest_type(largest: int) -> np.dtype[np.unsignedinteger[Any]]:
     """The narrowest unsigned integer that holds codes up to `largest`."""
     return np.min_scalar_type(largest)
 
@@ -148,9 +148,9 @@ def _near_numbers(values: pa.Array, wanted: pa.Array) -> Codes | None:
     low, high = pc.min_max(wanted).as_py().values()
     if high - low >= WIDEST_TABLE:
         return None
-    table = np.full(high - low + 2, len(wanted) + 1, dtype=smallest_type(len(wanted) + 1))
+    table: Codes = np.full(high - low + 2, len(wanted) + 1, dtype=smallest_type(len(wanted) + 1))
     table[_above(low, wanted)] = np.arange(len(wanted))
-    codes = np.empty(len(values), dtype=table.dtype)
+    codes: Codes = np.empty(len(values), dtype=table.dtype)
     for start in range(0, len(values), LOOKED_AT):  # so many stay in the cache
         some = values.slice(start, LOOKED_AT)
         at = _above(low, some.fill_null(low) if some.null_count else some)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.arrays import Codes, Places
+from sfumato.arrays import Bytes, Codes, Places
 from sfumato.markdown import as_code
 from sfumato.request.values import Value
 from sfumato.shown import Naming, Reader, Replaced
@@ -131,7 +131,7 @@ class LeveledSets(Sets):
             raise unlike() from error
         return found
 
-    def _enter(self, found: Codes, numbers: Codes, held: Codes) -> None:
+    def _enter(self, found: Codes, numbers: Codes, held: Bytes) -> None:
         """Write into empty rows what records of these levels, whose sets are these bytes, hold of their level."""
         unused = (1 << (-self.size % 8)) - 1
         if numbers.max(initial=0) >= len(self.levels) or (held[:, -1] & unused).any():

@@ -512,7 +512,7 @@ def test_value_that_nobody_has_must_be_shown_as_often_as_the_design_says(
         codes = drawn(*arguments).values
         return Replaced(np.where(codes == 49, np.arange(len(codes)) % 49, codes).astype(codes.dtype))
 
-    monkeypatch.setitem(REGISTRY, "uniform", replace(uniform.MECHANISM, replace=never_the_last))
+    monkeypatch.setitem(REGISTRY, "uniform", replace(uniform.MECHANISM, perturb=never_the_last))
     table = pa.table({"sex": ["F", "M"] * 9_800, "disease": [f"{number % 49:02d}" for number in range(19_600)]})
     domain = [f"{number:02d}" for number in range(50)]
     request = Request(table, Schema.of("disease", domains={"disease": domain}), BreachBound("1/10", "1/3"), "uniform")

@@ -107,7 +107,7 @@ def test_each_mechanism_is_asked_its_own_way() -> None:
 @pytest.mark.parametrize("mechanism", REGISTRY)
 @given(posterior=st.fractions(Fraction(1, 40), Fraction(99, 100), max_denominator=1000))
 def test_no_value_is_let_beyond_the_posterior_and_none_held_back_further(mechanism: str, posterior: Fraction) -> None:
-    spec = REGISTRY[mechanism].at_posterior(BreachBound(Fraction(1, 50), posterior), VALUES)
+    spec = REGISTRY[mechanism].comparability.match_posterior(BreachBound(Fraction(1, 50), posterior), VALUES)
     assert spec is not None
     limits = set(spec.limits(VALUES))
     assert max(limits) <= posterior

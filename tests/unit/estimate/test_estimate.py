@@ -59,7 +59,7 @@ def moments_of(worked: Worked) -> Moments:
     spec = BreachBound("1/10", amplification / (9 + amplification))
     design = uniform.design(uniform.plan(histogram, spec, uniform.NoOptions(), Draws.unsafe_test_key("00" * 32)))
     counts = np.array([worked.hits, worked.rows - worked.hits] + [0] * (size - 2))
-    (moments,) = uniform.MECHANISM.methods["closed"].count(design, Tally.of_symbols(counts), [np.array([0])])
+    (moments,) = uniform.MECHANISM.estimators["closed"].count(design, Tally.of_symbols(counts), [np.array([0])])
     return moments
 
 

@@ -149,7 +149,7 @@ def test_error_of_a_group_is_about_what_was_foretold(releases: Mapping[str, Rele
     plan = choose(histogram, way.spec, Draws.unsafe_test_key(known_key(0)), name, options={name: way.options}).plan
     women = people().column("sex").to_pylist().count("F")
     sets = [np.array([place for place, path in enumerate(MISSING_LAST.paths) if path[1] == group]) for group in GROUPS]
-    foretold = np.sqrt(REGISTRY[name].set_variances(plan, women / ROWS, sets))
+    foretold = np.sqrt(REGISTRY[name].error_prediction.predict_set_variances(plan, women / ROWS, sets))
     asked = [releases[name].count(where=f"sex = 'F' AND disease.chapter = '{group}'") for group in GROUPS]
     assert [each.standard_error for each in asked] == pytest.approx(foretold, rel=0.25)
 

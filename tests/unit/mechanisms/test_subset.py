@@ -55,7 +55,7 @@ def _plan_or_reject(domain_size: int, bound: BreachBound) -> subset.Plan:
 
 def _counted(design: subset.Design, counts: Any, rows: int, wanted: list[int]) -> Single:
     tally = Tally.of_one(np.array(counts), rows)
-    (moments,) = counted(subset.MECHANISM.methods["closed"], design, tally, wanted)
+    (moments,) = counted(subset.MECHANISM.estimators["closed"], design, tally, wanted)
     return moments
 
 
@@ -131,7 +131,7 @@ def test_plan_looks_at_the_domain_and_not_at_the_counts(histogram: Histogram, bo
 
 
 def test_every_plan_can_be_counted_with() -> None:
-    subset.MECHANISM.check_countable(_plan(2, _bound("1001/1000")))
+    subset.MECHANISM.plan_rules.check_countable(_plan(2, _bound("1001/1000")))
 
 
 # Drawing sets

@@ -57,7 +57,7 @@ def _tally(*counts: int) -> Tally:
 
 def _reconstructed(design: uniform.Design, tally: Tally, places: Sequence[int]) -> Single:
     """The default estimate of how many records hold a value at one of these places."""
-    (moments,) = counted(uniform.MECHANISM.methods["closed"], design, tally, places)
+    (moments,) = counted(uniform.MECHANISM.estimators["closed"], design, tally, places)
     return moments
 
 

@@ -139,8 +139,10 @@ def errors(counts: Sequence[int], factor: int) -> dict[str, float]:
     found = {}
     for name in ("fine-grain", "uniform", "subset", "harmonic"):
         mechanism = REGISTRY[name]
-        plan = mechanism.plan(histogram, mechanism.lent(request), AGGREGATE.get(name) or mechanism.options(), DRAWS)
-        variances = mechanism.variances(plan, np.full(len(held), held.sum()), held)
+        plan = mechanism.plan(
+            histogram, mechanism.adapt_request(request), AGGREGATE.get(name) or mechanism.options(), DRAWS
+        )
+        variances = mechanism.error_prediction.predict_variances(plan, np.full(len(held), held.sum()), held)
         found[name] = float(np.sqrt(np.maximum(variances, 0.0)).mean())
     return {name: error / found["fine-grain"] for name, error in found.items()}
 
@@ -219,10 +221,13 @@ def test_one_bound_for_all_values_is_no_looser_than_any_that_was_asked_for(name:
         designs.append(found[0].design)
     assert designs[0].bound == bounds[2]
     assert designs[1].bound.amplification == 3
-    assert "multiplies or divides the odds of that chance by at most 3," in REGISTRY[name].promise(designs[1])
-    said = ["the choice of it follows how frequent the values are" in REGISTRY[name].promise(each) for each in designs]
+    assert "multiplies or divides the odds of that chance by at most 3," in REGISTRY[name].state_guarantee(designs[1])
+    said = [
+        "the choice of it follows how frequent the values are" in REGISTRY[name].state_guarantee(each)
+        for each in designs
+    ]
     assert said == [False, True]  # whoever names each bound has chosen it without the table
-    assert "gives the statement a chance of at most 1/4," in REGISTRY[name].promise(designs[0])
+    assert "gives the statement a chance of at most 1/4," in REGISTRY[name].state_guarantee(designs[0])
 
 
 @pytest.mark.parametrize("name", ["uniform", "subset", "harmonic"])

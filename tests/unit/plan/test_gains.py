@@ -11,7 +11,6 @@ import pytest
 
 from sfumato.draws import Draws
 from sfumato.mechanisms import REGISTRY, levels
-from sfumato.mechanisms.mechanism import Mechanism
 from sfumato.plan.choose import choose
 from sfumato.plan.gains import Gain, gains
 from sfumato.request.group_spec import LinearCap
@@ -72,10 +71,12 @@ def test_options_for_the_values_do_not_stand_against_groups() -> None:
 
 
 def test_mechanism_that_foretells_no_error_says_so() -> None:
-    silent = replace(REGISTRY["uniform"], name="silent", set_variances=Mechanism.set_variances)
+    silent = replace(REGISTRY["uniform"], name="silent", error_prediction=None)
     plan = replace(choose(HISTOGRAM, BreachBound("1/4", "1/2"), Draws.secret(), "uniform"), mechanism=silent)
     chapter, _ = gains(plan, lambda histogram: plan)
-    assert chapter.words("code").endswith("not told, because no error of such counts is predicted for silent")
+    assert chapter.factor is None
+    assert chapter.reason
+    assert "ErrorPrediction" in chapter.reason
 
 
 def test_counts_without_a_hierarchy_gain_nothing() -> None:

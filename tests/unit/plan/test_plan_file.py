@@ -439,7 +439,7 @@ def test_every_option_is_remembered_with_the_value_that_is_used(mechanism: str, 
     changed = replace(request, options={mechanism: options}).remembered().options
     assert changed[mechanism].keys() == defaults(mechanism).keys()
     assert not changed[mechanism].items() & defaults(mechanism).items()
-    others = [name for name, each in REGISTRY.items() if isinstance(spec, each.asked) and name != mechanism]
+    others = [name for name, each in REGISTRY.items() if isinstance(spec, each.accepted_requests) and name != mechanism]
     # An option that several mechanisms share, by the name of its flag, holds for all of them.
     flags = {flag.name: getattr(options, name) for name, flag in options_of(REGISTRY[mechanism].options)}
     shared = {
@@ -552,7 +552,7 @@ def test_plan_file_of_an_automatic_choice_names_the_options_of_all_that_could_be
     publish(Request(small_table(), Schema.of("disease"), BOUND), "one", plan_file="plan")
     written = json.loads((desk / "plan").read_text())
     assert written["options"] == {
-        name: UNNAMED.get(name, {}) for name, each in REGISTRY.items() if isinstance(BOUND, each.asked)
+        name: UNNAMED.get(name, {}) for name, each in REGISTRY.items() if isinstance(BOUND, each.accepted_requests)
     }
 
 

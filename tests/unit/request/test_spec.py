@@ -336,8 +336,8 @@ def test_every_kind_of_request_is_listed_and_known_here() -> None:
 
 
 def test_every_request_is_met_by_a_mechanism_and_every_mechanism_meets_one() -> None:
-    assert {kind for each in REGISTRY.values() for kind in each.asked} == set(REQUESTS)
-    assert all(each.asked for each in REGISTRY.values())
+    assert {kind for each in REGISTRY.values() for kind in each.accepted_requests} == set(REQUESTS)
+    assert all(each.accepted_requests for each in REGISTRY.values())
 
 
 @every_request

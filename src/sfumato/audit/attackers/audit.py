@@ -22,6 +22,7 @@ from sfumato.audit.attackers.scene import Scene, seeded
 from sfumato.audit.result import Check
 from sfumato.errors import ReleaseFormatError
 from sfumato.estimate.release import Release
+from sfumato.mechanisms.capabilities import AttackModel
 from sfumato.request.hierarchy import Hierarchy
 from sfumato.request.spec import PrivacySpec
 
@@ -124,6 +125,7 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     it possible to repeat what is drawn. `table` is what `original_of` gives, if that was read already.
     """
     opened = Release.open(release)
+    opened.manifest.mechanism.require(AttackModel)  # an audit that cannot attack must not look like one that passed
     links = linked(release, population, encoding=encoding, decimal=decimal)
     if table is None:
         table = original_of(opened, original, plan_file, hierarchies=hierarchies, encoding=encoding, decimal=decimal)

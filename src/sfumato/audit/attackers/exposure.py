@@ -164,9 +164,11 @@ def attack(who: str, told: tuple[str, ...], target: Target, likely: Callable[[Pl
 
 def likely_values(chosen: Chosen, replaced: Replaced, number: int, rows: Places) -> Floats | None:
     """How likely some records would show what they do from each value of one protected column, if that is known."""
+    model = chosen.mechanism.attack_model
+    if model is None:
+        return None
     part = Replaced(*(None if each is None else each[rows] for each in (replaced.values, replaced.cells)))
-    found = chosen.mechanism.likelihoods(chosen.plan, part)
-    return None if found is None else found[number]
+    return model.compute_likelihoods(chosen.plan, part)[number]
 
 
 def learned(target: Target, columns: Sequence[str], single: Sequence[Telling]) -> Telling:
@@ -193,7 +195,7 @@ def shown(chosen: Chosen, sensitive: Sensitive, codes: Codes, draws: Draws) -> R
         pairs = zip(sensitive.ranked(codes), counts, strict=True)
         found = [_spread(held, each, draws.for_column(str(number))) for number, (held, each) in enumerate(pairs)]
         slots = np.stack(found) if sensitive.is_independent else found[0]
-    return chosen.mechanism.replace(chosen.plan, codes, slots, draws, 0)
+    return chosen.mechanism.perturb(chosen.plan, codes, slots, draws, 0)
 
 
 def _spread(codes: Codes, counts: Numbers, draws: Draws) -> Numbers:

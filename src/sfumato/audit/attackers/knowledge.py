@@ -69,7 +69,7 @@ def _own(met: Floats, prior: Floats, weight: float, records: int) -> Floats:
     return np.log1p(met / prior) - np.log1p((met - 1) / others)
 
 
-def rows_of(table: Table, rows: Places) -> Floats:
+def rows_of(table: Table, rows: Codes) -> Floats:
     """Some rows of a table, written out."""
     found = table[rows]
     return np.asarray(found if isinstance(table, np.ndarray) else found.toarray())

@@ -30,6 +30,7 @@ from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError
 from sfumato.estimate.count.blocks import batches, schema_of
 from sfumato.estimate.release import Release
+from sfumato.mechanisms.capabilities import AttackModel
 from sfumato.ordering import positions_in_order
 from sfumato.plan.plan_file import PlanFile
 from sfumato.release.manifest import Manifest
@@ -84,9 +85,9 @@ class Matched:
         """What is protected, column by column where each is protected for itself: name, domain, what people hold."""
         return [(name, domain, codes[self.held]) for name, domain, codes in protected_columns(self.manifest)]
 
-    def _likely(self, people: Places, number: int, rows: Places) -> Floats | None:
-        found = self.manifest.mechanism.revealed(self.manifest.design, self.shown, self.held, people[rows])
-        return None if found is None else found[number]
+    def _likely(self, people: Places, number: int, rows: Places) -> Floats:
+        model = self.manifest.mechanism.require(AttackModel)
+        return model.compute_published_likelihoods(self.manifest.design, self.shown, self.held, people[rows])[number]
 
 
 def protected_columns(manifest: Manifest) -> list[tuple[str, tuple[Value, ...], Codes]]:
@@ -175,10 +176,10 @@ def matched_by_law(release: Release, table: pa.Table, draws: Draws) -> Matched |
     )
     seen, own_held = shown[records], held[persons]
 
-    def likely(person: Places) -> Floats | None:
-        found = manifest.mechanism.revealed(manifest.design, seen, own_held[person], np.arange(len(seen)))
-        if found is None:
-            return None
+    model = manifest.mechanism.require(AttackModel)
+
+    def likely(person: Places) -> Floats:
+        found = model.compute_published_likelihoods(manifest.design, seen, own_held[person], np.arange(len(seen)))
         codes = [each[2] for each in protected_columns(manifest)]
         return np.asarray(np.prod([each[:, places] for each, places in zip(found, codes, strict=True)], axis=0))
 

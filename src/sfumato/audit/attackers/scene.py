@@ -66,7 +66,7 @@ def planned(
     """A scene for each protected column, as a plan would publish the records of a sample."""
     draws = seeded(seed)
     replaced = shown(chosen, sensitive, sample.sensitive, draws)
-    groups = replaced.cells if sample.is_whole and chosen.mechanism.contents(chosen.plan) is not None else None
+    groups = replaced.cells if sample.is_whole and chosen.mechanism.bucket_table is not None else None
     return [
         Scene(
             target,

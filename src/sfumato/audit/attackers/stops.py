@@ -13,6 +13,8 @@ from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import ONE_COLUMN, chunks
 from sfumato.audit.attackers.knowledge import met_counts, rows_of
 from sfumato.errors import InfeasibleError
+from sfumato.mechanisms.capabilities import AttackModel, GroupRisk
+from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.plan.predict import Chosen
 from sfumato.request.guarantee import Guarantee
 
@@ -36,15 +38,15 @@ class Breach:
 
 def breaches(chosen: Chosen, sample: Sample) -> list[Breach]:
     """Look at each public column, by the exact law of the plan; some groups at a time."""
+    risks = chosen.mechanism.require(GroupRisk)
     size, found = chosen.histogram.domain_size, []
     for column, codes in sample.columns.items():
         table, _ = met_counts(codes, sample.sensitive, size)
         worst, breached = 0.0, 0.0
         for rows in chunks(table.shape[0], size):
             groups = rows_of(table, rows).astype(np.int64)
-            risk = chosen.mechanism.risk(chosen.plan, groups)
-            if risk is not None:
-                worst, breached = max(worst, risk.worst), breached + risk.breached * float(groups.sum())
+            risk = risks.measure(chosen.plan, groups)
+            worst, breached = max(worst, risk.worst), breached + risk.breached * float(groups.sum())
         found.append(Breach(column, worst, breached / sample.records))
     return found
 
@@ -61,10 +63,12 @@ def check_breaches(found: Sequence[Breach], limit: Fraction) -> None:
     )
 
 
-def check_lifted(found: Sequence[Attack], guarantee: Guarantee) -> None:
+def check_lifted(found: Sequence[Attack], mechanism: AnyMechanism) -> None:
     """Stop where a public column lifts most records above what the release alone would let one believe."""
-    if guarantee not in HOLDING_ALONE:
+    if mechanism.guarantee not in HOLDING_ALONE:
         return
+    if found:
+        mechanism.require(AttackModel)  # without it nothing would seem to be lifted
     known = [(each.with_release, each) for each in found if each.with_release is not None and each.who == ONE_COLUMN]
     lifted, worst = max(known, key=lambda each: each[0].well_above, default=(None, None))
     if lifted is None or worst is None or lifted.well_above <= MOST_LIFTED:

@@ -8,32 +8,46 @@ from typing import Any
 from sfumato.audit.laws import buckets, decoys, fine_grain, harmonic, levels, small_domain, subset, uniform
 from sfumato.audit.laws.law import Law
 from sfumato.audit.written import Written
-from sfumato.errors import InternalError, ReleaseFormatError
-from sfumato.mechanisms import REGISTRY
+from sfumato.errors import MissingCapabilityError, ReleaseFormatError
+from sfumato.mechanisms import REGISTRY, VERIFIERS, Registry
 
-LAWS: dict[str, Law] = {
-    "uniform": uniform.LAW,
-    "subset": subset.LAW,
-    "levels": levels.LAW,
-    "small-domain": small_domain.LAW,
-    "fine-grain": fine_grain.LAW,
-    "harmonic": harmonic.LAW,
-    "buckets": buckets.LAW,
-    "anatomy": buckets.ANATOMY,
-    "decoys": decoys.LAW,
-}
+LAWS: Registry[Law] = Registry(
+    VERIFIERS,
+    Law,
+    {
+        "uniform": uniform.LAW,
+        "subset": subset.LAW,
+        "levels": levels.LAW,
+        "small-domain": small_domain.LAW,
+        "fine-grain": fine_grain.LAW,
+        "harmonic": harmonic.LAW,
+        "buckets": buckets.LAW,
+        "anatomy": buckets.ANATOMY,
+        "decoys": decoys.LAW,
+    },
+)
+"""The verifier of each mechanism; a plug-in brings one by an entry point in the group `sfumato.verifiers`."""
 
 
 def law_of(mechanism: str) -> Law:
-    """The law of a mechanism; a mechanism of ours without a law is a mistake of ours, not of a release."""
-    found = LAWS.get(mechanism)
-    if found is None and mechanism not in REGISTRY:
+    """Finds the verifier of a mechanism; refused where none is installed."""
+    law = LAWS.get(mechanism)
+    if law is not None:
+        return law
+    if reason := LAWS.reason(mechanism):
+        raise MissingCapabilityError(reason, mechanism, VERIFIER)
+    if mechanism not in REGISTRY:
         raise ReleaseFormatError(f"the mechanism {mechanism!r} cannot be verified by this version.")
-    if found is None:
-        raise InternalError(
-            f"the mechanism {mechanism!r} has no law, so its releases cannot be verified: add one to audit/laws."
-        )
-    return found
+    raise MissingCapabilityError(
+        f"no verifier of the mechanism {mechanism!r} is installed, so its releases cannot be verified; install the "
+        f"distribution that has one (an entry point in the group {VERIFIERS!r}).",
+        mechanism,
+        VERIFIER,
+    )
+
+
+VERIFIER = "Verifier"
+"""The name of the capability that a mechanism without an installed verifier does not have."""
 
 
 def read(json: Mapping[str, Any]) -> tuple[Law, Written]:

@@ -73,7 +73,7 @@ def check_domain(folder: Path, written: Written, *, once: bool = False) -> Check
 
 def _sizes(folder: Path, written: Written, rows: int) -> Codes:
     """How many records each bucket has; ids must run from 0 without a gap."""
-    sizes = np.zeros(0, dtype=np.int32 if rows < FIRST_WIDE else np.int64)  # narrow: there may be many of them
+    sizes: Codes = np.zeros(0, dtype=np.int32 if rows < FIRST_WIDE else np.int64)  # narrow: there may be many of them
     for batch in written.batches(folder, written.shown_names):
         ids = batch.column(0).to_numpy(zero_copy_only=False)
         if batch.column(0).null_count or (len(ids) and not 0 <= ids.min() <= ids.max() < rows):

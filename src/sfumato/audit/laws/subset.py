@@ -121,8 +121,8 @@ def check_draws(connection: Connection, written: Written) -> Check:
             variance = held * same * (1 - same) + (rows - held) * other * (1 - other)
             worst = max(worst, largest(found - held * same - (rows - held) * other, variance))
     rows = agreed = 0
-    for places, held in matched_sets(connection, written, shown(written.design), column):
-        agreed += int(held[np.arange(len(places)), places].sum())
+    for places, bits in matched_sets(connection, written, shown(written.design), column):
+        agreed += int(bits[np.arange(len(places)), places].sum())
         rows += len(places)
     variance = rows * same * (1 - same)
     matched = rows if variance >= SMALLEST_VARIANCE else 0

@@ -94,7 +94,7 @@ def arranged(work: Workload, block: Block, index: Places, wheres: Sequence[int])
     used = {number for where in wheres for number in work.wheres[where]}
     columns = {work.atoms[number].column for number in used}
 
-    def taken(each: Codes, filling: Any) -> Codes:
+    def taken(each: npt.NDArray[Any], filling: Any) -> npt.NDArray[Any]:
         return np.append(each, each.dtype.type(filling)).take(index)
 
     codes = [

@@ -31,9 +31,18 @@ from sfumato.mechanisms.buckets.prediction import CountErrors
 from sfumato.mechanisms.buckets.problem import Blocked
 from sfumato.mechanisms.buckets.sizes import Choice, choices, choose
 from sfumato.mechanisms.buckets.ways import Way, compared, foreseen, tables_of
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    BucketTable,
+    Comparability,
+    ErrorPrediction,
+    PerValue,
+    PlanExplanation,
+    ReleaseErrorPrediction,
+)
 from sfumato.mechanisms.coins.words import percent, ratio
 from sfumato.mechanisms.curve import ErrorAt
-from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PerValue, SpecT
+from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PlanRules, SpecT
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
 from sfumato.request.group_spec import ShareCap
@@ -383,31 +392,33 @@ def dealing_mechanism(
     return Mechanism(
         name=name,
         guarantee=Guarantee.BUCKET_ONLY,
-        spec=spec,
-        uses_slots=True,
+        request=spec,
         options=options,
         plan=plan,
-        replace=replace,
+        perturb=replace,
         design=design,
         read_design=read_design,
-        shown=shown,
-        methods=estimation.METHODS,
-        promise=promise,
-        contents=contents,
-        variances=variances,
-        record_variances=record_variances,
-        set_variances=set_variances,
-        explain=explain,
-        by_value=(PerValue("caps", "at most of a bucket", percent),),
-        summary=summary,
-        tables=lambda plan: tables_of(plan.ways),
-        remarks=remarks,
-        remark_codes=("in-the-clear", "values-unprotected", "best-not-proved", "shrunk-is-closer", "dealt-alike"),
-        likelihoods=likelihoods,
-        revealed=revealed,
-        at_posterior=at_posterior,
-        requested=lambda design: ShareCap(dict(zip(design.domain, design.caps, strict=True))),
-        decided=decided,
+        make_encoding=shown,
+        estimators=estimation.METHODS,
+        state_guarantee=promise,
+        uses_slots=True,
+        plan_rules=PlanRules(fingerprint=decided),
+        error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+        release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+        explanation=PlanExplanation(
+            explain=explain,
+            summarize=summary,
+            list_remarks=remarks,
+            remark_codes=("in-the-clear", "values-unprotected", "best-not-proved", "shrunk-is-closer", "dealt-alike"),
+            list_tables=lambda plan: tables_of(plan.ways),
+            value_columns=(PerValue("caps", "at most of a bucket", percent),),
+        ),
+        attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+        comparability=Comparability(
+            match_posterior=at_posterior,
+            read_request=lambda design: ShareCap(dict(zip(design.domain, design.caps, strict=True))),
+        ),
+        bucket_table=BucketTable(list_contents=contents),
     )
 
 

@@ -191,7 +191,7 @@ class Dealing:
     def _first_buckets(self) -> Numbers:
         return _starts(self.buckets).astype(self._slots[0].type)
 
-    def holdings(self) -> Iterator[Integers]:
+    def holdings(self) -> Iterator[Numbers]:
         """How many records of each value (column) every bucket (row) holds, tranche after tranche."""
         for number, tranche in enumerate(self.tranches):
             yield self.held(np.full(tranche.buckets, number), np.arange(tranche.buckets))
@@ -200,7 +200,7 @@ class Dealing:
         """The numbers of buckets, by their tranches and their places in them."""
         return _starts(self.buckets).take(tranches) + buckets
 
-    def held(self, tranches: Integers, buckets: Integers) -> Integers:
+    def held(self, tranches: Integers, buckets: Integers) -> Numbers:
         """How many records of each value buckets hold, by their tranches and their places in them.
 
         One in each whole round, and one more if the bucket comes soon enough after that which has the first record.

@@ -14,8 +14,8 @@ from sfumato.mechanisms.buckets.dealing import Deal, deal_out
 from sfumato.mechanisms.buckets.prediction import CountErrors
 from sfumato.mechanisms.buckets.setting import Setting
 from sfumato.mechanisms.buckets.sizes import Choice
+from sfumato.mechanisms.capabilities import PlanTable
 from sfumato.mechanisms.curve import ErrorAt
-from sfumato.mechanisms.mechanism import PlanTable
 from sfumato.request.values import off_by
 
 SHOWN = 5

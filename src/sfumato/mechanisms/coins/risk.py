@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sfumato.arrays import Counts, Floats
+from sfumato.mechanisms.capabilities import Risk
 from sfumato.mechanisms.coins.operators import Operator
-from sfumato.mechanisms.mechanism import Risk
 
 ROUNDING = 1e-9
 """A belief above a bound by no more than this is a matter of floating-point numbers."""

@@ -25,6 +25,16 @@ import numpy as np
 from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    Coarsening,
+    Comparability,
+    ErrorPrediction,
+    PerValue,
+    PlanExplanation,
+    ReleaseErrorPrediction,
+    SeveralColumns,
+)
 from sfumato.mechanisms.coins.words import times
 from sfumato.mechanisms.decoys import bounds, leaks
 from sfumato.mechanisms.decoys.groups import Groups
@@ -35,7 +45,7 @@ from sfumato.mechanisms.decoys.methods import METHODS, PART, nearer, proposal
 from sfumato.mechanisms.decoys.options import Options as Options
 from sfumato.mechanisms.decoys.options import Rare as Rare
 from sfumato.mechanisms.decoys.options import coarsened
-from sfumato.mechanisms.mechanism import Mechanism, PerValue
+from sfumato.mechanisms.mechanism import EstimationRules, Mechanism
 from sfumato.request.group_spec import DecoyGroups
 from sfumato.request.guarantee import Guarantee
 from sfumato.request.histogram import Histogram, margins
@@ -48,8 +58,7 @@ from sfumato.shown.values import Values
 
 NAME = "decoys"
 
-MOST_COMBINATIONS = 1 << 18
-"""Of the values of several columns: every answer goes through all of them."""
+MOST_COMBINATIONS = 1 << 18  # of the values of several columns: every answer goes through all of them
 
 NEAR_LIMIT = Fraction(4, 5)
 """A value whose share is above this part of the largest possible one can hardly be counted under a condition."""
@@ -395,42 +404,44 @@ def promise(design: Design, /) -> str:
 MECHANISM = Mechanism(
     name=NAME,
     guarantee=Guarantee.DECOYS_ONLY,
-    spec=DecoyGroups,
-    uses_slots=True,
-    takes_columns=True,
-    most_combinations=MOST_COMBINATIONS,
+    request=DecoyGroups,
     options=Options,
     plan=plan,
-    replace=replace,
+    perturb=replace,
     design=design,
     read_design=read_design,
-    shown=shown,
-    methods=METHODS,
-    default_method=default_method,
-    proposal=proposal,
-    promise=promise,
-    by_hand=by_hand,
-    variances=variances,
-    record_variances=lambda design, _: leaks.even_variances(design.sizes, design.group_size),
-    set_variances=set_variances,
-    explain=explain,
-    by_value=(
-        PerValue("amplification", "noise of counts grows", times),
-        PerValue("likelihood_ratio", "odds rise if published", times),
+    make_encoding=shown,
+    estimators=METHODS,
+    state_guarantee=promise,
+    uses_slots=True,
+    estimation_rules=EstimationRules(
+        choose_estimator=default_method, propose_estimator=proposal, write_manual_sql=by_hand
     ),
-    summary=summary,
-    remarks=remarks,
-    remark_codes=(
-        "hardly-countable",
-        "rare-values-tell",
-        "above-ratio-limit",
-        "groups-recomputable",
-        "columns-multiply",
-        "shrunk-is-closer",
+    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    release_error_prediction=ReleaseErrorPrediction(
+        predict_record_variances=lambda design, _: leaks.even_variances(design.sizes, design.group_size)
     ),
-    likelihoods=likelihoods,
-    revealed=revealed,
-    at_posterior=DecoyGroups.of_posterior,
-    requested=lambda design: DecoyGroups(design.group_size),
-    coarsened=coarsened,
+    explanation=PlanExplanation(
+        explain=explain,
+        summarize=summary,
+        list_remarks=remarks,
+        remark_codes=(
+            "hardly-countable",
+            "rare-values-tell",
+            "above-ratio-limit",
+            "groups-recomputable",
+            "columns-multiply",
+            "shrunk-is-closer",
+        ),
+        value_columns=(
+            PerValue("amplification", "noise of counts grows", times),
+            PerValue("likelihood_ratio", "odds rise if published", times),
+        ),
+    ),
+    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    comparability=Comparability(
+        match_posterior=DecoyGroups.of_posterior, read_request=lambda design: DecoyGroups(design.group_size)
+    ),
+    coarsening=Coarsening(merge_rare_values=coarsened),
+    several_columns=SeveralColumns(max_combinations=MOST_COMBINATIONS),
 )

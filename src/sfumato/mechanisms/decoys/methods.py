@@ -148,3 +148,15 @@ def nearer(counts: Floats, errors: Floats) -> list[Notice]:
     )
     numbers = {"default": usual, "shrunk": smaller, "values": int(better.sum()), "bias": bias}
     return [Notice("shrunk-is-closer", sentence, numbers=numbers)]
+
+
+MANUAL_SQL = """\
+With any SQL tool, compare how often the value is shown by the selected records with how often it is shown by all. This
+takes all other values to leak alike into it; `sfumato query` fits that better. In DuckDB, for `{column}`, with a
+condition on the public columns in place of `true`:
+
+    WITH whole AS (SELECT {shown} / COUNT(*) AS share FROM '{data}'),
+         selected AS (SELECT COUNT(*) AS records, {shown} AS shown FROM '{data}' WHERE true)
+    SELECT records * share + (shown - records * share) * {size} * (1 - share) / (1 - {size} * share)
+    FROM whole, selected"""
+"""A query for tools that have no estimation weights."""

@@ -8,8 +8,8 @@ from enum import StrEnum
 from fractions import Fraction
 
 from sfumato.errors import SpecError
+from sfumato.mechanisms.capabilities import Columns
 from sfumato.mechanisms.decoys.leaks import Creation
-from sfumato.mechanisms.mechanism import Columns
 from sfumato.request.exact import Exact, exact
 from sfumato.request.flags import option
 from sfumato.request.group_spec import DecoyGroups

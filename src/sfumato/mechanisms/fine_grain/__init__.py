@@ -28,6 +28,15 @@ import numpy as np
 from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    Comparability,
+    ErrorPrediction,
+    EstimationWeights,
+    PerValue,
+    PlanExplanation,
+    ReleaseErrorPrediction,
+)
 from sfumato.mechanisms.coins import bounds as per_value
 from sfumato.mechanisms.coins.bounds import NAMED_VALUES, Bounds, amplifications
 from sfumato.mechanisms.coins.bounds import Direction as Direction
@@ -38,7 +47,7 @@ from sfumato.mechanisms.coins.weights import CoinWeights, of_sets
 from sfumato.mechanisms.coins.words import check_several, figure, ratio, times
 from sfumato.mechanisms.fine_grain import solver
 from sfumato.mechanisms.fine_grain.prices import shadow_prices
-from sfumato.mechanisms.mechanism import Mechanism, PerValue
+from sfumato.mechanisms.mechanism import Mechanism, PlanRules
 from sfumato.request.exact import coarse_steps, exact
 from sfumato.request.flags import option
 from sfumato.request.guarantee import Guarantee
@@ -342,31 +351,33 @@ def promise(design: Design, /) -> str:
 MECHANISM = Mechanism(
     name=NAME,
     guarantee=Guarantee.SINGLE_VALUES,
-    spec=BreachBoundPerValue,
+    request=BreachBoundPerValue,
     options=Options,
     plan=plan,
-    replace=replace,
+    perturb=replace,
     design=design,
     read_design=read_design,
-    shown=shown,
-    methods=ONE_CELL,
-    promise=promise,
-    check_countable=check_countable,
-    weights=weights,
-    variances=variances,
-    record_variances=record_variances,
-    set_variances=set_variances,
-    explain=explain,
-    by_value=(
-        PerValue("retention", "retention", figure),
-        PerValue("amplification", "odds may rise", times, "no bound"),
-        PerValue("shadow_price", "shadow price", figure),
+    make_encoding=shown,
+    estimators=ONE_CELL,
+    state_guarantee=promise,
+    plan_rules=PlanRules(check_countable=check_countable),
+    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+    explanation=PlanExplanation(
+        explain=explain,
+        summarize=summary,
+        list_remarks=remarks,
+        remark_codes=(*per_value.REMARKS, "values-never-kept"),
+        value_columns=(
+            PerValue("retention", "retention", figure),
+            PerValue("amplification", "odds may rise", times, "no bound"),
+            PerValue("shadow_price", "shadow price", figure),
+        ),
     ),
-    summary=summary,
-    remarks=remarks,
-    remark_codes=(*per_value.REMARKS, "values-never-kept"),
-    likelihoods=likelihoods,
-    revealed=revealed,
-    at_posterior=BreachBoundPerValue.of_every,
-    requested=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
+    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    comparability=Comparability(
+        match_posterior=BreachBoundPerValue.of_every,
+        read_request=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
+    ),
+    estimation_weights=EstimationWeights(make_weights=weights),
 )

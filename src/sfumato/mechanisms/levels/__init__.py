@@ -28,6 +28,15 @@ import numpy as np
 from sfumato.arrays import Codes, Floats, Numbers, Places
 from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, SpecError
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    Comparability,
+    ErrorPrediction,
+    EstimationWeights,
+    PlanExplanation,
+    PlanTable,
+    ReleaseErrorPrediction,
+)
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms.coins.weights import of_sets, weighed
 from sfumato.mechanisms.coins.words import any_prior, check_several, ratio, times
@@ -35,7 +44,7 @@ from sfumato.mechanisms.levels.asking import Options
 from sfumato.mechanisms.levels.design import MOST_LEVELS, Design, Level, read_design
 from sfumato.mechanisms.levels.tiers import Variances, best_shares, kinds, says, tiers_of, variances_of
 from sfumato.mechanisms.levels.weighing import LevelWeights, sibling_weights
-from sfumato.mechanisms.mechanism import Mechanism, PlanTable
+from sfumato.mechanisms.mechanism import Mechanism, PlanRules
 from sfumato.mechanisms.method import Method, Moments, Twin
 from sfumato.mechanisms.selection import SubsetSelection
 from sfumato.request.guarantee import Guarantee
@@ -374,26 +383,23 @@ def _is_asked(options: Options) -> bool:
 MECHANISM = Mechanism(
     name=NAME,
     guarantee=Guarantee.ANY_PRIOR,
-    spec=BreachBound,
-    covers_predicates=True,
+    request=BreachBound,
     options=Options,
     plan=plan,
-    replace=replace,
+    perturb=replace,
     design=design,
     read_design=read_design,
-    shown=shown,
-    methods=METHODS,
-    promise=promise,
-    is_asked=_is_asked,
-    weights=weights,
-    variances=variances,
-    record_variances=record_variances,
-    set_variances=set_variances,
-    explain=explain,
-    tables=tables,
-    summary=summary,
-    likelihoods=likelihoods,
-    revealed=revealed,
-    at_posterior=lambda bound, values: bound,
-    requested=lambda design: design.bound.asked,
+    make_encoding=shown,
+    estimators=METHODS,
+    state_guarantee=promise,
+    covers_predicates=True,
+    plan_rules=PlanRules(is_implied_by=_is_asked),
+    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+    explanation=PlanExplanation(explain=explain, summarize=summary, list_tables=tables),
+    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    comparability=Comparability(
+        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
+    ),
+    estimation_weights=EstimationWeights(make_weights=weights),
 )

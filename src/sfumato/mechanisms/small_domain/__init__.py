@@ -29,13 +29,23 @@ import numpy as np
 from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    Comparability,
+    ErrorPrediction,
+    EstimationWeights,
+    GroupRisk,
+    PlanExplanation,
+    PlanTable,
+    Risk,
+)
 from sfumato.mechanisms.coins import risk as belief
 from sfumato.mechanisms.coins.inverse import flat_variance, revealed, shares_from
 from sfumato.mechanisms.coins.methods import SEVERAL_CELLS
 from sfumato.mechanisms.coins.operators import Cell, Coins, Operator, amplified_words, retention_of
 from sfumato.mechanisms.coins.weights import CoinWeights
 from sfumato.mechanisms.coins.words import RISK, cell_json, cells_summary
-from sfumato.mechanisms.mechanism import Mechanism, PlanTable, Risk
+from sfumato.mechanisms.mechanism import Mechanism, PlanRules
 from sfumato.mechanisms.small_domain import merging
 from sfumato.mechanisms.small_domain.balancing import Group, balance, protected_places
 from sfumato.mechanisms.small_domain.layout import CellLayout
@@ -410,28 +420,29 @@ def promise(design: Design, /) -> str:
 MECHANISM = Mechanism(
     name=NAME,
     guarantee=Guarantee.MARGINAL_PRIOR,
-    spec=BreachBound,
-    uses_slots=True,
+    request=BreachBound,
     options=Options,
     plan=plan,
-    replace=replace,
+    perturb=replace,
     design=design,
     read_design=read_design,
-    shown=shown,
-    methods=SEVERAL_CELLS,
-    promise=promise,
-    weights=weights,
-    variances=variances,
-    set_variances=set_variances,
-    explain=explain,
-    tables=tables,
-    summary=summary,
-    remarks=remarks,
-    remark_codes=("values-unprotected", "nothing-balances", "groups-merged", "one-cell", "small-cells"),
-    risk=risk,
-    likelihoods=likelihoods,
-    revealed=revealed,
-    at_posterior=lambda bound, values: bound,
-    requested=lambda design: design.bound.asked,
-    decided=decided,
+    make_encoding=shown,
+    estimators=SEVERAL_CELLS,
+    state_guarantee=promise,
+    uses_slots=True,
+    plan_rules=PlanRules(fingerprint=decided),
+    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    explanation=PlanExplanation(
+        explain=explain,
+        summarize=summary,
+        list_remarks=remarks,
+        remark_codes=("values-unprotected", "nothing-balances", "groups-merged", "one-cell", "small-cells"),
+        list_tables=tables,
+    ),
+    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    group_risk=GroupRisk(measure=risk),
+    comparability=Comparability(
+        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
+    ),
+    estimation_weights=EstimationWeights(make_weights=weights),
 )

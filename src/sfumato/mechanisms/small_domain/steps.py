@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sfumato.mechanisms.capabilities import PlanTable
 from sfumato.mechanisms.coins.words import RISK
-from sfumato.mechanisms.mechanism import PlanTable
 from sfumato.mechanisms.small_domain.balancing import Group
 from sfumato.mechanisms.small_domain.merging import Part
 from sfumato.report.wording import percent, some

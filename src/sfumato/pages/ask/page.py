@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import QueryError
 from sfumato.estimate.intervals import quantile
 from sfumato.estimate.release import Release
+from sfumato.mechanisms.mechanism import PAGE
 from sfumato.mechanisms.method import Method, Twin
 from sfumato.pages.ask.columns import protected_columns
 from sfumato.pages.ask.contents import PageContents, Progress, records_of, tallies_of
@@ -176,7 +176,7 @@ def ask_page(
     opened = release if isinstance(release, Release) else Release.open(release)
     manifest, method = opened.manifest, next(iter(opened.manifest.methods.values()))
     if method.twin is None:
-        raise QueryError("a release of this mechanism cannot be asked in a page; ask it with sfumato query.")
+        raise manifest.mechanism.lacks(PAGE, "answer in a page; ask its releases with sfumato query")
     with opened.session(PATIENCE) as session:
         ((_, measured),) = manifest.shown.scanned(session, Scan(), manifest.naming).items()
         holdings = manifest.shown.listed(manifest.naming, opened.folder)

@@ -159,7 +159,7 @@ def test_right_guesses_by_uniform_are_those_of_the_closed_form_where_columns_tel
     chosen, held, seen = exactly_shown(retention)
 
     def likely(rows: Codes) -> Floats:
-        (found,) = chosen.mechanism.likelihoods(chosen.plan, Replaced(seen[rows]))
+        (found,) = chosen.mechanism.attack_model.compute_likelihoods(chosen.plan, Replaced(seen[rows]))
         return found
 
     found = attack(ONE_COLUMN, ("alone",), target_of(held, alone=range(len(held))), likely)
@@ -267,9 +267,7 @@ def test_columns_that_are_protected_each_for_itself_are_attacked_each() -> None:
 
 def test_mechanism_that_does_not_know_its_law_is_attacked_without_the_release() -> None:
     chosen = chosen_by("uniform")
-    silent = dataclasses.replace(
-        chosen, mechanism=dataclasses.replace(chosen.mechanism, likelihoods=lambda plan, each: None)
-    )
+    silent = dataclasses.replace(chosen, mechanism=dataclasses.replace(chosen.mechanism, attack_model=None))
     held = np.repeat(np.arange(4), COUNTS)
     sample, sensitive = sample_of(held, half=np.arange(128) % 2), sensitive_of("disease")
     (found,) = attacks(silent, sample, sensitive, targets(sample, sensitive, BOUND))
@@ -323,7 +321,7 @@ def _slots(chosen: Chosen, codes: Codes) -> Codes:
         given.append(slots)
         return Replaced(codes)
 
-    noting = dataclasses.replace(chosen, mechanism=dataclasses.replace(chosen.mechanism, replace=noted))
+    noting = dataclasses.replace(chosen, mechanism=dataclasses.replace(chosen.mechanism, perturb=noted))
     shown(noting, sensitive_of("disease"), codes, DRAWS)
     return given[0]
 

@@ -164,7 +164,9 @@ def test_frequencies_beside_uniform_are_right_as_the_closed_form_says(retention:
     held, seen = (np.array(each) for each in zip(*pairs, strict=True))
     (target,) = targets(Sample({}, held, len(held)), SENSITIVE, spec)
     scene = Scene(
-        target, lambda rows: chosen.mechanism.likelihoods(chosen.plan, Replaced(seen[rows]))[0], np.arange(128)
+        target,
+        lambda rows: chosen.mechanism.attack_model.compute_likelihoods(chosen.plan, Replaced(seen[rows]))[0],
+        np.arange(128),
     )
     found = frequencies(scene)
     expected = sum(max(Fraction(counts[x], 128) * law[x][y] for x in range(4)) for y in range(4))
@@ -197,7 +199,9 @@ def test_posterior_under_any_belief_is_that_of_all_tables_and_draws(mechanism: s
     things: list[Any] = [0, 1, 2]
     if mechanism == "subset":
         things = [frozenset(each) for each in combinations(range(3), chosen.design.subset_size)]
-    law = chosen.mechanism.likelihoods(chosen.plan, replaced_by(things, 3))[0]  # law[thing shown, original]
+    law = chosen.mechanism.attack_model.compute_likelihoods(chosen.plan, replaced_by(things, 3))[
+        0
+    ]  # law[thing shown, original]
     weights = np.zeros((3, 3))
     for values in product(range(3), repeat=3):
         chance = np.prod([prior["abc"[x]] * law[y, x] for x, y in zip(values, shown, strict=True)])

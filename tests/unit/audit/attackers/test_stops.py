@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -13,8 +14,9 @@ from sfumato.audit.attackers.attack import Attack, Belief
 from sfumato.audit.attackers.exposure import ALL_COLUMNS, ONE_COLUMN
 from sfumato.audit.attackers.stops import Breach, breaches, check_breaches, check_lifted
 from sfumato.draws import Draws
-from sfumato.errors import InfeasibleError
-from sfumato.mechanisms import small_domain
+from sfumato.errors import InfeasibleError, MissingCapabilityError
+from sfumato.mechanisms import REGISTRY, small_domain
+from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.plan.choose import choose
 from sfumato.plan.predict import Chosen
 from sfumato.request.guarantee import Guarantee
@@ -50,7 +52,7 @@ def test_breaches_are_those_of_the_mechanism_however_groups_are_cut(
     for name, codes in sample.columns.items():
         groups = np.zeros((int(codes.max()) + 1, 10), dtype=np.int64)
         np.add.at(groups, (codes, sample.sensitive), 1)
-        risk = chosen.mechanism.risk(chosen.plan, groups)
+        risk = chosen.mechanism.group_risk.measure(chosen.plan, groups)
         assert found[name].worst == pytest.approx(risk.worst)
         assert found[name].breached == pytest.approx(risk.breached)
     assert found["fair"].breached == 0 < found["telling"].breached
@@ -83,13 +85,18 @@ def attacked(well_above: float, name: str = "sex", who: str = ONE_COLUMN, *, is_
     return Attack(who, (name,), "disease", 100, without, with_release if is_known else None)
 
 
+def giving(guarantee: Guarantee) -> AnyMechanism:
+    """The first mechanism that gives a guarantee."""
+    return next(each for each in REGISTRY.values() if each.guarantee is guarantee)
+
+
 @pytest.mark.parametrize("guarantee", [Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY])
 def test_column_that_lifts_more_than_half_of_the_records_stops_where_the_promise_is_for_the_release_alone(
     guarantee: Guarantee,
 ) -> None:
     found = [attacked(0.51), attacked(0.83, "home town"), attacked(0.1, "age")]
     with pytest.raises(InfeasibleError) as caught:
-        check_lifted(found, guarantee)
+        check_lifted(found, giving(guarantee))
     sentence = str(caught.value)
     assert sentence.startswith(
         "whoever knows a person's 'home town' and looks at the release would believe the true 'disease' of 83% of the "
@@ -101,10 +108,26 @@ def test_column_that_lifts_more_than_half_of_the_records_stops_where_the_promise
 
 @pytest.mark.parametrize("guarantee", [each for each in Guarantee if each.name not in {"BUCKET_ONLY", "DECOYS_ONLY"}])
 def test_promise_that_holds_for_who_knows_columns_is_not_stopped_by_what_they_lift(guarantee: Guarantee) -> None:
-    check_lifted([attacked(1.0)], guarantee)
+    check_lifted([attacked(1.0)], giving(guarantee))
 
 
 def test_half_of_the_records_do_not_stop_nor_do_all_columns_together_nor_what_is_not_known() -> None:
     found = [attacked(0.5), attacked(1.0, who=ALL_COLUMNS), attacked(1.0, is_known=False)]
-    check_lifted(found, Guarantee.BUCKET_ONLY)
-    check_lifted([], Guarantee.BUCKET_ONLY)
+    check_lifted(found, giving(Guarantee.BUCKET_ONLY))
+    check_lifted([], giving(Guarantee.BUCKET_ONLY))
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY])
+def test_gate_refuses_a_mechanism_that_cannot_be_attacked(guarantee: Guarantee) -> None:
+    silent = replace(giving(guarantee), attack_model=None)
+    with pytest.raises(MissingCapabilityError) as caught:
+        check_lifted([attacked(1.0, is_known=False)], silent)
+    assert (caught.value.mechanism, caught.value.capability) == (silent.name, "AttackModel")
+    check_lifted([], silent)  # without public columns there is nothing to lift
+
+
+def test_gate_refuses_a_marginal_prior_mechanism_that_cannot_measure_groups() -> None:
+    silent = replace(cells(), mechanism=replace(cells().mechanism, group_risk=None))
+    with pytest.raises(MissingCapabilityError) as caught:
+        breaches(silent, table())
+    assert caught.value.capability == "GroupRisk"

@@ -536,7 +536,7 @@ def test_values_that_were_never_drawn_are_noticed_where_they_are_equally_frequen
     def never(plan: Any, codes: Any, slots: Any, draws: Any, first_row: int) -> Replaced:
         return Replaced(codes, plan.layout.cells_of(codes, slots) if mechanism == "small-domain" else None)
 
-    monkeypatch.setitem(REGISTRY, mechanism, replace(REGISTRY[mechanism], replace=never))
+    monkeypatch.setitem(REGISTRY, mechanism, replace(REGISTRY[mechanism], perturb=never))
     schema = Schema.of("disease", keep=["street"])
     publish(Request(table, schema, BOUND, mechanism, accept_marginal_prior=True), tmp_path / "release")
     assert failed(tmp_path / "release", table) == ["draws"]

@@ -132,7 +132,7 @@ def known_pairs() -> list[Any]:
     return [
         pytest.param(name, method, id=f"{name}-{method or 'default'}")
         for name, method in PAIRS
-        if method is None or method in REGISTRY[name].methods
+        if method is None or method in REGISTRY[name].estimators
     ]
 
 

@@ -47,7 +47,7 @@ def released(plan: Plan, codes: np.ndarray, batches: list[range], key: Draws) ->
 
 def written_lines(plan: Plan, batch_rows: int) -> list[dict[str, int]]:
     """The lines of the table of buckets, in the order in which they are written."""
-    contents = buckets.MECHANISM.contents(plan)
+    contents = buckets.MECHANISM.bucket_table.list_contents(plan)
     assert contents is not None
     found = [
         {"bucket": bucket, "value": place, "count": count}

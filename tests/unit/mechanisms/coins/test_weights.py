@@ -57,7 +57,7 @@ class Release:
 
     @property
     def method(self) -> Method[Any]:
-        return self.mechanism.methods["closed"]
+        return self.mechanism.estimators["closed"]
 
     @property
     def weighing(self) -> Weighing:
@@ -89,7 +89,7 @@ class Release:
 
     def tally(self, shown: Sequence[Shown], factors: Sequence[float]) -> Tally:
         """What is counted of records that show this, each with its factor; symbol by symbol, or member by member."""
-        observation = self.mechanism.shown(self.design)
+        observation = self.mechanism.make_encoding(self.design)
         if not isinstance(observation, Values):
             counts = np.zeros(len(self.law))
             for members, factor in zip(shown, factors, strict=True):
@@ -323,7 +323,7 @@ def test_a_total_of_zeros_and_ones_is_the_count(release: Release, data: st.DataO
 
 @EVERY
 def test_the_weights_of_one_value_are_those_that_are_published(release: Release) -> None:
-    written = release.mechanism.weights(release.design)
+    written = release.mechanism.estimation_weights.make_weights(release.design)
     assert written is not None
     symbols = {shown for row in release.law for shown in row}
     for value in range(len(release.law)):
@@ -360,7 +360,9 @@ def test_many_thetas_at_once_are_as_one_by_one(release: Release) -> None:
 
 def test_methods_that_know_no_error_give_no_totals() -> None:
     """Only what is unbiased, or adds up over values whatever its bias is."""
-    has_total = {(name, key) for name, each in REGISTRY.items() for key, method in each.methods.items() if method.total}
+    has_total = {
+        (name, key) for name, each in REGISTRY.items() for key, method in each.estimators.items() if method.total
+    }
     assert has_total == {
         *((name, "closed") for name in ("uniform", "subset", "levels", "small-domain", "fine-grain", "harmonic")),
         *((name, key) for name in ("buckets", "anatomy") for key in ("inverse", "shrunk", "uniform")),

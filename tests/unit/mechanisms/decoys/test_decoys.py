@@ -159,7 +159,7 @@ def merged(counts: Sequence[int], group_size: int, limit: str, rare: Rare = Rare
     """The places that are merged, in order."""
     values = [f"value {place}" for place in range(len(counts))]
     options = Options(ratio_limit=limit, rare=rare)
-    found = decoys.MECHANISM.coarsened({"a": (values, counts)}, DecoyGroups(group_size), options)
+    found = decoys.MECHANISM.coarsening.merge_rare_values({"a": (values, counts)}, DecoyGroups(group_size), options)
     return sorted(values.index(str(value)) for value in found["a"].values) if found else []
 
 
@@ -205,13 +205,18 @@ def test_what_is_left_is_not_above_the_limit_unless_everything_is_merged(
 def test_no_label_is_that_of_a_value_and_suppressed_values_have_none() -> None:
     values, counts = ("(rare)", "(rare)_", "c", "d"), (50, 45, 3, 2)
     options = Options(ratio_limit=40, rare=Rare.MERGE)
-    assert decoys.MECHANISM.coarsened({"a": (values, counts)}, DecoyGroups(2), options)["a"].label == "(rare)__"
+    assert (
+        decoys.MECHANISM.coarsening.merge_rare_values({"a": (values, counts)}, DecoyGroups(2), options)["a"].label
+        == "(rare)__"
+    )
     blank = Options(ratio_limit=40, rare=Rare.SUPPRESS)
-    assert decoys.MECHANISM.coarsened({"a": (values, counts)}, DecoyGroups(2), blank)["a"].label is None
+    assert (
+        decoys.MECHANISM.coarsening.merge_rare_values({"a": (values, counts)}, DecoyGroups(2), blank)["a"].label is None
+    )
 
 
 def test_nothing_is_merged_without_a_limit() -> None:
-    assert decoys.MECHANISM.coarsened({"a": (("x", "y"), (99, 1))}, DecoyGroups(2), Options()) == {}
+    assert decoys.MECHANISM.coarsening.merge_rare_values({"a": (("x", "y"), (99, 1))}, DecoyGroups(2), Options()) == {}
 
 
 @pytest.mark.parametrize("limit", ["1", "0", "-3", 1])
@@ -275,10 +280,10 @@ def test_shrinking_is_proposed_where_counts_are_uncertain_with_its_error_and_its
 def test_shrinking_is_proposed_for_one_column() -> None:
     assert any("query --method shrunk" in each for each in remarks((40, 30, 28, 2)))
     assert not any("shrunk" in str(each) for each in decoys.remarks(two_columns()))
-    proposal = decoys.MECHANISM.proposal(Design((DISEASES,), 2, Creation.MIXED))
+    proposal = decoys.MECHANISM.estimation_rules.propose_estimator(Design((DISEASES,), 2, Creation.MIXED))
     assert proposal is not None
     assert "it is biased" in proposal
-    assert decoys.MECHANISM.proposal(Design((DISEASES, DRUGS), 2, Creation.MIXED)) is None
+    assert decoys.MECHANISM.estimation_rules.propose_estimator(Design((DISEASES, DRUGS), 2, Creation.MIXED)) is None
 
 
 def test_the_methods_begin_with_what_the_groups_need() -> None:
@@ -286,4 +291,4 @@ def test_the_methods_begin_with_what_the_groups_need() -> None:
     for domains, mixed in ((few, "inverse"), (many, "fitted")):
         defaults = [decoys.default_method(Design(domains, 2, creation)) for creation in Creation]
         assert defaults == [mixed, "inverse", "inverse"]
-    assert list(decoys.MECHANISM.methods) == ["fitted", "closed", "inverse", "shrunk", "paper"]
+    assert list(decoys.MECHANISM.estimators) == ["fitted", "closed", "inverse", "shrunk", "paper"]

@@ -280,7 +280,7 @@ def test_replace_of_an_empty_batch_is_empty() -> None:
 
 def _counted(plan: fine_grain.Plan, counts: Any, wanted: Sequence[int]) -> Single:
     tally = Tally.of_symbols(np.array(counts))
-    (moments,) = counted(fine_grain.MECHANISM.methods["closed"], plan.published, tally, wanted)
+    (moments,) = counted(fine_grain.MECHANISM.estimators["closed"], plan.published, tally, wanted)
     return moments
 
 

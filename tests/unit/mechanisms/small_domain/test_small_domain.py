@@ -44,7 +44,7 @@ def _cells(plan: small_domain.Plan) -> list[tuple[int, ...]]:
 
 def _counted(plan: small_domain.Plan, counts: Any, wanted: Sequence[int], method: str = "closed") -> Single:
     design, tally = small_domain.design(plan), Tally.of_symbols(np.array(counts))
-    (moments,) = counted(small_domain.MECHANISM.methods[method], design, tally, wanted)
+    (moments,) = counted(small_domain.MECHANISM.estimators[method], design, tally, wanted)
     return moments
 
 
@@ -328,7 +328,7 @@ def test_a_release_shows_its_cells_even_if_there_is_one() -> None:
 
 
 def test_every_plan_can_be_counted_with() -> None:
-    small_domain.MECHANISM.check_countable(_plan(EXAMPLE, THIRDS))
+    small_domain.MECHANISM.plan_rules.check_countable(_plan(EXAMPLE, THIRDS))
 
 
 # Publishing the design
