@@ -20,16 +20,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from sfumato.arrays import BLOCK_ROWS, Counts, Numbers, Words
+from sfumato.arrays import BLOCK_ROWS, Bits64, Counts, UInts
 from sfumato.errors import InternalError, SpecError
 from sfumato.ordering import LARGEST_WORD, positions_in_order
 
-Halves = tuple[Numbers, Numbers]
+Halves = tuple[UInts, UInts]
 
 VERSION = 4
 """Of the draws: the same key gives the same draws in all versions of the software that share this number."""
@@ -128,7 +127,7 @@ class Stream:
 
     subkey: bytes = field(repr=False)
 
-    def words(self, first_row: int, rows: int, attempt: int = 0) -> Words:
+    def words(self, first_row: int, rows: int, attempt: int = 0) -> Bits64:
         """One uniform 64-bit word for each row, from `first_row` on.
 
         The counter block is (attempt, block) with 64 bits each, so attempts never overlap. The words read the
@@ -143,7 +142,7 @@ class Stream:
             encryptor.update_into(ZEROS[: (rows + skipped) * WORD_BYTES - start], room[start:])
         return words[skipped : skipped + rows]
 
-    def integers(self, first_row: int, rows: int, bound: int | Words) -> Words:
+    def integers(self, first_row: int, rows: int, bound: int | Bits64) -> Bits64:
         """One integer of `range(bound)` for each row, exactly uniform; rejected words are drawn anew by attempt.
 
         Each integer owns `share` consecutive words; a word beyond the last owned one is rejected.
@@ -165,7 +164,7 @@ class Stream:
             rejected = rejected[drawn[rejected] >= np.broadcast_to(bounds, rows)[rejected]]
         return drawn
 
-    def _scattered(self, row_numbers: Words, attempt: int) -> Words:
+    def _scattered(self, row_numbers: Bits64, attempt: int) -> Bits64:
         """The word of each given row: the same keystream, block by block."""
         blocks = np.empty((len(row_numbers), WORDS_PER_BLOCK), dtype=">u8")
         blocks[:, 0] = attempt
@@ -177,11 +176,11 @@ class Stream:
 class Permutation(Protocol):
     """A bijection of `range(size)`, applied to many numbers at once."""
 
-    def __call__(self, ranks: Numbers, /) -> Numbers:
+    def __call__(self, ranks: UInts, /) -> UInts:
         """The slot of each rank, in the narrowest type."""
         ...
 
-    def inverse(self, slots: Numbers, /) -> Numbers:
+    def inverse(self, slots: UInts, /) -> UInts:
         """The rank of each slot."""
         ...
 
@@ -190,7 +189,7 @@ class Permutation(Protocol):
 class TablePermutation:
     """A permutation written out."""
 
-    table: Numbers
+    table: UInts
 
     @classmethod
     def shuffled(cls, stream: Stream, size: int, first: int = 0) -> TablePermutation:
@@ -207,11 +206,11 @@ class TablePermutation:
             is_tied = np.logical_and.reduce([np.diff(each[order]) == 0 for each in words])
         return cls(order.astype(np.min_scalar_type(size)))
 
-    def __call__(self, ranks: Numbers, /) -> Numbers:
+    def __call__(self, ranks: UInts, /) -> UInts:
         """The slot of each rank."""
         return self.table.take(ranks)
 
-    def inverse(self, slots: Numbers, /) -> Numbers:
+    def inverse(self, slots: UInts, /) -> UInts:
         """The rank of each slot."""
         ranks = np.empty_like(self.table)
         ranks[self.table] = np.arange(len(self.table))
@@ -231,7 +230,7 @@ class FeistelPermutation:
     size: int
     left_size: int
     right_size: int
-    rounds: tuple[Numbers, ...] = field(repr=False)
+    rounds: tuple[UInts, ...] = field(repr=False)
 
     @classmethod
     def of(cls, subkey: bytes, size: int) -> FeistelPermutation:
@@ -247,12 +246,12 @@ class FeistelPermutation:
             rounds.append((_encrypted(subkey, blocks)[:, 0] % np.uint64(own)).astype(_half_type(left_size)))
         return cls(size, *sizes, tuple(rounds))
 
-    def __call__(self, ranks: Numbers, /) -> Numbers:
+    def __call__(self, ranks: UInts, /) -> UInts:
         """The slot of each rank."""
         sizes = self.left_size, self.right_size
         return self._walked(ranks, lambda halves: _rounds(halves, self.rounds, sizes))
 
-    def inverse(self, slots: Numbers, /) -> Numbers:
+    def inverse(self, slots: UInts, /) -> UInts:
         """The rank of each slot."""
 
         def undone(halves: Halves) -> Halves:
@@ -264,7 +263,7 @@ class FeistelPermutation:
 
         return self._walked(slots, undone)
 
-    def _walked(self, numbers: Numbers, rounds: Callable[[Halves], Halves]) -> Numbers:
+    def _walked(self, numbers: UInts, rounds: Callable[[Halves], Halves]) -> UInts:
         """Walk on until within the range."""
         walked = np.empty(len(numbers), dtype=np.min_scalar_type(self.left_size * self.right_size))
         for start in range(0, len(numbers), BLOCK_ROWS):
@@ -276,11 +275,11 @@ class FeistelPermutation:
             outside = outside[walked[outside] >= self.size]
         return walked
 
-    def _once(self, numbers: Numbers, rounds: Callable[[Halves], Halves]) -> Numbers:
+    def _once(self, numbers: UInts, rounds: Callable[[Halves], Halves]) -> UInts:
         half = _half_type(self.left_size)
         whole = numbers // self.right_size
         left, right = rounds((whole.astype(half), (numbers - whole * self.right_size).astype(half)))
-        joined: Numbers = left.astype(numbers.dtype) * self.right_size + right
+        joined: UInts = left.astype(numbers.dtype) * self.right_size + right
         return joined
 
 
@@ -291,10 +290,10 @@ class FeistelPermutations:
     One after the other, each would have a few thousand numbers, and threads would wait for each other all the time.
     """
 
-    sizes: Numbers
-    left_sizes: Numbers
-    right_sizes: Numbers
-    rounds: tuple[Numbers, ...] = field(repr=False)
+    sizes: UInts
+    left_sizes: UInts
+    right_sizes: UInts
+    rounds: tuple[UInts, ...] = field(repr=False)
     """For each round the hashes of all networks, one network after the other."""
 
     @classmethod
@@ -313,7 +312,7 @@ class FeistelPermutations:
             ),
         )
 
-    def __call__(self, which: Numbers, held: Counts, ranks: Numbers) -> Numbers:
+    def __call__(self, which: UInts, held: Counts, ranks: UInts) -> UInts:
         """The slots of ranks in some networks, one network after the other; `held` says how many each of them has."""
         slots = self._once(which, held, ranks.astype(self.sizes.dtype, copy=False))
         outside = np.flatnonzero(slots >= np.repeat(self.sizes.take(which), held))
@@ -323,8 +322,8 @@ class FeistelPermutations:
             outside = outside[slots[outside] >= self.sizes.take(each)]
         return slots
 
-    def _once(self, which: Numbers, held: Counts | int, numbers: Numbers) -> Numbers:
-        def repeated(each: Numbers) -> Numbers:
+    def _once(self, which: UInts, held: Counts | int, numbers: UInts) -> UInts:
+        def repeated(each: UInts) -> UInts:
             return np.repeat(each.take(which), held)
 
         sizes = repeated(self.left_sizes), repeated(self.right_sizes)
@@ -332,18 +331,21 @@ class FeistelPermutations:
         half, widths = sizes[1].dtype, sizes[1].astype(numbers.dtype)
         whole = numbers // widths
         left, right = _rounds((whole.astype(half), (numbers - whole * widths).astype(half)), self.rounds, sizes, firsts)
-        joined: Numbers = left.astype(numbers.dtype) * widths + right
+        joined: UInts = left.astype(numbers.dtype) * widths + right
         return joined
 
 
-def _starts(sizes: Numbers) -> Numbers:
+def _starts(sizes: UInts) -> UInts:
     """Where each begins if they stand in a row."""
-    starts: Numbers = np.cumsum(sizes, dtype=sizes.dtype) - sizes
+    starts: UInts = np.cumsum(sizes, dtype=sizes.dtype) - sizes
     return starts
 
 
 def _rounds(
-    halves: Halves, rounds: Sequence[Numbers], sizes: tuple[Any, Any], firsts: tuple[Any, Any] = (0, 0)
+    halves: Halves,
+    rounds: Sequence[UInts],
+    sizes: tuple[UInts | int, UInts | int],
+    firsts: tuple[UInts | int, UInts | int] = (0, 0),
 ) -> Halves:
     """All rounds of networks of these sizes, whose hashes begin at these places."""
     left, right = halves
@@ -353,18 +355,18 @@ def _rounds(
     return left, right
 
 
-def _half_type(left_size: int) -> np.dtype[Any]:
+def _half_type(left_size: int) -> np.dtype[np.unsignedinteger[Any]]:
     """The narrowest type for the sum of two numbers below the size of the larger half."""
     return np.min_scalar_type(2 * left_size)
 
 
-def _wrapped(numbers: Numbers, size: Any) -> Numbers:
+def _wrapped(numbers: UInts, size: UInts | int) -> UInts:
     """Numbers below twice the size, modulo the size: what is below it already turns huge by the subtraction."""
-    wrapped: Numbers = np.minimum(numbers, numbers - size)
+    wrapped: UInts = np.minimum(numbers, numbers - size)
     return wrapped
 
 
-def _encrypted(subkey: bytes, blocks: npt.NDArray[Any]) -> Words:
+def _encrypted(subkey: bytes, blocks: UInts) -> Bits64:
     """Each block through the plain block cipher, as a pseudo-random function; no message is hidden this way."""
     encryptor = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()
     return np.frombuffer(encryptor.update(blocks.tobytes()), dtype="<u8").reshape(-1, WORDS_PER_BLOCK)

@@ -6,9 +6,8 @@ group `sfumato.verifiers`, both under the mechanism's name.
 
 from __future__ import annotations
 
-from typing import Any
-
 from sfumato.errors import InternalError, SpecError
+from sfumato.json_types import Json
 from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, harmonic, levels, small_domain, subset, uniform
 from sfumato.mechanisms.capabilities import (
     AttackModel,
@@ -121,7 +120,7 @@ def broken_plugins() -> tuple[BrokenPlugin, ...]:
     return REGISTRY.broken
 
 
-UNNAMED: dict[str, dict[str, Any]] = {
+UNNAMED: dict[str, Json] = {
     "subset": {"form": "bits"},
     "levels": {"levels": None, "importance": None},
     "small-domain": {"merge": "variance", "min_cell": None, "publish_shares": False},

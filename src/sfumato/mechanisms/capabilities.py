@@ -10,9 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
 from sfumato.arrays import Codes, Counts, Floats, Indices
+from sfumato.json_types import Json
 from sfumato.request.notice import Notice
 from sfumato.request.schema import Merged
 from sfumato.request.spec import BreachBound, PrivacySpec
@@ -85,7 +87,7 @@ class PlanExplanation(Capability, Generic[PlanT]):
 
     ABILITY = "explain its plans"
 
-    explain: Callable[[PlanT], dict[str, Any]]
+    explain: Callable[[PlanT], Json]
     """The decisions of the plan, in JSON."""
     summarize: Callable[[PlanT], str]
     """The same in one line."""
@@ -152,13 +154,17 @@ class Comparability(Capability, Generic[SpecT, DesignT]):
     """The request that a design was made for, which limits the belief in each value; None where it does not tell."""
 
 
+WeightColumns = Mapping[str, npt.NDArray[np.generic] | Sequence[str]]
+"""The columns of weights.parquet by their names."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EstimationWeights(Capability, Generic[DesignT]):
     """Writes weights.parquet, with which any SQL tool estimates counts."""
 
     ABILITY = "give estimation weights"
 
-    make_weights: Callable[[DesignT], Mapping[str, npt.NDArray[Any]] | None]
+    make_weights: Callable[[DesignT], WeightColumns | None]
     """The columns of weights.parquet, with values as indices in the domain; None where there would be too many lines.
 
     Either `cell`, `value`, `if_equal` and `otherwise`; or for sets `place` instead of the cell, and for sets of several

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.json_types import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class ErrorAt:
     values: int
     """How many values have so many records."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         return {name: getattr(self, name) for name in ("count", "evenly", "by_records", "values")}
 

@@ -21,13 +21,13 @@ from dataclasses import replace as dataclass_replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Numbers, Places
+from sfumato.arrays import Codes, Floats, Indices, UInts
 from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.json_types import Json, JsonView
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     Comparability,
@@ -36,6 +36,7 @@ from sfumato.mechanisms.capabilities import (
     PerValue,
     PlanExplanation,
     ReleaseErrorPrediction,
+    WeightColumns,
 )
 from sfumato.mechanisms.coins import bounds as per_value
 from sfumato.mechanisms.coins.bounds import Bounds, Direction, amplifications
@@ -82,7 +83,7 @@ class Plan:
         return self.keep_words + sum(self.swap_words)
 
     @cached_property
-    def ends(self) -> Numbers:
+    def ends(self) -> UInts:
         """The outcome after the last of each value."""
         return np.cumsum([self.keep_words, *self.swap_words], dtype=np.uint64)[1:]
 
@@ -109,7 +110,7 @@ class Design:
         """The chances as floats."""
         return DrawnWeights(float(self.retention), np.array([float(each) for each in self.swaps]))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Write the design down; rationals as strings."""
         return {
             "domain": values_to_json(self.domain),
@@ -149,7 +150,7 @@ def _least_swap(keep: int, gain: Fraction | None) -> int:
     return 0 if gain is None else -(-keep * gain.denominator // gain.numerator)
 
 
-def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
     """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
     drawn = draws.stream(f"{NAME}/coins").integers(first_row, len(codes), plan.words)
     swapped = np.searchsorted(plan.ends, drawn, side="right")
@@ -161,7 +162,7 @@ def design(plan: Plan, /) -> Design:
     return plan.published
 
 
-def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
+def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
     read = Design(
         values_from_json(written["domain"], types),
@@ -219,7 +220,7 @@ def shown(design: Design, /) -> Values:
     return Values(np.arange(len(design.domain)))
 
 
-def weights(design: Design, /) -> Mapping[str, Any]:
+def weights(design: Design, /) -> WeightColumns:
     """What a row adds to the unbiased count of a value: if it shows that value, and otherwise."""
     size, swaps = len(design.domain), design.weighing.swaps
     return {
@@ -230,7 +231,7 @@ def weights(design: Design, /) -> Mapping[str, Any]:
     }
 
 
-def _by_closed_form(design: Design, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+def _by_closed_form(design: Design, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """Estimate (o - R b) / p, where b is the chance to be redrawn into a wanted value.
 
     A wanted record shows a wanted value with p + b and another one with b: hits are two binomials, and their variance
@@ -281,7 +282,7 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return of_records(record_variances(plan.published), rows, counts)
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
     return of_sets(plan.published.weighing, plan.histogram.counts, share, sets)
 
@@ -289,7 +290,7 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats
 # ----------------------------------------------------------------------------------------------------------- explaining
 
 
-def explain(plan: Plan, /) -> dict[str, Any]:
+def explain(plan: Plan, /) -> Json:
     """The coin, how often each value is drawn, and what it may be drawn for."""
     made, names = plan.published, labels(plan.histogram.values)
     limits = amplifications(plan.bounds)
@@ -325,7 +326,7 @@ def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
     return revealed(plan.published, shown, shown, np.arange(len(shown)))
 
 
-def revealed(design: Design, shown: Codes, held: Codes, rows: Places, /) -> tuple[Floats]:
+def revealed(design: Design, shown: Codes, held: Codes, rows: Indices, /) -> tuple[Floats]:
     """The same from the design, whatever anybody holds."""
     weighing, seen = design.weighing, shown[rows]
     found = np.repeat(weighing.swaps[seen][:, np.newaxis], len(weighing.swaps), axis=1)

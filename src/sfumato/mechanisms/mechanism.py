@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from sfumato.arrays import Codes, UInts
 from sfumato.draws import Draws
 from sfumato.errors import MissingCapabilityError
+from sfumato.json_types import Json, JsonView
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     BucketTable,
@@ -48,7 +49,7 @@ class Design(Protocol):
         """The values that the sensitive column may have."""
         ...
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Writes the design down; rationals as strings."""
         ...
 
@@ -103,7 +104,7 @@ class Mechanism(Generic[SpecT, OptionsT, PlanT, DesignT]):
     """Perturbs a batch, given its codes, its slots and the number of its first row; row-local and vectorised."""
     design: Callable[[PlanT], DesignT]
     """Takes from the plan what is published."""
-    read_design: Callable[[Mapping[str, Any], Sequence[str]], DesignT]
+    read_design: Callable[[JsonView, Sequence[str]], DesignT]
     """Reads a design back from JSON, given the Data Package types of the sensitive columns."""
     make_encoding: Callable[[DesignT], Shown]
     """The record encoding: whether a record publishes a value, a set or a bucket, and how it is written."""

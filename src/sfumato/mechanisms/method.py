@@ -5,17 +5,18 @@ Everything is array-first: a tally has a line for each condition, and one count 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
-from sfumato.arrays import Floats, Places
+from sfumato.arrays import Floats, Indices, Mask
+from sfumato.json_types import JsonView
 from sfumato.shown.tally import Holdings, Tally
 
-DesignT = TypeVar("DesignT")
+DesignT = TypeVar("DesignT", contravariant=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +118,7 @@ class Moments:
         """What to beware of, beside the first."""
         return self.notes[0] if self.notes else None
 
-    def take(self, numbers: Places) -> Moments:
+    def take(self, numbers: Indices) -> Moments:
         """Some of them."""
         notes = [self.notes[number] for number in numbers.tolist()] if self.notes else ()
         lines = [getattr(self, name)[numbers] for name in _ARRAYS]
@@ -126,7 +127,7 @@ class Moments:
         return replace(found, chances=chances, unbiased=None if self.unbiased is None else self.unbiased[numbers])
 
     @property
-    def is_certain(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    def is_certain(self) -> Mask:
         """Which numbers have no error at all."""
         return np.asarray((self.base == 0) & (self.slope == 0) & (self.least == self.most))
 
@@ -174,7 +175,7 @@ class Twin:
     """
 
     script: Path
-    numbers: Mapping[str, Any]
+    numbers: JsonView
     """Arrays, and what JSON can hold."""
 
 
@@ -184,7 +185,7 @@ class Method(Generic[DesignT]):
 
     words: str
     assumption: str
-    count: Callable[[DesignT, Tally, Sequence[Places]], list[Moments]]
+    count: Callable[[DesignT, Tally, Sequence[Indices]], list[Moments]]
     """From a design, a tally and sets of wanted places: for each set the counts under all conditions of the tally."""
     needs_whole: bool = False
     """Whether it also looks at the counts of the whole release."""

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from sfumato.arrays import Bytes, Codes, Mask, Places
+from sfumato.arrays import Bytes, Codes, Indices, Mask
 from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
 from sfumato.mechanisms.coins.weights import SetWeights
@@ -163,6 +163,6 @@ def _variance(size: int, members: int, amplification: Fraction) -> Fraction:
     return other * (1 - other) / (hold - other) ** 2
 
 
-def _beside(places: Places, own: Places) -> Places:
+def _beside(places: Indices, own: Indices) -> Indices:
     """The places of other values, which are numbered without the own one."""
     return places + (places >= own)

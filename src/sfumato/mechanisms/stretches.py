@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.arrays import Counts, Numbers
+from sfumato.arrays import Counts, UInts
 
 MORE_BITS, MOST_BITS = 6, 20
 """The table that leads to a run has so many bits of entries more than there are runs, so that it seldom leads to one
@@ -27,9 +27,9 @@ class Runs:
         steps = np.arange(0, total, 1 << int(self._bits))
         self._table = np.searchsorted(ends, steps, side="right").astype(np.int32)
 
-    def find(self, places: Numbers) -> Numbers:
+    def find(self, places: UInts) -> UInts:
         """The run of each place: a table leads to it or before it, and what is left behind is searched for."""
-        runs: Numbers = self._table.take(places >> self._bits)
+        runs: UInts = self._table.take(places >> self._bits)
         behind = np.flatnonzero(self._ends.take(runs) <= places)
         runs[behind] = np.searchsorted(self._ends, places[behind], side="right")
         return runs

@@ -19,13 +19,13 @@ from dataclasses import replace as dataclass_replace
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Numbers, Places
+from sfumato.arrays import Codes, Floats, Indices, UInts
 from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError
+from sfumato.json_types import Json, JsonView
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     Comparability,
@@ -33,6 +33,7 @@ from sfumato.mechanisms.capabilities import (
     EstimationWeights,
     PlanExplanation,
     ReleaseErrorPrediction,
+    WeightColumns,
 )
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms.coins.shrinking import shrunk
@@ -120,7 +121,7 @@ class Design:
         """How much likelier a set is from a value it holds than from one it does not."""
         return self.selection.amplification
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Write the design down; rationals as strings."""
         return {
             "domain": values_to_json(self.domain),
@@ -143,7 +144,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
 # ------------------------------------------------------------------------------------------------------------- sampling
 
 
-def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
     """Draw a set for each record; as bits, the first value in the highest bit of the first byte."""
     size = plan.histogram.domain_size
     step = max(1, MOST_BITS // size)
@@ -161,7 +162,7 @@ def design(plan: Plan, /) -> Design:
     return Design(plan.histogram.values, plan.selection.published, plan.bound, plan.form)
 
 
-def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
+def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
     domain, bound = values_from_json(written["domain"], types), BreachBound.from_json(written)
     if len(set(domain)) != len(domain):
@@ -182,7 +183,7 @@ def shown(design: Design, /) -> Sets:
     return Sets(size, design.form is Form.LIST)
 
 
-def weights(design: Design, /) -> Mapping[str, Any]:
+def weights(design: Design, /) -> WeightColumns:
     """What a row adds to the unbiased count of a value: if its set holds that value, and otherwise."""
     size, hold, other = len(design.domain), design.hold_probability, design.other_probability
     return {
@@ -193,7 +194,7 @@ def weights(design: Design, /) -> Mapping[str, Any]:
     }
 
 
-def _by_closed_form(design: Design, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+def _by_closed_form(design: Design, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """Estimate (o - kRb) / (a - b), where o counts the wanted members of all sets.
 
     The variance of a record depends on whether its own value is wanted.
@@ -258,7 +259,7 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return of_records(record_variances(design(plan)), rows, counts)
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
     return of_sets(plan.selection.weighing, plan.histogram.counts, share, sets)
 
@@ -266,7 +267,7 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats
 # ----------------------------------------------------------------------------------------------------------- explaining
 
 
-def explain(plan: Plan, /) -> dict[str, Any]:
+def explain(plan: Plan, /) -> Json:
     """The sets, and what they promise."""
     made = design(plan)
     return {
@@ -297,7 +298,7 @@ def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
     return revealed(design(plan), bits, bits, np.arange(len(bits)))
 
 
-def revealed(design: Design, shown: Codes, held: Codes, rows: Places, /) -> tuple[Floats]:
+def revealed(design: Design, shown: Codes, held: Codes, rows: Indices, /) -> tuple[Floats]:
     """The same from the design and rows of zeros and ones, whatever anybody holds."""
     return (np.where(shown[rows], float(design.amplification), 1.0),)
 

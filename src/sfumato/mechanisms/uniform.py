@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Numbers, Places
+from sfumato.arrays import Codes, Floats, Indices, UInts
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.json_types import Json, JsonView
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     Comparability,
@@ -28,6 +28,7 @@ from sfumato.mechanisms.capabilities import (
     EstimationWeights,
     PlanExplanation,
     ReleaseErrorPrediction,
+    WeightColumns,
 )
 from sfumato.mechanisms.coins.inverse import flat_variance, revealed
 from sfumato.mechanisms.coins.methods import CLOSED, DEFAULT, EM
@@ -101,7 +102,7 @@ class Design:
         """All records of every value are in the one cell."""
         return np.ones(len(self.domain))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Write the design down; rationals as strings."""
         return {
             "domain": values_to_json(self.domain),
@@ -122,7 +123,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: NoOptions, draws: Dra
     return Plan(histogram, spec, keep_words, swap_words)
 
 
-def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
     """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
     drawn = draws.stream(f"{NAME}/coins").integers(first_row, len(codes), plan.words)
     published = ((drawn - np.uint64(plan.keep_words)) // np.uint64(plan.swap_words)).astype(codes.dtype)
@@ -135,7 +136,7 @@ def design(plan: Plan, /) -> Design:
     return plan.published
 
 
-def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
+def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
     read = Design(
         values_from_json(written["domain"], types),
@@ -155,7 +156,7 @@ def shown(design: Design, /) -> Values:
     return design.operator.shown()
 
 
-METHODS: Mapping[str, Method[Any]] = {
+METHODS: Mapping[str, Method[Design]] = {
     DEFAULT: CLOSED,
     "shrunk": shrunk(
         CLOSED,
@@ -165,7 +166,7 @@ METHODS: Mapping[str, Method[Any]] = {
 }
 
 
-def weights(design: Design, /) -> Mapping[str, Any]:
+def weights(design: Design, /) -> WeightColumns:
     """What a row adds to the unbiased count of a value: if it shows that value, and otherwise."""
     size, retention, swap = len(design.domain), design.retention, design.swap_probability
     return {
@@ -188,12 +189,12 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return of_records(record_variances(plan.published), rows, counts)
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
     return of_sets(CoinWeights(plan.published.operator), plan.histogram.counts, share, sets)
 
 
-def explain(plan: Plan, /) -> dict[str, Any]:
+def explain(plan: Plan, /) -> Json:
     """One cell of all values."""
     histogram = plan.histogram
     cell = cell_json(histogram, range(histogram.domain_size), histogram.counts, plan.bound.prior, plan.retention)
@@ -220,7 +221,7 @@ def promise(design: Design, /) -> str:
     )
 
 
-MECHANISM = Mechanism(
+MECHANISM: Mechanism[BreachBound, NoOptions, Plan, Design] = Mechanism(
     name=NAME,
     guarantee=Guarantee.ANY_PRIOR,
     request=BreachBound,

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato.arrays import Numbers, Words
+from sfumato.arrays import Bits64, UInts
 from sfumato.mechanisms.stretches import Runs
 
 MOST_VALUES = 63
@@ -35,7 +35,7 @@ class Numbered(Protocol):
         """The number of the first set of so many members."""
         ...
 
-    def found(self, numbers: Numbers) -> Words:
+    def found(self, numbers: UInts) -> Bits64:
         """The set of each number: a bit for each value, the first value highest."""
         ...
 
@@ -46,12 +46,12 @@ class _Listed:
     def __init__(self, values: int) -> None:
         self.values = values
         bits = np.arange(1 << values, dtype=np.uint64)
-        self._sets: Words = bits[np.argsort(np.bitwise_count(bits), kind="stable")]
+        self._sets: Bits64 = bits[np.argsort(np.bitwise_count(bits), kind="stable")]
 
     def first(self, members: int) -> int:
         return sum(math.comb(self.values, fewer) for fewer in range(members))
 
-    def found(self, numbers: Numbers) -> Words:
+    def found(self, numbers: UInts) -> Bits64:
         return self._sets.take(numbers)
 
 
@@ -77,7 +77,7 @@ class _Halved:
     def first(self, members: int) -> int:
         return sum(math.comb(self.values, size) for size in self._sizes if size < members)
 
-    def found(self, numbers: Numbers) -> Words:
+    def found(self, numbers: UInts) -> Bits64:
         numbers = numbers.astype(self._splits.type, copy=False)
         split = self._splits.find(numbers)
         rest = numbers - self._starts.take(split)

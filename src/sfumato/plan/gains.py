@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sfumato.errors import InfeasibleError, MissingCapabilityError, SpecError
+from sfumato.json_types import Json
 from sfumato.mechanisms.capabilities import ErrorPrediction
 from sfumato.plan.choose import AUTO, NO_OPTIONS
 from sfumato.plan.predict import Chosen
@@ -46,7 +46,7 @@ class Gain:
         option = f"--publish-at {shlex.quote(f'{column}={self.level}')}"
         return f"by {self.level}, in {counted(range(self.groups), 'group')} ({option}): {said}"
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         named = {"level": self.level, "groups": self.groups, "mechanism": self.mechanism}
         return {**named, "error_factor": self.factor, "reason": self.reason}

@@ -20,6 +20,7 @@ from typing import Any
 
 from sfumato.draws import BOUND_SINCE, VERSION, Draws
 from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError, reason
+from sfumato.json_types import Json, JsonView
 from sfumato.mechanisms import REGISTRY, UNNAMED
 from sfumato.request.digest import json_digest
 from sfumato.request.flags import options_of
@@ -99,7 +100,7 @@ class PlanFile:
         """The draws of the release. Older versions drew with the key itself, bound to no table."""
         return self.draws if self.draws_version < BOUND_SINCE else self.remembered.bind(self.draws, self.fingerprint)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """What the file holds."""
         return {
             "sfumato_plan": FORMAT,
@@ -290,7 +291,7 @@ def _is_blank(found: os.stat_result) -> bool:
     return stat.S_ISREG(found.st_mode) and not found.st_mode & OTHERS and found.st_size == 0
 
 
-def _persons(written: Mapping[str, Any] | None) -> tuple[str, PersonRows] | None:
+def _persons(written: JsonView | None) -> tuple[str, PersonRows] | None:
     """The persons of a plan file; older ones have none."""
     return None if written is None else (str(written["column"]), PersonRows.from_json(written))
 
@@ -298,7 +299,7 @@ def _persons(written: Mapping[str, Any] | None) -> tuple[str, PersonRows] | None
 # -------------------------------------------------------------------------------------------------- files of old forms
 
 
-def _remembered(written: Mapping[str, Any]) -> Remembered:
+def _remembered(written: JsonView) -> Remembered:
     """The request of a plan file; an option that it does not name has the value that was the default then."""
     request = dict(written["request"])
     if written["sfumato_plan"] < FORMAT:  # read for its key and its persons only: its release is never repeated

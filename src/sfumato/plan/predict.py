@@ -13,6 +13,7 @@ import numpy as np
 from sfumato.arrays import Floats
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError
+from sfumato.json_types import Json
 from sfumato.mechanisms.curve import ErrorAt, error_at
 from sfumato.mechanisms.mechanism import AnyMechanism
 from sfumato.plan.questions import Prediction, questions
@@ -81,7 +82,7 @@ class Chosen:
         held = np.array(self.histogram.counts, dtype=np.float64)
         return error_at(held, partial(predict_variances, self.mechanism, self.plan), count)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """The plan for its holder: it contains the counts."""
         histogram, explanation = self.histogram, self.mechanism.explanation
         return {

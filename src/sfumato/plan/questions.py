@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sfumato.arrays import Floats
+from sfumato.json_types import Json
 from sfumato.request.histogram import Histogram
 from sfumato.request.values import Value, display, to_json
 
@@ -42,7 +42,7 @@ class Prediction:
     reason: str | None = None
     """Why there is no error, where there is none."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         asked = {
             "question": f"how many have {self.held}",

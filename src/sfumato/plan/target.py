@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from sfumato.errors import InfeasibleError, SpecError
+from sfumato.json_types import Json
 from sfumato.plan.choose import AUTO, NO_OPTIONS, choose
 from sfumato.request.exact import Exact, exact, root_below
 from sfumato.request.histogram import Histogram
@@ -36,7 +37,7 @@ class ErrorTarget:
             f"evenly, takes a posterior of {float(self.bound.posterior):.2g} (with the prior {self.bound.prior})."
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For machines."""
         posterior = None if self.bound is None else str(self.bound.posterior)
         return {"error": str(self.error), "at": self.at, "posterior": posterior, "reason": self.reason or None}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 import numpy as np
 import pyarrow as pa
 
-from sfumato.arrays import Codes, Counts, Floats, Mask, Numbers, Places
+from sfumato.arrays import Codes, Counts, Floats, Indices, Mask, UInts
 from sfumato.markdown import as_code
 from sfumato.request.schema import COMPOUND_MARK
 from sfumato.request.values import Value, domain_array, parts
@@ -65,7 +65,7 @@ class Contents:
 
     size: int
     """How many lines there are."""
-    batches: Callable[[int], Iterator[tuple[Numbers, Numbers, Numbers]]]
+    batches: Callable[[int], Iterator[tuple[UInts, UInts, UInts]]]
     """The lines in batches of about so many."""
 
 
@@ -125,18 +125,18 @@ class Kept(Protocol):
         """For each condition, how many of its records have each code."""
         ...
 
-    def asked(self) -> Iterator[tuple[Places, Sequence[int]]]:
+    def asked(self) -> Iterator[tuple[Indices, Sequence[int]]]:
         """Each set of places that is asked for, and the numbers of the conditions under which it is."""
         ...
 
-    def bits(self, index: Places, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], Words]]:
+    def bits(self, index: Indices, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], Words]]:
         """Some of these conditions at a time: a line of bits for each, whether the record at each index satisfies it.
 
         An index of one more than the last record stands for none.
         """
         ...
 
-    def among(self, rows: Places, codes: Codes) -> Kept:
+    def among(self, rows: Indices, codes: Codes) -> Kept:
         """Some of the records, with what they shall show."""
         ...
 

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from sfumato.arrays import Amounts, Codes, Counts, Floats, Places
+from sfumato.arrays import Amounts, Codes, Counts, Floats, Indices
 from sfumato.shown import Kept
 from sfumato.shown.certain import CertainBounds
 from sfumato.shown.tally import Holdings, Tally
@@ -26,12 +26,12 @@ class Kinds(Holdings):
     kind_of: Codes
 
     @cached_property
-    def order(self) -> Places:
+    def order(self) -> Indices:
         """The buckets by their kinds."""
         return np.argsort(self.kind_of, kind="stable")
 
     @cached_property
-    def starts(self) -> Places:
+    def starts(self) -> Indices:
         """Where each kind begins in that order."""
         return np.cumsum(self.repeats) - self.repeats
 
@@ -53,7 +53,7 @@ class Kinds(Holdings):
         counts = np.add.reduceat(single, self.starts, axis=1)
         return BucketTally(counts, tally.rows, None, self, kinds=self, counted=single)
 
-    def within(self, places: Places) -> tuple[Places, Floats, Floats]:
+    def within(self, places: Indices) -> tuple[Indices, Floats, Floats]:
         """The buckets that hold one of the places, by their numbers in that order: sizes, and how often they do."""
         found, marked = self.holding(places)
         times, sizes = self.repeats[found], self.sizes[found].astype(np.float64)
@@ -73,12 +73,12 @@ class BucketTally(Tally):
         """What is counted in each bucket; of a sum this is added up only if somebody asks."""
         return np.asarray(sum(part.single * by for part, by in self.parts)) if self.parts else self.counted
 
-    def take(self, lines: Places) -> Tally:
+    def take(self, lines: Indices) -> Tally:
         """The tally of some of the conditions."""
         taken = self.single[lines]
         return replace(self, counts=self.counts[lines], rows=self.rows[lines], counted=taken, parts=())
 
-    def inside(self, places: Places) -> tuple[Floats, Floats, Floats]:
+    def inside(self, places: Indices) -> tuple[Floats, Floats, Floats]:
         """The buckets that hold one of the places, and the records of each condition in them."""
         buckets, sizes, marked = self.kinds.within(places)
         return sizes, marked, self.single[:, buckets].astype(np.float64)
@@ -98,10 +98,10 @@ class KeptTally(Tally):
     """A tally by kinds of thousands of conditions, which are looked at bucket by bucket where that is needed."""
 
     kinds: Kinds
-    lines: Places
+    lines: Indices
     """The number of each condition."""
     records: Kept
-    ordered: Places
+    ordered: Indices
     """The records in the order of the kinds, and the buckets of a kind one after the other."""
     bounds: CertainBounds
 
@@ -126,7 +126,7 @@ class KeptTally(Tally):
         )
         return found
 
-    def take(self, lines: Places) -> Tally:
+    def take(self, lines: Indices) -> Tally:
         """The tally of some of the conditions."""
         return replace(self, counts=self.counts[lines], rows=self.rows[lines], lines=self.lines[lines])
 
@@ -134,12 +134,12 @@ class KeptTally(Tally):
         """What the buckets hold is known already."""
         return replace(self, whole=whole)
 
-    def certain(self, places: Places) -> tuple[Floats, Floats]:
+    def certain(self, places: Indices) -> tuple[Floats, Floats]:
         """From what was found for all conditions at once."""
         found = self.bounds.of(places, self.lines)
         return super().certain(places) if found is None else found
 
-    def inside(self, places: Places) -> tuple[Floats, Floats, Floats]:
+    def inside(self, places: Indices) -> tuple[Floats, Floats, Floats]:
         """The buckets that hold one of the places, and the records of each condition in them."""
         buckets, sizes, marked = self.kinds.within(places)
         found, _ = self.kinds.holding(places)
@@ -194,7 +194,7 @@ def _whole_buckets(parts: Iterable[Lines]) -> Iterator[Lines]:
         yield rest
 
 
-def in_order(numbers: Places) -> Places:
+def in_order(numbers: Indices) -> Indices:
     """The places of numbers below 2^32 by size: 16 bits at a time, which numpy sorts without comparing."""
     first = np.argsort(numbers.astype(np.uint16), kind="stable")
     if numbers.max(initial=0) < 1 << 16:
@@ -202,7 +202,7 @@ def in_order(numbers: Places) -> Places:
     return first[np.argsort((numbers >> 16).astype(np.uint16)[first], kind="stable")]
 
 
-def stretches(starts: Places, lengths: Counts, wanted: Places) -> Places:
+def stretches(starts: Indices, lengths: Counts, wanted: Indices) -> Indices:
     """The numbers that lie in some stretches of a long list, one stretch after the other."""
     long = lengths[wanted]
     ends = np.cumsum(long)

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.arrays import Floats, Places
+from sfumato.arrays import Floats, Indices
 from sfumato.shown import Kept
 from sfumato.shown.bits import WORD, Words, packed
 from sfumato.shown.tally import Holdings
@@ -31,7 +31,7 @@ Bounds = tuple[Floats, Floats]
 class RecordPlaces:
     """The records of all buckets, place by place: of each size, the first of every bucket, then the second ones."""
 
-    def __init__(self, sizes: Places, ordered: Places) -> None:
+    def __init__(self, sizes: Indices, ordered: Indices) -> None:
         """Take the sizes of the buckets, and the records in the order of the buckets."""
         starts, missing = np.cumsum(sizes) - sizes, len(ordered)
         self.groups = [(int(size), np.flatnonzero(sizes == size)) for size in np.unique(sizes)]
@@ -75,11 +75,11 @@ class RecordPlaces:
 class CertainBounds:
     """The bounds of all counts that are asked for, found in one go when the first is needed."""
 
-    def __init__(self, records: Kept, holdings: Holdings, ordered: Places) -> None:
+    def __init__(self, records: Kept, holdings: Holdings, ordered: Indices) -> None:
         """Take the records, what the kinds of buckets hold, and the records in the order of kinds and buckets."""
         self.records, self.holdings, self.ordered = records, holdings, ordered
 
-    def of(self, places: Places, conditions: Places) -> Bounds | None:
+    def of(self, places: Indices, conditions: Indices) -> Bounds | None:
         """The bounds of the count of some places under each of some conditions, by their numbers; None if unknown."""
         found = self._all.get(places.tobytes())
         if found is None:
@@ -89,7 +89,7 @@ class CertainBounds:
         return (least[at], most[at]) if np.array_equal(numbers[at], conditions) else None
 
     @cached_property
-    def _all(self) -> dict[bytes, tuple[Places, Floats, Floats]]:
+    def _all(self) -> dict[bytes, tuple[Indices, Floats, Floats]]:
         """For each set of places: the conditions in order, and the bounds under each."""
         sizes = np.repeat(self.holdings.sizes, self.holdings.repeats)
         layout, found = RecordPlaces(sizes, self.ordered), {}

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from sfumato.arrays import Codes, Mask
 from sfumato.errors import SourceError
+from sfumato.json_types import Json
 from sfumato.parquet.file import FileColumn
 from sfumato.request.values import Scalar, Value, field_type, plain_type, to_json
 
@@ -47,7 +48,7 @@ class Field:
         """The field of a published column; sets of values have no type of their own in a Data Package."""
         return cls(column.name, published_type(column.written_type), column.has_missing)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """A Table Schema field."""
         written = {"name": self.name, "type": self.type, "constraints": {"required": not self.has_missing}}
         # Readers that go through floating-point columns, as frictionless does, meet a missing integer as "nan".
@@ -195,7 +196,7 @@ class CodedColumn:
         return (*self.values.to_pylist(), *([None] if self.has_missing else []))
 
     @property
-    def code_type(self) -> np.dtype[Any]:
+    def code_type(self) -> np.dtype[np.unsignedinteger[Any]]:
         """The integer type of the codes, with room for one that stands for an unknown value."""
         return smallest_type(len(self.values) + 1)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.arrays import Bytes, Codes, Places
+from sfumato.arrays import Bytes, Codes, Indices
 from sfumato.markdown import as_code
 from sfumato.request.values import Value
 from sfumato.shown import Naming, Reader, Replaced
@@ -84,7 +84,7 @@ class LeveledSets(Sets):
     # --------------------------------------------------------------------------------------------------------- counting
 
     @cached_property
-    def layout(self) -> list[tuple[int, Places, Places]]:
+    def layout(self) -> list[tuple[int, Indices, Indices]]:
         """For each level: where its groups begin, the group of each value, and the first value of each group."""
         found, start = [], 0
         for places in map(np.array, self.groups):

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sfumato.arrays import Codes, Counts, Floats, Words
+from sfumato.arrays import Amounts, Bits64, Codes, Counts, Floats
 from sfumato.errors import ReleaseFormatError, SpecError
 from sfumato.ordering import LARGEST_WORD
 from sfumato.parquet.footer import read_footer, values_in
@@ -214,7 +214,7 @@ def _members(rows: npt.NDArray[np.uint8]) -> Counts:
     data = np.append(rows.ravel(), np.zeros(WORD_BYTES, dtype=np.uint8))
     members: Counts = np.zeros(count, dtype=np.int64)
     for start in range(0, width if count else 0, WORD_BYTES):  # of no rows there is nothing to begin in
-        words: Words = np.ndarray((count,), "<u8", data, start, (width,))
+        words: Bits64 = np.ndarray((count,), "<u8", data, start, (width,))
         own = LARGEST_WORD >> np.uint64(8 * max(0, start + WORD_BYTES - width))
         members += np.bitwise_count(words & own)
     return members
@@ -224,7 +224,7 @@ def _read(name: str, shown: Sets, domain: pa.Array, batch: pa.RecordBatch) -> Co
     return shown.membership(batch.column(name), domain)
 
 
-def _add_members(sums: Floats, numbers: Counts, members: Codes, weights: Sequence[npt.NDArray[Any]]) -> None:
+def _add_members(sums: Floats, numbers: Counts, members: Codes, weights: Sequence[Amounts]) -> None:
     """Add the sets of one batch, few at a time: a byte holds the sum of some, and numbers take eight times the room."""
     present, starts = [0], [0]
     if len(sums) > 1:

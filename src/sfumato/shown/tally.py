@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.arrays import Amounts, Counts, Floats, Places
+from sfumato.arrays import Amounts, Counts, Floats, Indices
 from sfumato.errors import InternalError, QueryError
 from sfumato.request.values import Value
 from sfumato.shown.quoting import RECORDS, TABLE, quoted
@@ -68,7 +68,7 @@ class Holdings(Remembering):
         return np.bincount(self.places, weights=lines, minlength=self.domain_size).astype(np.int64)
 
     @cached_property
-    def _by_bucket(self) -> tuple[Places, Places]:
+    def _by_bucket(self) -> tuple[Indices, Indices]:
         """The lines in the order of the buckets, and where each bucket begins."""
         order = np.argsort(self.buckets, kind="stable")
         return self.places[order], np.searchsorted(self.buckets[order], np.arange(len(self.sizes)))
@@ -83,7 +83,7 @@ class Holdings(Remembering):
         """A tally of what is counted in each bucket, with what they hold."""
         return replace(tally, whole=whole, holdings=self)
 
-    def holding(self, places: Places) -> tuple[Places, Floats]:
+    def holding(self, places: Indices) -> tuple[Indices, Floats]:
         """The buckets that hold one of the places, and how many of their records do."""
         is_wanted = np.zeros(self.domain_size, dtype=np.bool_)
         is_wanted[places] = True
@@ -93,7 +93,7 @@ class Holdings(Remembering):
         buckets, number = np.unique(self.buckets[lines], return_inverse=True)
         return buckets, np.bincount(number, weights=self.counts[lines], minlength=len(buckets)).astype(np.float64)
 
-    def marked(self, places: Places) -> Floats:
+    def marked(self, places: Indices) -> Floats:
         """How many records of each bucket hold one of the places."""
         is_wanted = np.zeros(self.domain_size, dtype=np.bool_)
         is_wanted[places] = True
@@ -137,7 +137,7 @@ class Tally(Remembering):
         """The same with what estimators may look at besides."""
         return replace(self, whole=whole) if holdings is None else holdings.beside(self, whole)
 
-    def take(self, lines: Places) -> Tally:
+    def take(self, lines: Indices) -> Tally:
         """The tally of some of the conditions."""
         return replace(self, counts=self.counts[lines], rows=self.rows[lines])
 
@@ -149,14 +149,14 @@ class Tally(Remembering):
         counts, rows = (np.asarray(sum(getattr(each, name) * by for each, by in parts)) for name in ("counts", "rows"))
         return replace(parts[0][0], counts=counts, rows=rows, parts=tuple(parts))
 
-    def inside(self, places: Places) -> tuple[Floats, Floats, Floats]:
+    def inside(self, places: Indices) -> tuple[Floats, Floats, Floats]:
         """The buckets that hold one of the places: sizes, how often they do, and a line of selected records each."""
         if self.holdings is None:
             raise InternalError("buckets cannot be counted without what they hold.")
         found, marked = self.holdings.holding(places)
         return self.holdings.sizes[found].astype(np.float64), marked, self.counts[:, found].astype(np.float64)
 
-    def certain(self, places: Places) -> tuple[Floats, Floats]:
+    def certain(self, places: Indices) -> tuple[Floats, Floats]:
         """Between what the count of some places must lie under each condition, whoever holds what."""
         lines = np.arange(len(self))
         parts = [self] if len(self) <= LINES else [self.take(lines[at : at + LINES]) for at in lines[::LINES].tolist()]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from sfumato.arrays import Amounts, Codes, Counts, Floats, Mask, Places
+from sfumato.arrays import Amounts, Codes, Counts, Floats, Indices, Mask
 from sfumato.errors import ReleaseFormatError
 from sfumato.markdown import as_code
 from sfumato.request.values import Scalar, Value, domain_array, parts
@@ -40,9 +40,9 @@ FEW_CELLS = 256
 class Values(Shown):
     """One symbol, which is a value of the domain, or a cell and a value in it."""
 
-    symbols: Places
+    symbols: Indices
     """The value of each symbol, as its place in the domain."""
-    cells: Places | None = None
+    cells: Indices | None = None
     """The cell of each symbol, in rising order; None where the release has no cells."""
 
     WARNING: ClassVar = "Never count the published values as they stand: most of them may be chance."
@@ -155,7 +155,7 @@ class Values(Shown):
         return {key: scan.measured([found]) for key, found in counts.items()} or scan.nothing(len(self.symbols))
 
     @cached_property
-    def _cells(self) -> tuple[Places, Places]:
+    def _cells(self) -> tuple[Indices, Indices]:
         """The first symbol of each cell, and how many it has."""
         if self.cells is None:
             return np.zeros(1, dtype=np.int64), np.array([len(self.symbols)])

@@ -12,19 +12,19 @@ Notation: f'_i = cap of value i, S = bucket size, b_S = buckets of that size.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_in
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Numbers, Places
+from sfumato.arrays import Codes, Floats, Indices, UInts
 from sfumato.draws import Draws, Permutation
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
+from sfumato.json_types import Json, JsonView
 from sfumato.mechanisms.buckets import estimation
 from sfumato.mechanisms.buckets.dealing import Deal, Dealing, deal_out
 from sfumato.mechanisms.buckets.prediction import CountErrors
@@ -117,12 +117,12 @@ class Plan:
         """The number of buckets."""
         return int(self.dealing.buckets.sum())
 
-    def named(self, numbers: Numbers) -> Numbers:
+    def named(self, numbers: UInts) -> UInts:
         """The ids of buckets by their numbers: from a table, unless there are too many."""
         return self.ids(numbers).astype(np.int64) if self.size > LARGEST_TABLE else self._id_table.take(numbers)
 
     @cached_property
-    def _id_table(self) -> Numbers:
+    def _id_table(self) -> UInts:
         return self.ids(np.arange(self.size)).astype(np.int32)
 
     @cached_property
@@ -138,7 +138,7 @@ class Design:
     domain: tuple[Value, ...]
     caps: tuple[Fraction, ...]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Write the design down; rationals as strings."""
         return {"domain": values_to_json(self.domain), "caps": [str(cap) for cap in self.caps]}
 
@@ -173,7 +173,7 @@ def dealt(  # noqa: PLR0913, PLR0917 - what was chosen, and how to deal it
     return Plan(histogram, caps, choice, deal, dealing, ids, name)
 
 
-def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
     """Find the bucket of each record by its value and slot."""
     if slots is None:
         raise InternalError("buckets need slots.")
@@ -183,7 +183,7 @@ def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first
 def contents(plan: Plan, /) -> Contents:
     """The table of buckets: bucket id, place and count, in the order of the ids."""
 
-    def batches(rows: int) -> Iterator[tuple[Numbers, Numbers, Numbers]]:
+    def batches(rows: int) -> Iterator[tuple[UInts, UInts, UInts]]:
         step = max(1, rows * plan.size // plan.histogram.total)
         for first in range(0, plan.size, step):
             ids = np.arange(first, min(first + step, plan.size), dtype=np.int32)
@@ -198,7 +198,7 @@ def design(plan: Plan, /) -> Design:
     return Design(plan.histogram.values, plan.caps)
 
 
-def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
+def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
     read = Design(values_from_json(written["domain"], types), tuple(exact(cap, "a cap") for cap in written["caps"]))
     if not len(set(read.domain)) == len(read.domain) == len(read.caps):
@@ -233,7 +233,7 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return plan.errors.variances(rows)
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The variance of the inverse estimate of each set of values, if a share of every value is selected."""
     return plan.errors.set_variances(share, sets)
 
@@ -241,7 +241,7 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats
 # ----------------------------------------------------------------------------------------------------------- explaining
 
 
-def explain(plan: Plan, /) -> dict[str, Any]:
+def explain(plan: Plan, /) -> Json:
     """The sizes of the buckets, what they cost, and how near that is to the best."""
     choice, values = plan.choice, plan.histogram.values
     records = choice.assignment.records
@@ -350,7 +350,7 @@ def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
     return (likely,)
 
 
-def revealed(design: Design, shown: Codes, held: Codes, rows: Places, /) -> tuple[Floats]:
+def revealed(design: Design, shown: Codes, held: Codes, rows: Indices, /) -> tuple[Floats]:
     """The same from what the buckets are published to hold, which is what their records do."""
     size = len(design.domain)
     buckets, numbers = np.unique(shown[rows], return_inverse=True)

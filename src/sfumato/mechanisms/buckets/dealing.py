@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sfumato.arrays import Numbers
+from sfumato.arrays import UInts
 from sfumato.draws import Draws
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.flow import share_out
@@ -95,17 +95,17 @@ class Dealing:
         whole = np.where(rounds == sizes, self.buckets[:, None], np.where(rounds == sizes - 1, more, 0))
         return int((whole * sizes).sum())
 
-    def bucket_of(self, values: Numbers, slots: Numbers) -> Numbers:
+    def bucket_of(self, values: UInts, slots: UInts) -> UInts:
         """The bucket numbers of records, by value and by slot (0 .. count - 1) among the records of the value."""
         runs, first, tranches, shifts = self._slots
         slots = slots.astype(runs.type, copy=False)
         run = runs.find(first.take(values) + slots)
         tranche = tranches.take(run)
         positions = shifts.take(run) + slots
-        numbers: Numbers = self._first_buckets.take(tranche) + positions % self._buckets.take(tranche)
+        numbers: UInts = self._first_buckets.take(tranche) + positions % self._buckets.take(tranche)
         return numbers
 
-    def contents(self, numbers: Numbers) -> tuple[Numbers, Numbers, Numbers]:
+    def contents(self, numbers: UInts) -> tuple[UInts, UInts, UInts]:
         """What buckets hold: how many lines each has, and for each line a value and how many records have it.
 
         Lines stand in the order of the numbers, and then of the values. A bucket has a record in every round of its
@@ -136,7 +136,7 @@ class Dealing:
             more.append(at[1:][~is_new])
         return lines, values, 1 + np.bincount(np.concatenate(more), minlength=len(values))
 
-    def _values_at(self, records: Integers) -> Numbers:
+    def _values_at(self, records: Integers) -> UInts:
         """The values of records, by their places in the row of all tranches: from a table, unless it were large."""
         if self.counts.sum() <= LARGEST_TABLE:
             return self._values.take(records)
@@ -144,7 +144,7 @@ class Dealing:
         return held.take(runs.find(records.astype(runs.type)))
 
     @cached_property
-    def _slots(self) -> tuple[Runs, Numbers, Numbers, Numbers]:
+    def _slots(self) -> tuple[Runs, UInts, UInts, UInts]:
         """The slots of all values in one row: for each value a run in every tranche.
 
         With where the slots of each value begin, the tranche of each run, and what takes a slot of it to its position
@@ -157,14 +157,14 @@ class Dealing:
         return runs, first, (runs.given % len(self.tranches)).astype(np.int32), shifts
 
     @cached_property
-    def _records(self) -> tuple[Runs, Numbers]:
+    def _records(self) -> tuple[Runs, UInts]:
         """The records of all tranches in one row, as they stand: for each tranche a run of every value, and which."""
         order = np.argsort(self.starts, axis=1, kind="stable")
         runs = Runs(np.take_along_axis(self.counts, order, axis=1).ravel())
         return runs, order.ravel()[runs.given].astype(self._value_type)
 
     @cached_property
-    def _values(self) -> Numbers:
+    def _values(self) -> UInts:
         """The value of every record in that row."""
         runs, held = self._records
         return np.repeat(held, runs.lengths)
@@ -184,14 +184,14 @@ class Dealing:
         return Runs(self.buckets)
 
     @cached_property
-    def _buckets(self) -> Numbers:
+    def _buckets(self) -> UInts:
         return self.buckets.astype(self._slots[0].type)
 
     @cached_property
-    def _first_buckets(self) -> Numbers:
+    def _first_buckets(self) -> UInts:
         return _starts(self.buckets).astype(self._slots[0].type)
 
-    def holdings(self) -> Iterator[Numbers]:
+    def holdings(self) -> Iterator[UInts]:
         """How many records of each value (column) every bucket (row) holds, tranche after tranche."""
         for number, tranche in enumerate(self.tranches):
             yield self.held(np.full(tranche.buckets, number), np.arange(tranche.buckets))
@@ -200,7 +200,7 @@ class Dealing:
         """The numbers of buckets, by their tranches and their places in them."""
         return _starts(self.buckets).take(tranches) + buckets
 
-    def held(self, tranches: Integers, buckets: Integers) -> Numbers:
+    def held(self, tranches: Integers, buckets: Integers) -> UInts:
         """How many records of each value buckets hold, by their tranches and their places in them.
 
         One in each whole round, and one more if the bucket comes soon enough after that which has the first record.
@@ -213,7 +213,7 @@ class Dealing:
         return whole
 
     @cached_property
-    def _rounds(self) -> tuple[Numbers, Numbers, Numbers]:
+    def _rounds(self) -> tuple[UInts, UInts, UInts]:
         """For each tranche and value the whole rounds of its records, how many are left over, and the first bucket."""
         buckets = self.buckets[:, None]
         whole, more = np.divmod(self.counts, buckets)

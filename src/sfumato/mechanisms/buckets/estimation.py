@@ -15,9 +15,8 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.arrays import Amounts, Counts, Floats, Mask, Places
+from sfumato.arrays import Amounts, Counts, Floats, Indices, Mask
 from sfumato.errors import InternalError
 from sfumato.mechanisms.buckets.smoothing import SMALLEST, Smoothing
 from sfumato.mechanisms.coins.methods import BIASED
@@ -47,7 +46,7 @@ def _holdings(tally: Tally) -> Holdings:
     return tally.holdings
 
 
-def by_uniform(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+def by_uniform(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """The estimate of the papers: within a bucket every record is equally likely to hold each of its values."""
     return [Moments.joined([_uniform(some, places) for some in _some_at_a_time(tally)]) for places in wanted]
 
@@ -60,7 +59,7 @@ def _some_at_a_time(tally: Tally) -> list[Tally]:
     return [tally.take(lines[first : first + LINES]) for first in range(0, len(tally), LINES)]
 
 
-def _uniform(tally: Tally, places: Places) -> Moments:
+def _uniform(tally: Tally, places: Indices) -> Moments:
     """Sum q s / n; if all pairings are equally likely, each bucket's count is hypergeometric around that."""
     size, marked, selected = tally.inside(places)
     spread = selected * marked * (size - selected) * (size - marked)
@@ -71,7 +70,7 @@ def _uniform(tally: Tally, places: Places) -> Moments:
     return Moments(value, variance, np.zeros(len(tally)), most, least, [note] * len(tally))
 
 
-def _sensitivity(holdings: Holdings, places: Places) -> str:
+def _sensitivity(holdings: Holdings, places: Indices) -> str:
     """How much association between values and selection would add: tau² times the squared length of c.
 
     c_y = [y is wanted] o_y - sum over wanted x of W_xy, and tau is the spread of the p_y.
@@ -110,7 +109,7 @@ class RandomDeal:
         return np.asarray(found * self.sizes / np.maximum(self.sizes - 1, 1))
 
 
-def uniform_total(design: Any, pieces: Sequence[Piece]) -> Moments:
+def uniform_total(design: object, pieces: Sequence[Piece]) -> Moments:
     """Sum q times the mean theta of the bucket; if all pairings are equally likely, the variance is exact."""
     if not pieces:
         return NOTHING
@@ -219,7 +218,7 @@ class Meeting:
         undone = np.divide(1.0, kept, out=np.zeros_like(kept), where=kept > SINGULAR)
         return np.asarray((directions * undone) @ directions.T)
 
-    def told(self, selected: npt.NDArray[Any]) -> Floats:
+    def told(self, selected: Amounts) -> Floats:
         """What the selected records of each line tell about each value: the sum of q s / n."""
         return np.asarray((self.held.T @ (selected / self.sizes).T).T)
 
@@ -231,7 +230,7 @@ class Meeting:
         """Add a number of each value up over the records of each bucket."""
         return np.asarray(self.held @ numbers)
 
-    def undone(self, places: Places) -> tuple[Floats, Floats | None]:
+    def undone(self, places: Indices) -> tuple[Floats, Floats | None]:
         """The weights that undo the mixing for a count of some places, and what they make of each value's variance.
 
         Nothing of the latter where the buckets do not tell the count. The same for every condition, so it is kept.
@@ -241,7 +240,7 @@ class Meeting:
             self.undo([places])
         return self._undone[key]
 
-    def undo(self, wanted: Sequence[Places]) -> None:
+    def undo(self, wanted: Sequence[Indices]) -> None:
         """Work out the weights of up to SETS sets of places at once, as far as they are not known."""
         if len(self._undone) + len(wanted) > MOST_KEPT:
             self._undone.clear()
@@ -280,7 +279,7 @@ class Meeting:
         return solved, np.asarray(~is_lost)
 
 
-def by_inverse(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+def by_inverse(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """Undo the mixing of the buckets: records of a value are dealt to them at random, whatever else is known of them.
 
     With e_x = sum of q s_x / n, the expectation of e is W p, so o_x (W^-1 e)_x is unbiased for the selected records
@@ -308,7 +307,7 @@ def _variance(meeting: Meeting, first: Floats, second: Floats) -> Floats:
     return np.asarray(np.maximum(second - first**2, 0.0) * correction)
 
 
-def _inverse(meeting: Meeting, tally: Tally, told: Floats, spread: Floats, places: Places) -> Moments:
+def _inverse(meeting: Meeting, tally: Tally, told: Floats, spread: Floats, places: Indices) -> Moments:
     """Estimate the count of one set of places, under each condition.
 
     With v = W^-1 (o on the wanted values) and u = v s / n by bucket, the variance of v e is the sum over values y of
@@ -325,7 +324,7 @@ def _inverse(meeting: Meeting, tally: Tally, told: Floats, spread: Floats, place
     return Moments(value, spread @ lengths, nothing, most, least)
 
 
-def inverse_total(design: Any, pieces: Sequence[Piece]) -> Moments:
+def inverse_total(design: object, pieces: Sequence[Piece]) -> Moments:
     """Undo the mixing of the buckets, piece by piece.
 
     With v = W^-1 (o theta) and u = v s / n by bucket, the sum of q u is unbiased: the mean of u over the records of a
@@ -375,7 +374,7 @@ def _likely_means(meeting: Meeting, pieces: Sequence[Piece]) -> list[tuple[Float
     return [(first, second) for first, second in likely]
 
 
-def by_shrunk(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+def by_shrunk(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """Between the inverse and the estimate of the papers, as far as the condition seems to go with the values."""
     meeting = _holdings(tally).once(Meeting)
     counts = meeting.likely(meeting.told(tally.counts), tally.rows) * meeting.counts
@@ -383,7 +382,7 @@ def by_shrunk(design: Any, tally: Tally, wanted: Sequence[Places]) -> list[Momen
     return [_without_error(each, counts[:, np.isin(meeting.present, places)].sum(axis=1)) for each, places in found]
 
 
-def shrunk_total(design: Any, pieces: Sequence[Piece]) -> Moments:
+def shrunk_total(design: object, pieces: Sequence[Piece]) -> Moments:
     """The same for a sum: likely means of z, times what records with z add."""
     if not pieces:
         return NOTHING
@@ -399,7 +398,7 @@ def _without_error(moments: Moments, values: Floats) -> Moments:
     return replace(moments, value=np.where(certain, moments.least, values), base=np.where(certain, 0.0, np.nan))
 
 
-def _twin(design: Any, whole: Tally, holdings: Holdings | None) -> Twin:
+def _twin(design: object, whole: Tally, holdings: Holdings | None) -> Twin:
     """What the buckets hold, what undoes their mixing, and how shares are pulled together."""
     if holdings is None:
         raise InternalError("buckets cannot be counted without what they hold.")
@@ -424,24 +423,24 @@ def _twin(design: Any, whole: Tally, holdings: Holdings | None) -> Twin:
     return Twin(Path(__file__).with_name("counting.js"), numbers)
 
 
-UNIFORM: Method[Any] = Method(
+UNIFORM: Method[object] = Method(
     "sum over buckets (Anatomy), normal interval within certain bounds",
     "within a bucket, values are unrelated to the public columns; where they are related, the interval is too short",
     by_uniform,
     total=uniform_total,
 )
-INVERSE: Method[Any] = Method(
+INVERSE: Method[object] = Method(
     "inverse of the mixing by buckets, normal interval within certain bounds",
     "none: records of a value were dealt to buckets at random",
     by_inverse,
     total=inverse_total,
     twin=_twin,
 )
-SHRUNK: Method[Any] = Method(
+SHRUNK: Method[object] = Method(
     "inverse shrunk towards the sum over buckets (empirical Bayes), biased",
     "values that a condition selects alike are as many as they seem; those that stand out are pulled towards the rest",
     by_shrunk,
     note=BIASED,
     total=shrunk_total,
 )
-METHODS: Mapping[str, Method[Any]] = MappingProxyType({"inverse": INVERSE, "shrunk": SHRUNK, "uniform": UNIFORM})
+METHODS: Mapping[str, Method[object]] = MappingProxyType({"inverse": INVERSE, "shrunk": SHRUNK, "uniform": UNIFORM})

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.arrays import Floats, Places
+from sfumato.arrays import Floats, Indices
 from sfumato.mechanisms.buckets.caps import Integers
 from sfumato.mechanisms.buckets.dealing import Dealing
 from sfumato.mechanisms.buckets.estimation import SINGULAR, growth, invert
@@ -76,7 +76,7 @@ class CountErrors:
         """The variance of the inverse estimate of each value, if so many rows are selected, of every value alike."""
         return self._grown(rows, np.where(np.isfinite(self.growth), self.growth, self.total))
 
-    def set_variances(self, share: float, sets: Sequence[Places]) -> Floats:
+    def set_variances(self, share: float, sets: Sequence[Indices]) -> Floats:
         """The variance of the inverse estimate of each set of values, if a share of every value is selected.
 
         It is p(1-p) times the sum of o_x o_y (W^-1)_xy over the set, less its o; where buckets do not tell the set, no

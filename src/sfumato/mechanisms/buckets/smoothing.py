@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sfumato.arrays import Floats, Places
+from sfumato.arrays import Floats, Indices
 
 SMALLEST = 1e-9
 """A direction that buckets keep by less than this part of the largest tells nothing."""
@@ -56,7 +56,7 @@ class Smoothing:
         pull = np.outer(ratios, self.scatter) + 1 / self.counts
         return np.asarray(means[:, np.newaxis] + pull * solved)
 
-    def variances(self, ratios: Floats, values: Places) -> Floats:
+    def variances(self, ratios: Floats, values: Indices) -> Floats:
         """The expected squared error of the guess of each value's share, each at an r of its own, for an s² of 1."""
         known = self.directions[values] ** 2 / self.roots[values, np.newaxis] ** 2
         seen = (known * (self.kept / (1 + np.outer(ratios, self.kept)))).sum(axis=1)

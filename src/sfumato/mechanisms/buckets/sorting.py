@@ -10,13 +10,13 @@ from functools import cache
 
 import numpy as np
 
-from sfumato.arrays import Numbers
+from sfumato.arrays import UInts
 
 FEW = 1 << 11
 """So few columns are sorted one by one: to compare rows would take as long for a single one."""
 
 
-def sort_columns(rows: Numbers) -> None:
+def sort_columns(rows: UInts) -> None:
     """Sort each column of a matrix, in its place."""
     if rows.shape[1] < FEW:
         rows.sort(axis=0)

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def _elements(corner: Corner) -> tuple[Integers, Integers]:
     return np.concatenate(levels), np.concatenate(after).T[which.ravel()]
 
 
-def _keys(vectors: Integers) -> list[Any]:
+def _keys(vectors: Integers) -> Sequence[object]:
     """Each vector as bytes, to look it up by."""
     whole = np.ascontiguousarray(vectors, dtype=np.int32)
     return whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel().tolist()

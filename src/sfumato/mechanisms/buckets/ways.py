@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sfumato.draws import Draws
+from sfumato.json_types import Json
 from sfumato.mechanisms.buckets.dealing import Deal, deal_out
 from sfumato.mechanisms.buckets.prediction import CountErrors
 from sfumato.mechanisms.buckets.setting import Setting
@@ -36,7 +36,7 @@ class Way:
     errors: tuple[ErrorAt, ...]
     score: float
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """For the holder."""
         return {
             "sizes": self.sizes,

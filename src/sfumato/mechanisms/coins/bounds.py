@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any
 
 from sfumato.errors import ReleaseFormatError, SpecError
+from sfumato.json_types import Json, JsonView
 from sfumato.mechanisms.coins.words import times
 from sfumato.request.exact import exact
 from sfumato.request.flags import option
@@ -62,7 +62,7 @@ def amplifications(bounds: Bounds) -> tuple[Fraction | None, ...]:
     return tuple(None if bound is None else bound.amplification for bound in bounds)
 
 
-def bounds_json(bounds: Bounds, tolerance: Fraction | None) -> dict[str, Any]:
+def bounds_json(bounds: Bounds, tolerance: Fraction | None) -> Json:
     """The ends of the bounds, and the tolerance that made them of shares, if one did."""
     return {
         "priors": [bound and str(bound.prior) for bound in bounds],
@@ -71,7 +71,7 @@ def bounds_json(bounds: Bounds, tolerance: Fraction | None) -> dict[str, Any]:
     }
 
 
-def read_bounds(written: Mapping[str, Any]) -> tuple[Bounds, Fraction | None]:
+def read_bounds(written: JsonView) -> tuple[Bounds, Fraction | None]:
     """Read the bounds of a design back, and their tolerance."""
     pairs = zip(written["priors"], written["posteriors"], strict=True)
     bounds = tuple(None if prior is None else BreachBound(prior, posterior) for prior, posterior in pairs)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.arrays import Amounts, Codes, Floats, Places
+from sfumato.arrays import Amounts, Codes, Floats, Indices
 from sfumato.errors import QueryError
 from sfumato.mechanisms.coins.operators import Operator
 from sfumato.mechanisms.method import Moments
@@ -25,7 +25,7 @@ COMPOSITION_STEPS = 100
 """Steps of iterative Bayes after which a composition is good enough to take a variance from."""
 
 
-def closed(operator: Operator, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+def closed(operator: Operator, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """Estimate without bias how many of the tallied records hold a value of each set of wanted places.
 
     Where values have coins of their own, the variance also depends on what the other records hold. That composition is
@@ -37,7 +37,7 @@ def closed(operator: Operator, tally: Tally, wanted: Sequence[Places]) -> list[M
     return [inverse_counts(operator, tally, composition, places) for places in wanted]
 
 
-def flat_counts(operator: Operator, counts: Amounts, places: Places) -> Moments:
+def flat_counts(operator: Operator, counts: Amounts, places: Indices) -> Moments:
     """Add up (o - kRq) / p over the cells that hold a wanted value, for each row of counts.
 
     A wanted record shows a wanted value with a = p + kq and another one with b = kq, so the variance of a cell is
@@ -70,7 +70,7 @@ def flat_counts(operator: Operator, counts: Amounts, places: Places) -> Moments:
     return replace(found, chances=np.repeat([retention + other, other], len(rows), axis=1))
 
 
-def _by_cell(counts: npt.NDArray[Any], starts: Places) -> Floats:
+def _by_cell(counts: npt.NDArray[Any], starts: Indices) -> Floats:
     """Add up each row of counts over stretches that begin at `starts`."""
     if not len(starts):
         return np.zeros((len(counts), 0))
@@ -86,7 +86,7 @@ def flat_variance(retention: Floats, swap: Floats, rows: Floats, values: Floats 
     return base, slope
 
 
-def inverse_rows(operator: Operator, wanted: Places) -> Floats:
+def inverse_rows(operator: Operator, wanted: Indices) -> Floats:
     """What a record that shows y adds to the unbiased count of the wanted values, for each y of a single cell."""
     return unmixed(operator, np.isin(operator.places, wanted).astype(np.float64))
 
@@ -112,7 +112,7 @@ def unmixed(operator: Operator, scores: Floats) -> Floats:
     return found
 
 
-def inverse_counts(operator: Operator, tally: Tally, compositions: Floats, places: Places) -> Moments:
+def inverse_counts(operator: Operator, tally: Tally, compositions: Floats, places: Indices) -> Moments:
     """Estimate by the inverse of a single cell, for each line; `compositions` says what the records of each hold.
 
     A record of x adds weights whose mean is 1 if x is wanted and 0 if not: its variance is E[w²] less that mean.
@@ -176,7 +176,7 @@ class LaidOut(Protocol):
     def operator(self) -> Operator: ...  # noqa: D102
 
 
-def revealed(design: LaidOut, shown: Codes, held: Codes, rows: Places, /) -> tuple[Floats]:
+def revealed(design: LaidOut, shown: Codes, held: Codes, rows: Indices, /) -> tuple[Floats]:
     """How likely some records show their entries from each value, by the part of each value that is in their cell."""
     operator = design.operator
     size, entries = operator.domain_size, shown.astype(np.int64)
@@ -195,7 +195,7 @@ def entry_counts(operator: Operator, tally: Tally) -> Floats:
 # ------------------------------------------------------------------------------------------- generalised least squares
 
 
-def least_squares(operator: Operator, tally: Tally, shares: Floats, wanted: Sequence[Places]) -> list[Moments]:
+def least_squares(operator: Operator, tally: Tally, shares: Floats, wanted: Sequence[Indices]) -> list[Moments]:
     """Weigh what all cells say about all values by its precision, given the share of each value in each cell.
 
     With B = (A'VA)^-1 A'V and BA = 1, the estimate Bo has the variance B diag(E[o]) B' less the counts themselves,

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from sfumato.arrays import Floats, Places
+from sfumato.arrays import Floats, Indices
 from sfumato.mechanisms.coins.inverse import (
     COMPOSITION_STEPS,
     closed,
@@ -51,16 +51,16 @@ class CellDesign(Protocol):
         ...
 
 
-def _by_closed_form(design: CellDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+def _by_closed_form(design: CellDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     return closed(design.operator, tally, wanted)
 
 
-def _by_iteration(design: CellDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+def _by_iteration(design: CellDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     held = iterated(design.operator, tally.counts, _shares(design, tally), EM_STEPS, EM_TOLERANCE)
     return [without_error(held[:, places].sum(axis=1), tally) for places in wanted]
 
 
-def _by_least_squares(design: CellDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+def _by_least_squares(design: CellDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     found = least_squares(design.operator, tally, _shares(design, tally), wanted)
     if design.cell_shares is not None:
         return found
@@ -96,7 +96,7 @@ def _twin(design: CellDesign, whole: Tally, holdings: Holdings | None) -> Twin:
     return Twin(Path(__file__).with_name("counting.js"), numbers)
 
 
-CLOSED: Method[Any] = weighed(
+CLOSED: Method[CellDesign] = weighed(
     lambda design: CoinWeights(design.operator),
     "unbiased count, exact or score interval",
     NO_ASSUMPTION,
@@ -104,10 +104,10 @@ CLOSED: Method[Any] = weighed(
     needs_hits_only=lambda design: design.operator.is_flat,
     twin=_twin,
 )
-EM: Method[Any] = Method(
+EM: Method[CellDesign] = Method(
     "iterative Bayes (EM), biased", NO_ASSUMPTION, _by_iteration, note=BIASED, is_reproduction=True
 )
-CELLS_EM: Method[Any] = Method(
+CELLS_EM: Method[CellDesign] = Method(
     "iterative Bayes (EM) over all cells, biased",
     SPREAD,
     _by_iteration,
@@ -115,7 +115,7 @@ CELLS_EM: Method[Any] = Method(
     note=BIASED,
     is_reproduction=True,
 )
-CELLS_GLS: Method[Any] = Method(
+CELLS_GLS: Method[CellDesign] = Method(
     "generalised least squares over all cells, normal interval",
     SPREAD,
     _by_least_squares,
@@ -123,5 +123,5 @@ CELLS_GLS: Method[Any] = Method(
     note=PLUG_IN,
 )
 
-ONE_CELL: Mapping[str, Method[Any]] = MappingProxyType({DEFAULT: CLOSED, "em": EM})
-SEVERAL_CELLS: Mapping[str, Method[Any]] = MappingProxyType({DEFAULT: CLOSED, "gls": CELLS_GLS, "em": CELLS_EM})
+ONE_CELL: Mapping[str, Method[CellDesign]] = MappingProxyType({DEFAULT: CLOSED, "em": EM})
+SEVERAL_CELLS: Mapping[str, Method[CellDesign]] = MappingProxyType({DEFAULT: CLOSED, "gls": CELLS_GLS, "em": CELLS_EM})

@@ -10,12 +10,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from sfumato.arrays import Codes, Floats, Mask, Places, Words
+from sfumato.arrays import Amounts, Bits64, Codes, Floats, Indices, Mask
 from sfumato.draws import LARGEST_BOUND, Stream
 from sfumato.shown.values import Values
 
@@ -40,23 +38,23 @@ class Operator:
         sizes = [len(cell.places) for cell in cells]
         self.domain_size = domain_size
         self.sizes = np.array(sizes, dtype=np.int64)
-        self.first: Places = np.cumsum(self.sizes) - self.sizes
+        self.first: Indices = np.cumsum(self.sizes) - self.sizes
         """The first entry of each cell."""
-        self.cells: Places = np.repeat(np.arange(len(cells)), sizes)
-        self.places: Places = np.array([place for cell in cells for place in cell.places], dtype=np.int64)
+        self.cells: Indices = np.repeat(np.arange(len(cells)), sizes)
+        self.places: Indices = np.array([place for cell in cells for place in cell.places], dtype=np.int64)
         self.retention: Floats = np.array([float(each) for cell in cells for each in cell.retentions])
         self.swap: Floats = (1 - self.retention) / self.sizes[self.cells]
         self.is_flat = all(len(set(cell.retentions)) == 1 for cell in cells)
         self.is_whole = len(cells) == 1 and np.array_equal(self.places, np.arange(domain_size))
         """Whether there is one cell, of all values."""
 
-    def by_cell(self, numbers: npt.NDArray[Any]) -> Floats:
+    def by_cell(self, numbers: Amounts | Mask) -> Floats:
         """Add numbers up over the entries of each cell, which stand one after the other in the last axis."""
         if numbers.ndim == 1:
             return np.asarray(np.bincount(self.cells, weights=numbers, minlength=len(self.sizes)), dtype=np.float64)
         return np.add.reduceat(numbers, self.first, axis=-1, dtype=np.float64)
 
-    def in_cell(self, numbers: npt.NDArray[Any]) -> Floats:
+    def in_cell(self, numbers: Amounts | Mask) -> Floats:
         """For each entry, the sum of the numbers of all entries of its cell; one for all, if there is one cell."""
         if len(self.sizes) == 1:
             return np.asarray(numbers.sum(axis=-1, keepdims=True), dtype=np.float64)
@@ -103,9 +101,9 @@ class Coins:
     One entry for each cell, or for each value where values have coins of their own.
     """
 
-    keep_words: Words = field(repr=False)
-    swap_words: Words = field(repr=False)
-    outcomes: Words = field(repr=False)
+    keep_words: Bits64 = field(repr=False)
+    swap_words: Bits64 = field(repr=False)
+    outcomes: Bits64 = field(repr=False)
 
     @classmethod
     def of(cls, words: Sequence[tuple[int, int]], sizes: Sequence[int]) -> Coins:
@@ -115,7 +113,7 @@ class Coins:
         # A coin that always keeps leaves nothing to divide among the values.
         return cls(keep, np.maximum(swap, np.uint64(1)), np.array(outcomes, dtype=np.uint64))
 
-    def throw(self, stream: Stream, first_row: int, coins: Codes) -> tuple[Mask, Places]:
+    def throw(self, stream: Stream, first_row: int, coins: Codes) -> tuple[Mask, Indices]:
         """Decide each record by its coin: whether it is kept, and else which value of its cell it becomes."""
         drawn = stream.integers(first_row, len(coins), self.outcomes.take(coins))
         keep = self.keep_words.take(coins)

@@ -13,14 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TypeVar
 
 import numpy as np
 
-from sfumato.arrays import Floats, Places
+from sfumato.arrays import Floats, Indices
 from sfumato.errors import InternalError
 from sfumato.mechanisms.method import Method, Moments
 from sfumato.shown.tally import Tally
+
+DesignT = TypeVar("DesignT")
 
 MOST_ERRORS = 2.0
 """So many standard errors a count is pulled at most: one that stands out is not taken for noise."""
@@ -72,7 +74,7 @@ def _spreads(values: Floats, noise: Floats, expected: Floats) -> Floats:
     return np.maximum(found, np.sqrt(2 / np.where(has_any, (1 / known**2).sum(axis=1), np.inf)))
 
 
-def shrunk(unbiased: Method[Any], chances: Callable[[Any], Chances]) -> Method[Any]:
+def shrunk(unbiased: Method[DesignT], chances: Callable[[DesignT], Chances]) -> Method[DesignT]:
     """A way to estimate beside an unbiased one, where every value of a record is shown by the same chances."""
     return Method(
         "shrunk towards the shares of the whole release (empirical Bayes), biased",
@@ -84,7 +86,11 @@ def shrunk(unbiased: Method[Any], chances: Callable[[Any], Chances]) -> Method[A
 
 
 def _counted(
-    unbiased: Method[Any], chances: Callable[[Any], Chances], design: Any, tally: Tally, wanted: Sequence[Places]
+    unbiased: Method[DesignT],
+    chances: Callable[[DesignT], Chances],
+    design: DesignT,
+    tally: Tally,
+    wanted: Sequence[Indices],
 ) -> list[Moments]:
     """The counts of single values, pulled and added up; none further from the unbiased count than the limit."""
     singles = _singles(chances(design), tally)

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from sfumato.arrays import Floats, Places
+from sfumato.arrays import Floats, Indices
 from sfumato.mechanisms.coins.inverse import unmixed
 from sfumato.mechanisms.coins.operators import Operator
 from sfumato.mechanisms.method import Method, Moments, Piece, Twin, Weights
@@ -50,7 +50,7 @@ class Weighing(ABC):
         """Weights for the sum of z * theta[true value]."""
         return self.unbiased(self.entries(theta))
 
-    def set_variances(self, held: Floats, sets: Sequence[Places], size: int) -> Floats:
+    def set_variances(self, held: Floats, sets: Sequence[Indices], size: int) -> Floats:
         """The variance of the count of each set of the places of a domain, if so many records have each entry."""
         found = []
         for places in sets:
@@ -157,7 +157,7 @@ def weighed(  # noqa: PLR0913, PLR0917 - a method in its parts
     weighing: Callable[[DesignT], Weighing],
     words: str,
     assumption: str,
-    count: Callable[[DesignT, Tally, Sequence[Places]], list[Moments]],
+    count: Callable[[DesignT, Tally, Sequence[Indices]], list[Moments]],
     needs_hits_only: Callable[[DesignT], bool] | None = None,
     twin: Callable[[DesignT, Tally, Holdings | None], Twin] | None = None,
 ) -> Method[DesignT]:
@@ -173,7 +173,7 @@ def weighed(  # noqa: PLR0913, PLR0917 - a method in its parts
     )
 
 
-def of_sets(weighing: Weighing, counts: Sequence[int], share: float, sets: Sequence[Places]) -> Floats:
+def of_sets(weighing: Weighing, counts: Sequence[int], share: float, sets: Sequence[Indices]) -> Floats:
     """The exact variance of the count of each set of values, if a share of the records of each value is counted."""
     return weighing.set_variances(share * np.array(counts, dtype=np.float64), sets, len(counts))
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any
 
 from sfumato.errors import InfeasibleError
+from sfumato.json_types import Json, JsonView
 from sfumato.request.histogram import Histogram
 from sfumato.request.spec import BreachBound
 from sfumato.request.values import to_json
@@ -32,7 +32,7 @@ def error_bound(total: int, retention: Fraction) -> float:
 
 def cell_json(
     histogram: Histogram, places: Iterable[int], counts: Sequence[int], prior: Fraction, retention: Fraction
-) -> dict[str, Any]:
+) -> Json:
     """One cell in JSON: its values and counts, the prior it covers, and its retention."""
     values = [histogram.values[place] for place in places]
     swap = (1 - retention) / len(values)
@@ -116,7 +116,7 @@ def chosen(bound: BreachBound) -> str:
     )
 
 
-def cells_summary(cells: Sequence[Mapping[str, Any]]) -> str:
+def cells_summary(cells: Sequence[JsonView]) -> str:
     """What a plan of cells decided, in one line."""
     if len(cells) == 1:
         return f"retention {cells[0]['retention']}; odds may rise {times(cells[0]['amplification'])}"

@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
+from sfumato.arrays import Codes, Counts, Floats, Indices, UInts
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
+from sfumato.json_types import Json, JsonView
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     Coarsening,
@@ -118,7 +118,7 @@ class Design:
         """How many values each column has."""
         return tuple(len(domain) for domain in self.domains)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Write the design down."""
         written = [values_to_json(domain) for domain in self.domains]
         return {
@@ -172,7 +172,7 @@ def _check_eligible(values: Sequence[Value], counts: Sequence[int], group_size: 
     raise InfeasibleError(f"one value {said}", with_values=f"{value!r} {said}")
 
 
-def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
     """Draw a value of each record's group, uniformly and independently; column by column if there are several."""
     if slots is None:
         raise InternalError("decoys need slots.")
@@ -201,7 +201,7 @@ def design(plan: Plan, /) -> Design:
     return Design(tuple(column.values for column in plan.columns), plan.group_size, plan.creation)
 
 
-def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
+def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
     if "domains" in written:
         pairs = zip(written["domains"], types, strict=True)
@@ -237,7 +237,7 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return leaks.closed_variances(held, plan.group_size, plan.creation, rows, counts)
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """What the default count says of its error where records show each value as often as they hold it."""
     if len(plan.columns) > 1:
         return np.full(len(sets), np.nan)
@@ -251,7 +251,7 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats
 # ----------------------------------------------------------------------------------------------------------- explaining
 
 
-def explain(plan: Plan, /) -> dict[str, Any]:
+def explain(plan: Plan, /) -> Json:
     """The groups, and for each value how much its being published tells and how much its counts are blurred."""
     columns = [_column_json(column, plan.group_size) for column in plan.columns]
     return {
@@ -265,7 +265,7 @@ def explain(plan: Plan, /) -> dict[str, Any]:
     }
 
 
-def _column_json(column: GroupedColumn, group_size: int) -> dict[str, Any]:
+def _column_json(column: GroupedColumn, group_size: int) -> Json:
     total = sum(column.counts)
     present = [(name, count) for name, count in zip(labels(column.values), column.counts, strict=True) if count]
     noise = {name: float(bounds.amplification(count, total, group_size)) for name, count in present}
@@ -276,7 +276,7 @@ def _column_json(column: GroupedColumn, group_size: int) -> dict[str, Any]:
     }
 
 
-def _products(plan: Plan) -> dict[str, Any]:
+def _products(plan: Plan) -> Json:
     """The worst over all combinations of the columns' values: ratios multiply where columns are correlated."""
     ratios, noises = [], []
     for column in plan.columns:
@@ -366,7 +366,7 @@ def likelihoods(plan: Plan, replaced: Replaced, /) -> list[Floats]:
     return [_leaked(made, np.array(column.counts), shown) for column, shown in pairs]
 
 
-def revealed(design: Design, shown: Codes, held: Codes, rows: Places, /) -> list[Floats]:
+def revealed(design: Design, shown: Codes, held: Codes, rows: Indices, /) -> list[Floats]:
     """The same from the design, and how frequent the values are."""
     pairs = zip(column_codes(shown[rows], design.sizes), column_codes(held, design.sizes), design.sizes, strict=True)
     return [_leaked(design, np.bincount(own, minlength=size), seen) for seen, own, size in pairs]

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.arrays import Places
+from sfumato.arrays import Indices
 from sfumato.draws import Stream
 from sfumato.mechanisms.decoys.groups import Groups
 
@@ -39,7 +39,7 @@ def tranches_of(total: int, domain_size: int, group_size: int) -> int:
     return max(1, min(MOST_TRANCHES, total // group_size // LEAST_GROUPS, MOST_CELLS // domain_size))
 
 
-def mixed(counts: Sequence[int], group_size: int, orders: Places) -> Groups:
+def mixed(counts: Sequence[int], group_size: int, orders: Indices) -> Groups:
     """Wrap around in tranches: `orders` has an order of all values for each tranche, and a last one for the cut."""
     held, number = np.array(counts, dtype=np.int64), len(orders) - 1
     groups = int(held.sum()) // group_size
@@ -52,7 +52,7 @@ def mixed(counts: Sequence[int], group_size: int, orders: Places) -> Groups:
     return Groups.of(found, len(counts))
 
 
-def _cut(counts: Places, groups: int, tranches: int) -> Places:
+def _cut(counts: Indices, groups: int, tranches: int) -> Indices:
     """How many records of each value (column) each tranche (row) gets: even shares that fill its groups exactly.
 
     Deal all records round the groups, and give group g to tranche g modulo the number of tranches.
@@ -61,15 +61,15 @@ def _cut(counts: Places, groups: int, tranches: int) -> Places:
     numbers = np.arange(tranches)[:, None]
     sizes = (groups - 1 - numbers) // tranches + 1
 
-    def dealt(upto: Places) -> Places:
+    def dealt(upto: Indices) -> Indices:
         rounds, rest = np.divmod(upto, groups)
-        part: Places = np.maximum((rest - 1 - numbers) // tranches + 1, 0)
+        part: Indices = np.maximum((rest - 1 - numbers) // tranches + 1, 0)
         return rounds * sizes + part
 
     return dealt(ends) - dealt(ends - counts)
 
 
-def _wrapped(counts: Places, order: Places, groups: int) -> list[tuple[Sequence[int], int]]:
+def _wrapped(counts: Indices, order: Indices, groups: int) -> list[tuple[Sequence[int], int]]:
     """The runs of equal groups when values in this order go round the groups: they change where a value ends."""
     ends = np.cumsum(counts)
     cuts = np.array(sorted({0, *(ends % groups).tolist()}), dtype=np.int64)
@@ -102,7 +102,7 @@ def fullest_first(counts: Sequence[int], group_size: int, ties: Stream | None, m
     return Groups.of(runs, len(counts))
 
 
-def _fullest(held: Places, group_size: int, step: int, breaker: Places) -> tuple[Places, int]:
+def _fullest(held: Indices, group_size: int, step: int, breaker: Indices) -> tuple[Indices, int]:
     """The values of the next groups, and how many equal groups to make.
 
     Several, if no value then holds more than its part of what is left; else one, of the values that are fullest.
@@ -118,7 +118,7 @@ def _fullest(held: Places, group_size: int, step: int, breaker: Places) -> tuple
     return taken, length
 
 
-def _breakers(ties: Stream | None, size: int) -> Iterator[Places]:
+def _breakers(ties: Stream | None, size: int) -> Iterator[Indices]:
     """A number for each value, for every run: the larger one wins a tie. Without a stream the first values win."""
     start, rows = 0, max(1, WORDS_AT_ONCE // size)
     while True:
@@ -130,6 +130,6 @@ def _breakers(ties: Stream | None, size: int) -> Iterator[Places]:
             start += rows * size
 
 
-def shuffled_orders(words: npt.NDArray[np.uint64], size: int) -> Places:
+def shuffled_orders(words: npt.NDArray[np.uint64], size: int) -> Indices:
     """Orders of `size` values, a row each, from as many random words."""
     return np.argsort(words.reshape(-1, size), axis=1, kind="stable")

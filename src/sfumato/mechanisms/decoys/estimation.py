@@ -19,7 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sfumato.arrays import Counts, Floats, Mask, Places
+from sfumato.arrays import Counts, Floats, Indices, Mask
 from sfumato.errors import InternalError, QueryError
 from sfumato.mechanisms.coins.methods import without_error
 from sfumato.mechanisms.coins.shrinking import pulled
@@ -289,7 +289,7 @@ def _unevenness(design: DecoyDesign, joint: Joint, part: _Selected, weights: Flo
     )
 
 
-def _overlaps(arcs: Floats, wanted: Places) -> Floats:
+def _overlaps(arcs: Floats, wanted: Indices) -> Floats:
     """The variance of how far the arc of each value (row) overlaps those of wanted ones (columns)."""
     short, long = np.minimum.outer(arcs, arcs[wanted]), np.maximum.outer(arcs, arcs[wanted])
     found = np.maximum(short**2 * (long - short / 3) - (short * long) ** 2, 0.0)
@@ -321,7 +321,7 @@ def _regime(joint: Joint, wanted: Mask, value: float, error: float, size: int) -
 # -------------------------------------------------------------------------------------------------------------- methods
 
 
-def counted(design: DecoyDesign, tally: Tally, wanted: Sequence[Places], laws: Laws) -> list[Moments]:
+def counted(design: DecoyDesign, tally: Tally, wanted: Sequence[Indices], laws: Laws) -> list[Moments]:
     """For each set of wanted places, an estimate under each condition; the release is read once for all."""
     lines, size = tally.counts.astype(np.float64), math.prod(design.sizes)
     reading = _reading(design, tally, laws)
@@ -377,7 +377,7 @@ def twin(design: DecoyDesign, whole: Tally, holdings: Holdings | None, laws: Law
     return Twin(Path(__file__).with_name("counting.js"), {**settings, **numbers})
 
 
-def shrunk(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+def shrunk(design: DecoyDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """Pull the count of each value towards what it would be if it had nothing to do with the condition.
 
     How far is learnt from all values of the same condition: the further, the less they deviate beyond noise.

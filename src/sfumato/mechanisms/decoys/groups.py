@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Numbers, Places
+from sfumato.arrays import Codes, Floats, Indices, UInts
 from sfumato.mechanisms.stretches import Runs
 
 
@@ -21,10 +21,10 @@ from sfumato.mechanisms.stretches import Runs
 class Groups:
     """Runs of equal groups: the places of the values they hold, how many those are, and how many groups there are."""
 
-    members: Places
+    members: Indices
     """A row for each run: the places of its values, and after the last zeros that stand for nothing."""
-    sizes: Places
-    lengths: Places
+    sizes: Indices
+    lengths: Indices
     domain_size: int
 
     @classmethod
@@ -42,13 +42,13 @@ class Groups:
         return int(self.lengths.sum())
 
     @cached_property
-    def counts(self) -> Places:
+    def counts(self) -> Indices:
         """How many records of each value the groups hold."""
         runs, places = self._seats
         return np.bincount(places, weights=self.lengths[runs], minlength=self.domain_size).astype(np.int64)
 
     @property
-    def _seats(self) -> tuple[Places, Places]:
+    def _seats(self) -> tuple[Indices, Indices]:
         """The run and the place of every seat."""
         is_seat = np.arange(self.members.shape[1]) < self.sizes[:, None]
         runs, _ = np.nonzero(is_seat)
@@ -64,13 +64,13 @@ class Groups:
                 np.add.at(found, (self.members[both, first], self.members[both, second]), weights[both])
         return found
 
-    def run_of(self, values: Codes, slots: Numbers) -> Places:
+    def run_of(self, values: Codes, slots: UInts) -> Indices:
         """The run of each record, by its value and its slot (0 .. count - 1) among the records of the value."""
         stretches, runs, first = self._index
         places = first.take(values) + slots.astype(stretches.type)
         return runs.take(stretches.find(places))
 
-    def values_at(self, runs: Places, seats: Numbers) -> Codes:
+    def values_at(self, runs: Indices, seats: UInts) -> Codes:
         """The value of a seat in each of some runs."""
         values: Codes = self._listed.take(runs * self.members.shape[1] + seats.astype(np.int64))
         return values
@@ -81,7 +81,7 @@ class Groups:
         return self.members.ravel().astype(np.min_scalar_type(self.domain_size))
 
     @cached_property
-    def _index(self) -> tuple[Runs, Places, Numbers]:
+    def _index(self) -> tuple[Runs, Indices, UInts]:
         """All slots in a row, value after value: the stretches of one run each, their runs, and where values start."""
         runs, places = self._seats
         ordered = runs[np.argsort(places, kind="stable")]

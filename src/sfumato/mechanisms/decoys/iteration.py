@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.arrays import Counts, Floats, Places
+from sfumato.arrays import Counts, Floats, Indices
 from sfumato.mechanisms.coins.methods import without_error
 from sfumato.mechanisms.decoys.estimation import DecoyDesign, axes_of, whole_of
 from sfumato.mechanisms.method import Moments
@@ -26,13 +26,13 @@ MOST_TABLES = 1 << 16
 """So many tables are iterated at once."""
 
 
-def by_paper(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+def by_paper(design: DecoyDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """The iteration of the paper with its 1% rule, one for each wanted value; biased, for comparison only.
 
     Of several sensitive columns it looks at those that the question is about, and takes a value of each.
     """
     found = [without_error(np.zeros(len(tally)), tally) for _ in wanted]
-    alike: dict[tuple[int, ...], list[tuple[int, Places]]] = {}  # the sets of wanted values, by what they are about
+    alike: dict[tuple[int, ...], list[tuple[int, Indices]]] = {}  # the sets of wanted values, by what they are about
     for number, places in enumerate(wanted):
         theta = np.zeros(math.prod(design.sizes))
         theta[places] = 1.0
@@ -52,7 +52,7 @@ def by_paper(design: DecoyDesign, tally: Tally, wanted: Sequence[Places]) -> lis
     return found
 
 
-def _held(lines: Counts, whole: Counts, values: Places, group_size: int) -> Floats:
+def _held(lines: Counts, whole: Counts, values: Indices, group_size: int) -> Floats:
     """For each line of selected records and each value how many hold it; a value has a place in each column."""
     columns = values.shape[1]
     found, step = np.zeros((len(lines), len(values))), max(1, MOST_TABLES // len(values))
@@ -64,7 +64,7 @@ def _held(lines: Counts, whole: Counts, values: Places, group_size: int) -> Floa
     return found
 
 
-def _states(counts: Counts, values: Places) -> Counts:
+def _states(counts: Counts, values: Indices) -> Counts:
     """For each line and value: how many records show its part of each column, or do not, numbered by bits."""
     columns = range(values.shape[1])
     shown = []
@@ -88,7 +88,7 @@ def iterated(
     """
     tables = shown.reshape(-1, shown.shape[-1]).astype(np.float64)
     held, rounds = tables.copy(), np.full(len(tables), most_rounds)
-    moving: Places = np.arange(len(tables))
+    moving: Indices = np.arange(len(tables))
     for number in range(1, most_rounds + 1):
         before, seen = held[moving], tables[moving]
         chances = _chances(before, group_sizes)

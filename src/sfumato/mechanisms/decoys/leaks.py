@@ -15,12 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property, lru_cache
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from sfumato.arrays import Floats, Mask, Places
+from sfumato.arrays import Floats, Indices, Mask
 from sfumato.draws import Draws
+from sfumato.json_types import Json
 from sfumato.mechanisms.decoys.creation import fullest_first, mixed, shuffled_orders, tranches_of
 from sfumato.mechanisms.decoys.groups import Groups
 
@@ -77,7 +78,7 @@ class DecoyLaw(Protocol):
         """How many records are expected to show each value if so many hold it."""
         ...
 
-    def twin(self) -> dict[str, Any]:
+    def twin(self) -> Json:
         """The law for a script: `mean` and `solve` as a matrix, or as a diagonal and two vectors, and what is lost."""
         ...
 
@@ -146,7 +147,7 @@ class EvenLaw:
         moved = held * self._scale
         return np.asarray((moved.sum(axis=-1, keepdims=True) - moved) * self.leaks + held / self.group_size)
 
-    def twin(self) -> dict[str, Any]:
+    def twin(self) -> Json:
         """A diagonal and two vectors; what is lost are the values in every group."""
         return {
             "shares": self.shares,
@@ -207,7 +208,7 @@ class FittedLaw:
         met, by_share, kept = self._fitted
         return np.asarray(kept * held + met * (held * by_share).sum(axis=-1, keepdims=True))
 
-    def twin(self) -> dict[str, Any]:
+    def twin(self) -> Json:
         """A diagonal and two vectors; if anything is lost, all is."""
         met, by_share, kept = self._fitted
         not_zero = np.where(np.abs(kept) < TINY, TINY, kept)
@@ -310,7 +311,7 @@ class GroupLaw:
         """How many records are expected to show each value if so many hold it."""
         return np.asarray(held @ self._transition)
 
-    def twin(self) -> dict[str, Any]:
+    def twin(self) -> Json:
         """Matrices, and the directions that are lost."""
         kept, directions, roots = self._directions
         return {
@@ -322,7 +323,7 @@ class GroupLaw:
         }
 
 
-def _lost(roots: Floats, directions: Floats, *, tells_nothing: bool = False) -> dict[str, Any]:
+def _lost(roots: Floats, directions: Floats, *, tells_nothing: bool = False) -> Json:
     """What a script is told of directions that are lost, on the scale of the roots."""
     return {
         "roots": roots,
@@ -332,7 +333,7 @@ def _lost(roots: Floats, directions: Floats, *, tells_nothing: bool = False) -> 
     }
 
 
-def group_law(counts: Places, group_size: int, creation: Creation) -> GroupLaw:
+def group_law(counts: Indices, group_size: int, creation: Creation) -> GroupLaw:
     """Make the groups of the published histogram; several times, where they are random."""
     return _group_law(counts.astype(np.int64).tobytes(), group_size, creation)
 
@@ -355,7 +356,7 @@ def _group_law(counts: bytes, group_size: int, creation: Creation) -> GroupLaw:
     return GroupLaw(mean, capped.astype(np.float64), spread)
 
 
-def capped_counts(counts: Places, group_size: int) -> Places:
+def capped_counts(counts: Indices, group_size: int) -> Indices:
     """The published counts, moved to where groups can be made of them: no value has more than its part.
 
     By chance a value may be published too often; what it has too much goes to the others, evenly.

@@ -16,18 +16,18 @@ q_i = (1-p_i)/m = its swap probability.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Numbers, Places
+from sfumato.arrays import Codes, Floats, Indices, UInts
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.json_types import Json, JsonView
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     Comparability,
@@ -36,6 +36,7 @@ from sfumato.mechanisms.capabilities import (
     PerValue,
     PlanExplanation,
     ReleaseErrorPrediction,
+    WeightColumns,
 )
 from sfumato.mechanisms.coins import bounds as per_value
 from sfumato.mechanisms.coins.bounds import NAMED_VALUES, Bounds, amplifications
@@ -147,7 +148,7 @@ class Design:
         """All records of every value are in the one cell."""
         return np.ones(len(self.domain))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Write the design down; rationals as strings."""
         return {
             "domain": values_to_json(self.domain),
@@ -214,7 +215,7 @@ def check_countable(plan: Plan, /) -> None:
         raise InfeasibleError(f"one value {said}", with_values=f"{least!r} {said}")
 
 
-def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
     """Perturb a batch of codes, each by the coin of its value."""
     is_kept, swapped = plan.coins.throw(draws.stream(f"{NAME}/coins"), first_row, codes)
     return Replaced(np.where(is_kept, codes, swapped).astype(codes.dtype))
@@ -225,7 +226,7 @@ def design(plan: Plan, /) -> Design:
     return plan.published
 
 
-def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
+def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
     bounds, tolerance = per_value.read_bounds(written)
     read = Design(
@@ -253,7 +254,7 @@ def shown(design: Design, /) -> Values:
     return design.operator.shown()
 
 
-def weights(design: Design, /) -> Mapping[str, Any] | None:
+def weights(design: Design, /) -> WeightColumns | None:
     """What a row that shows `published` adds to the unbiased count of `value`."""
     size = len(design.domain)
     if size > MOST_WEIGHTS:
@@ -280,7 +281,7 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return own * counts + other * (rows - counts)
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values; infinite where several values are never kept."""
     if sum(not each for each in plan.retentions) > 1:
         return np.full(len(sets), np.inf)
@@ -290,11 +291,11 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats
 # ----------------------------------------------------------------------------------------------------------- explaining
 
 
-def explain(plan: Plan, /) -> dict[str, Any]:
+def explain(plan: Plan, /) -> Json:
     """The retention of each value, what it is good for, and what each bound costs."""
     shares, limits, direction = plan.histogram.shares, plan.amplifications, plan.options.direction
     names = labels(plan.histogram.values)
-    found: dict[str, Any] = {
+    found: Json = {
         "direction": direction.value,
         "objective": plan.options.objective.value,
         "retention": dict(zip(names, map(ratio, plan.retentions), strict=True)),
@@ -348,7 +349,7 @@ def promise(design: Design, /) -> str:
     return per_value.promise(design.domain, design.bounds, design.tolerance, may_fall=may_fall)
 
 
-MECHANISM = Mechanism(
+MECHANISM: Mechanism[BreachBoundPerValue, Options, Plan, Design] = Mechanism(
     name=NAME,
     guarantee=Guarantee.SINGLE_VALUES,
     request=BreachBoundPerValue,

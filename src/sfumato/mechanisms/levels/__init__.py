@@ -21,13 +21,13 @@ from dataclasses import asdict, dataclass
 from dataclasses import replace as dataclass_replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Numbers, Places
+from sfumato.arrays import Codes, Floats, Indices, UInts
 from sfumato.draws import LARGEST_BOUND, Draws
 from sfumato.errors import InfeasibleError, SpecError
+from sfumato.json_types import Json
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     Comparability,
@@ -36,6 +36,7 @@ from sfumato.mechanisms.capabilities import (
     PlanExplanation,
     PlanTable,
     ReleaseErrorPrediction,
+    WeightColumns,
 )
 from sfumato.mechanisms.coins.methods import DEFAULT, NO_ASSUMPTION
 from sfumato.mechanisms.coins.weights import of_sets, weighed
@@ -132,7 +133,7 @@ def _words(shares: Sequence[Fraction]) -> int:
 # ------------------------------------------------------------------------------------------------------------- sampling
 
 
-def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
     """Draw a level for each record, and a set of its groups; as bits of their values, with the number of the level."""
     size = plan.histogram.domain_size
     step = max(1, MOST_BITS // size)
@@ -175,12 +176,12 @@ def shown(design: Design, /) -> LeveledSets:
     )
 
 
-def weights(design: Design, /) -> Mapping[str, Any] | None:
+def weights(design: Design, /) -> WeightColumns | None:
     """What a row of each level adds to the unbiased count of a value, by what its set holds."""
     return sibling_weights(design.weighing, [level.name for level in design.levels])
 
 
-def _by_least_squares(design: Design, tally: Tally, wanted: Sequence[Places]) -> list[Moments]:
+def _by_least_squares(design: Design, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
     """Add the weights of all records up.
 
     The variance of a record depends on how near of kin its value is to those that are wanted. All that are of other
@@ -253,7 +254,7 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return np.asarray(counts * inside + (rows - counts) * outside / np.where(others > 0, others, 1.0))
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
     return of_sets(plan.design.weighing, plan.histogram.counts, share, sets)
 
@@ -261,7 +262,7 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats
 # ----------------------------------------------------------------------------------------------------------- explaining
 
 
-def explain(plan: Plan, /) -> dict[str, Any]:
+def explain(plan: Plan, /) -> Json:
     """The levels with their sets, and their errors at other shares, in those of subset selection at the same bound."""
     return {
         "levels": [
@@ -352,7 +353,7 @@ def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
     return (np.where(bits, factors[:, np.newaxis], 1.0),)
 
 
-def revealed(design: Design, read: Codes, held: Codes, rows: Places, /) -> tuple[Floats]:
+def revealed(design: Design, read: Codes, held: Codes, rows: Indices, /) -> tuple[Floats]:
     """The same from the design and from rows of zeros and ones for the groups of all levels, whatever anybody holds."""
     found = np.ones((len(rows), len(design.domain)))
     for level, (start, places, first) in zip(design.levels, shown(design).layout, strict=True):

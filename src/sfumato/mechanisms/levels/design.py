@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 from sfumato.errors import ReleaseFormatError
+from sfumato.json_types import Json, JsonView
 from sfumato.mechanisms.levels.tiers import Tier, tiers_of
 from sfumato.mechanisms.levels.weighing import LevelWeights
 from sfumato.mechanisms.selection import SubsetSelection
@@ -57,7 +57,7 @@ class Design:
             [[float(say) for say in line] for line in self.says],
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Write the design down; rationals as strings. The groups of the first level are the values."""
         return {
             "domain": values_to_json(self.domain),
@@ -76,7 +76,7 @@ class Design:
         }
 
 
-def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
+def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
     domain, bound = values_from_json(written["domain"], types), BreachBound.from_json(written)
     levels, lines = [], []

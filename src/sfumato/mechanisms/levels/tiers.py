@@ -19,7 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sfumato.arrays import Counts, Floats, Places
+from sfumato.arrays import Counts, Floats, Indices
 from sfumato.mechanisms.selection import SubsetSelection
 
 FINEST_SHARE = 100
@@ -33,7 +33,7 @@ LARGEST_DENOMINATOR = 10**9
 class Tier:
     """Groups of the values, each known by the place of its group."""
 
-    places: Places
+    places: Indices
 
     @cached_property
     def sizes(self) -> Counts:
@@ -46,17 +46,17 @@ class Tier:
         return len(self.sizes)
 
     @cached_property
-    def order(self) -> Places:
+    def order(self) -> Indices:
         """The values, group by group."""
         return np.argsort(self.places, kind="stable")
 
     @cached_property
-    def starts(self) -> Places:
+    def starts(self) -> Indices:
         """Where in that order each group begins."""
         return np.cumsum(self.sizes) - self.sizes
 
     @cached_property
-    def first(self) -> Places:
+    def first(self) -> Indices:
         """The first value of each group."""
         return self.order[self.starts]
 
@@ -75,7 +75,7 @@ def tiers_of(groups: Sequence[Sequence[int]]) -> tuple[Tier, ...]:
     return tuple(Tier(np.array(places)) for places in (*groups, [0] * len(groups[0])))
 
 
-def kinds(tiers: Sequence[Tier], number: int) -> list[tuple[int, Places]]:
+def kinds(tiers: Sequence[Tier], number: int) -> list[tuple[int, Indices]]:
     """The groups of a tier by the sizes of all that is above them: the first of each kind, and all that are alike."""
     first = tiers[number].first
     sizes = [

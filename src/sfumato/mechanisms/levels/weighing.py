@@ -9,13 +9,13 @@ because what remains of κ w is 1 at every tier.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from sfumato.arrays import Floats, Mask
+from sfumato.mechanisms.capabilities import WeightColumns
 from sfumato.mechanisms.coins.weights import SetWeights, Weighing
 from sfumato.mechanisms.levels.tiers import Tier, kinds
 from sfumato.mechanisms.method import Weights
@@ -88,7 +88,7 @@ class LevelWeights(Weighing):
         return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
 
 
-def sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> Mapping[str, Any] | None:
+def sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> WeightColumns | None:
     """The columns of weights.parquet: a line for each level and value; None for domains that would need too many bits.
 
     A record adds `if_equal` or `otherwise`, and `per_sibling` for each group of its own level that its set holds beside

@@ -16,19 +16,19 @@ Notation: ρ1 = prior, ρ2 = posterior, T_i = cell, ρ1i = the cell's prior, γ_
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from operator import index
-from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
+from sfumato.arrays import Codes, Counts, Floats, Indices, UInts
 from sfumato.draws import Draws
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
+from sfumato.json_types import Json, JsonView
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     Comparability,
@@ -38,6 +38,7 @@ from sfumato.mechanisms.capabilities import (
     PlanExplanation,
     PlanTable,
     Risk,
+    WeightColumns,
 )
 from sfumato.mechanisms.coins import risk as belief
 from sfumato.mechanisms.coins.inverse import flat_variance, revealed, shares_from
@@ -161,7 +162,7 @@ class PublishedCell:
         swap = (1 - self.retention) / len(self.places)
         return (self.retention + swap) / swap
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Write the cell down."""
         written = {"places": list(self.places), "prior": str(self.prior), "retention": str(self.retention)}
         return written if self.counts is None else {**written, "counts": list(self.counts)}
@@ -189,7 +190,7 @@ class Design:
         counts = [count for each in self.cells for count in each.counts or ()]
         return shares_from(self.operator, np.array(counts, dtype=np.float64))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> Json:
         """Write the design down; rationals as strings."""
         return {
             "domain": values_to_json(self.domain),
@@ -227,7 +228,7 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     return made
 
 
-def replace(plan: Plan, codes: Codes, slots: Numbers | None, draws: Draws, first_row: int, /) -> Replaced:
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
     """Find the cell of each record by its slot, and perturb it among the values of that cell."""
     if slots is None:
         raise InternalError("small-domain needs slots.")
@@ -243,7 +244,7 @@ def design(plan: Plan, /) -> Design:
     return plan.published
 
 
-def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
+def read_design(written: JsonView, types: Sequence[str], /) -> Design:
     """Read a design back, given the Data Package types of its columns."""
     domain = values_from_json(written["domain"], types)
     bound = BreachBound(written["prior"], written["posterior"])
@@ -253,7 +254,7 @@ def read_design(written: Mapping[str, Any], types: Sequence[str], /) -> Design:
     return Design(domain, bound, cells)
 
 
-def _read_cell(written: Mapping[str, Any], domain_size: int, bound: BreachBound) -> PublishedCell:
+def _read_cell(written: JsonView, domain_size: int, bound: BreachBound) -> PublishedCell:
     counts = written.get("counts")
     read = PublishedCell(
         tuple(index(place) for place in written["places"]),
@@ -281,7 +282,7 @@ def shown(design: Design, /) -> Values:
     return Values(design.operator.places, design.operator.cells)
 
 
-def weights(design: Design, /) -> Mapping[str, Any]:
+def weights(design: Design, /) -> WeightColumns:
     """What a row of a cell adds to the unbiased count of a value: if it shows that value, and otherwise.
 
     A row of a cell that does not have the value adds nothing, so there is no line for it.
@@ -304,7 +305,7 @@ def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
     return operator.by_place(base + slope * plan.shares * counts[operator.places])
 
 
-def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats:
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
     """The exact variance of the count of each set of values."""
     operator, counts = plan.published.operator, np.array(plan.histogram.counts, dtype=np.float64)
     held = share * plan.shares * counts[operator.places]
@@ -314,7 +315,7 @@ def set_variances(plan: Plan, share: float, sets: Sequence[Places], /) -> Floats
 # ----------------------------------------------------------------------------------------------------------- explaining
 
 
-def explain(plan: Plan, /) -> dict[str, Any]:
+def explain(plan: Plan, /) -> Json:
     """The cells with their counts, the groups that they were merged from, and the error bound of the paper."""
     cells = []
     for each, shown, part in zip(plan.cells, plan.published.cells, plan.parts, strict=True):
@@ -417,7 +418,7 @@ def promise(design: Design, /) -> str:
     )
 
 
-MECHANISM = Mechanism(
+MECHANISM: Mechanism[BreachBound, Options, Plan, Design] = Mechanism(
     name=NAME,
     guarantee=Guarantee.MARGINAL_PRIOR,
     request=BreachBound,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.arrays import Codes, Numbers
+from sfumato.arrays import Codes, UInts
 from sfumato.mechanisms.small_domain.balancing import Group
 from sfumato.mechanisms.stretches import Runs
 
@@ -23,7 +23,7 @@ class CellLayout:
         self.run_cells: Codes = (self.runs.given % len(groups)).astype(np.min_scalar_type(len(groups)))
         self.first_positions = (np.cumsum(by_value.sum(axis=1)) - by_value.sum(axis=1)).astype(self.runs.type)
 
-    def cells_of(self, codes: Codes, slots: Numbers) -> Codes:
+    def cells_of(self, codes: Codes, slots: UInts) -> Codes:
         """The cell of each record."""
         positions = self.first_positions.take(codes) + slots.astype(self.runs.type, copy=False)
         return self.run_cells.take(self.runs.find(positions))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from sfumato.json_types import Json
 from sfumato.mechanisms.capabilities import PlanTable
 from sfumato.mechanisms.coins.words import RISK
 from sfumato.mechanisms.small_domain.balancing import Group
@@ -17,7 +17,7 @@ SHOWN = 20
 """Groups that people look at; JSON has them all."""
 
 
-def groups_json(histogram: Histogram, groups: Sequence[Group], parts: Sequence[Part]) -> list[dict[str, Any]]:
+def groups_json(histogram: Histogram, groups: Sequence[Group], parts: Sequence[Part]) -> list[Json]:
     """The groups in the order in which they stand beside each other, numbered by when they were made."""
     return [
         {
