@@ -114,7 +114,7 @@ def test_codes_are_those_that_are_said() -> None:
     for path in root.rglob("*.py"):
         made[path.relative_to(root).parts[0]] |= made_codes(path)
     remarked = made.pop("mechanisms")
-    assert remarked == {code for each in REGISTRY.values() for code in each.remark_codes}
+    assert remarked == {code for each in REGISTRY.values() for code in each.explanation.remark_codes}
     assert set().union(*made.values()) == set(CODES)
     assert not remarked & set(CODES)
 

@@ -108,8 +108,8 @@ def _bucket_release(related: bool, diversity: int) -> tuple[Codes, Beliefs]:
         columns.append(np.where(chance.random(len(codes)) < 0.4, typical, chance.integers(0, 12, len(codes))))
     counts, draws, anatomy = np.bincount(codes), _key(3), REGISTRY["anatomy"]
     plan = anatomy.plan(_histogram(counts.tolist()), Diversity(diversity), anatomy.options(), draws)
-    shown = anatomy.replace(plan, codes, _slots(counts, codes, draws, "anatomy"), draws, 0).cells
-    contents = anatomy.contents(plan)
+    shown = anatomy.perturb(plan, codes, _slots(counts, codes, draws, "anatomy"), draws, 0).cells
+    contents = anatomy.bucket_table.list_contents(plan)
     assert contents is not None
     lines = [np.concatenate(each).astype(np.int64) for each in zip(*contents.batches(1 << 20), strict=True)]
     return codes, learned(shown.astype(np.int64), Holdings(*lines, domain_size=24), columns, 5)

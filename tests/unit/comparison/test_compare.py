@@ -90,7 +90,7 @@ def right(found: Comparison, mechanism: str, letter: str = "P") -> float:
 
 def test_each_mechanism_is_asked_its_own_way() -> None:
     bound = BreachBound("1/13", "1/3")
-    asked = {name: each.at_posterior(bound, VALUES) for name, each in REGISTRY.items()}
+    asked = {name: each.comparability.match_posterior(bound, VALUES) for name, each in REGISTRY.items()}
     assert {name: None if each is None else each.brief for name, each in asked.items()} == {
         "uniform": "1/13 to 1/3",
         "subset": "1/13 to 1/3",

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from asked_pages import HOSTILE, patients
 from releases import published_by
-from sfumato.errors import QueryError
+from sfumato.errors import MissingCapabilityError, QueryError
 from sfumato.estimate.release import Release
 from sfumato.mechanisms import REGISTRY
 from sfumato.pages import AskPage, ask_page
@@ -140,8 +140,9 @@ def test_release_too_large_even_as_counts_is_refused(release: Release) -> None:
 def test_release_that_no_browser_counts_in_is_told_so(release: Release, monkeypatch: pytest.MonkeyPatch) -> None:
     method = next(iter(release.manifest.methods.values()))
     monkeypatch.setitem(method.__dict__, "twin", None)
-    with pytest.raises(QueryError, match="cannot be asked in a page; ask it with sfumato query"):
+    with pytest.raises(MissingCapabilityError, match="ask its releases with sfumato query") as raised:
         ask_page(release)
+    assert raised.value.capability == "PageTwin"
 
 
 def test_scripts_are_of_the_package(page: AskPage) -> None:

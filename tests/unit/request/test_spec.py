@@ -585,9 +585,9 @@ def test_one_bound_for_bounds_is_one_of_them_that_lets_no_odds_rise_further(boun
 def test_mechanism_is_lent_what_it_lists(known: Known, mechanism: str) -> None:
     taken = REGISTRY[mechanism]
     resolved = known.spec.resolved(Histogram.of(("HIV", "flu", None), (1, 2, 3)))
-    lent = taken.lent(resolved)
-    assert (lent is not None) == isinstance(known.spec, taken.asked)
-    assert lent is None or isinstance(lent, taken.spec)
+    lent = taken.adapt_request(resolved)
+    assert (lent is not None) == isinstance(known.spec, taken.accepted_requests)
+    assert lent is None or isinstance(lent, taken.request)
 
 
 # ------------------------------------------------------------------------------------------------ columns of a compound
