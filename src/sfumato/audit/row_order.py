@@ -330,7 +330,7 @@ def _label_published(
     """Label records by what they publish; by nothing where that cannot be read, which other checks tell."""
     try:
         (batch,) = table.select(list(written.shown_names)).to_batches() or [None]
-        shown = np.zeros(0) if batch is None else written.shown.reader(written.naming)(batch)
+        shown: Codes = np.zeros(0, dtype=np.int64) if batch is None else written.shown.reader(written.naming)(batch)
     except ReleaseFormatError:
         return {}
     if shown.ndim > 1:
