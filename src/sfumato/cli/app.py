@@ -185,9 +185,8 @@ def plan(
         column = request.schema.sensitive
     aim = None if spec.bound is None else _aim(found.chosen.histogram, spec.bound, promise, aimed)
     is_stopped = any(notice.code in stops.codes for notice in found.notices)  # what fails prints nothing but why
-    save = partial(
-        filed.save, found, (spec, column, aim), None if request is None else (request, made), printed=printed
-    )
+    tried = None if request is None else (request, made)
+    save = partial(filed.save, found, (spec, column, aim), tried, printed=printed)
     if printed.as_json and not is_stopped:
         save()  # first, so that machines get one document whatever happens
         print_json(render.plan_json(found, aim))
@@ -195,8 +194,7 @@ def plan(
         _show_outlook(found, column, aim, aimed.at)
     if aim is None and (aimed.error or aimed.at) and not printed.quiet:
         render.show_notice(err, "which posterior gives an error is told for --prior with --posterior only.")
-    for notice in () if printed.quiet else found.notices:  # last, where who reads the end of the result finds them
-        render.show_notice(err, notice)
+    render.show_notices(err, () if printed.quiet else found.notices)  # last, where people look for them
     check_notices(found.notices, stops.codes)
     if not printed.as_json:
         save()

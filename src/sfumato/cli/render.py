@@ -147,6 +147,12 @@ def show_notice(console: Console, notice: Notice | str) -> None:
     console.print(f"[yellow]notice:[/yellow] {plain(str(notice))}", soft_wrap=not console.is_terminal, highlight=False)
 
 
+def show_notices(console: Console, notices: Sequence[Notice]) -> None:
+    """Print notices, a line each."""
+    for notice in notices:
+        show_notice(console, notice)
+
+
 def show_broken_plugins(console: Console) -> None:
     """The plug-ins that were left out; every other mechanism works."""
     for plugin in broken_plugins():
