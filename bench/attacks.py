@@ -84,7 +84,7 @@ def measure_ladder(table: pa.Table, column: str, group_size: int, diversity: int
     ways: dict[str, PrivacySpec] = {"uniform": bound, "subset": bound, "decoys": DecoyGroups(group_size)}
     for name, spec in {**ways, "anatomy": Diversity(diversity)}.items():
         print(f"{name}, {spec}:")
-        for attack in attack_plan(Request(table, Schema.of(column), spec, name), second=True):
+        for attack in attack_plan(Request(table, schema=Schema.of(column), spec=spec, mechanism=name), second=True):
             seen = attack.with_release
             if seen is not None:
                 low, high = seen.interval

@@ -95,7 +95,14 @@ def request_for(source: Path, mechanism: str = "uniform") -> Request:
     options = {mechanism: subset.Options(subset.Form(form))} if form else {}
     specs = {"buckets": LinearCap("8", "1/50"), "anatomy": Diversity(5), "decoys": DecoyGroups(5)}
     spec = specs.get(mechanism, BreachBound("1/13", "1/6"))
-    return Request(source, Schema.of("sensitive"), spec, mechanism, options=options, accept_marginal_prior=True)
+    return Request(
+        source,
+        schema=Schema.of("sensitive"),
+        spec=spec,
+        mechanism=mechanism,
+        options=options,
+        accept_marginal_prior=True,
+    )
 
 
 def run(mechanism: str, source: Path, target: Path) -> None:

@@ -64,7 +64,7 @@ def _tried(conditions: Conditions, rows: int) -> Iterator[Tried]:
     """Every mechanism that has a plan for the table."""
     sample = conditions.tables.get("occupations", rows, conditions.seed)
     telling = tuple(name for name in sample.table.column_names if name != sample.sensitive)
-    request = Request(sample.table, Schema.of(sample.sensitive), BOUND, accept_telling=telling)
+    request = Request(sample.table, schema=Schema.of(sample.sensitive), spec=BOUND, accept_telling=telling)
     engine = LocalEngine()
     with tempfile.TemporaryDirectory() as folder:
         source = open_table(request, Path(folder), engine)

@@ -124,8 +124,8 @@ def requested(table: pa.Table, schema: Schema, contestant: Contestant) -> Reques
     """What is published: whatever a holder would be warned of is accepted."""
     return Request(
         table,
-        schema,
-        contestant.spec,
+        schema=schema,
+        spec=contestant.spec,
         mechanism=contestant.mechanism,
         options=contestant.options,
         accept_marginal_prior=True,

@@ -55,7 +55,7 @@ def made(mechanism: str, folder: Path, table: Any = None) -> Made:
     table = people() if table is None else table
     schema = WAYS[mechanism].schema(Schema.of(SENSITIVE), table)
     asked = WAYS[mechanism].request(mechanism)
-    request = Request(table, schema, **asked, accept_exposure=True, **accepting(table, schema))
+    request = Request(table, schema=schema, **asked, accept_exposure=True, **accepting(table, schema))
     plan = folder / "plan.json"
     return Made(request, plan_table(request), publish(request, folder / "release", plan_file=plan).release, plan)
 

@@ -89,7 +89,7 @@ def moments(act: Callable[[], Callable[[], Any]], when: Sequence[int]) -> Iterat
 def request() -> Request:
     """A small table to publish."""
     table = pa.table({"age": [20, 30, 40] * 20, "disease": ["flu", "HIV", "cold", "flu"] * 15})
-    return Request(table, Schema.of("disease"), BreachBound("1/10", "1/2"))
+    return Request(table, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"))
 
 
 def content(path: Path) -> Any:

@@ -95,7 +95,7 @@ def known_key(number: int) -> str:
 def published_by(mechanism: str, table: Any, out: Path | str, *, engine: Engine | None = None) -> Release:
     """Publish a table by a mechanism with a known key; `disease` is sensitive."""
     schema = WAYS[mechanism].schema(Schema.of(SENSITIVE), table)
-    request = Request(table, schema, **WAYS[mechanism].request(mechanism), **accepting(table, schema))
+    request = Request(table, schema=schema, **WAYS[mechanism].request(mechanism), **accepting(table, schema))
     return publish(request, out, unsafe_test_key=known_key(0), engine=engine).release
 
 
@@ -111,7 +111,7 @@ def published(  # noqa: PLR0913 - everything but the table and the place has a d
 ) -> Release:
     """Publish a table with a known key (None: a secret one); `disease` is sensitive unless a schema says otherwise."""
     asked = schema or Schema.of(SENSITIVE)
-    request = Request(table, asked, bound, mechanism, **accepting(table, asked))
+    request = Request(table, schema=asked, spec=bound, mechanism=mechanism, **accepting(table, asked))
     return publish(request, out, unsafe_test_key=None if key is None else known_key(key), engine=engine).release
 
 

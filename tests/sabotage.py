@@ -52,7 +52,7 @@ def released(
     asked: dict[str, Any] = {**WAYS[mechanism].request(mechanism), "accept_exposure": True}
     if spec is not None:
         asked["spec"] = spec
-    request = Request(table, schema, **asked, **accepting(table, schema))
+    request = Request(table, schema=schema, **asked, **accepting(table, schema))
     out = folder / name
     publish(request, out, plan_file=plan_of(out), unsafe_test_key=key, on_notice=lambda notice: None)
     return out

@@ -39,7 +39,9 @@ def asked(given: Input, table: Any, mechanism: str) -> Request:
     """A request for a table that is what was given, in whichever form."""
     way = WAYS[mechanism]
     schema = way.schema(given.schema, given.table)
-    return Request(table, schema, **way.request(mechanism), **accepting(given.table, schema), accept_exposure=True)
+    return Request(
+        table, schema=schema, **way.request(mechanism), **accepting(given.table, schema), accept_exposure=True
+    )
 
 
 def released(request: Request, out: Path, engine: Engine | None = None) -> dict[str, bytes]:
@@ -100,7 +102,9 @@ def publish_secretly(session: Any, folder: Path) -> None:
     """Publish a frame of a table with a value and a key, and fail with them; `folder` gets what is made."""
     table = saved(people(name=[VALUE, "b"], disease=[VALUE, "cold", "flu"] * 4), folder / "people.parquet", 20)
     schema, bound = Schema.of("disease", keep=["name"]), BreachBound("1/10", "1/2")
-    request = Request(session.read.parquet(str(table)), schema, bound, accept_telling=("age", "sex", "name"))
+    request = Request(
+        session.read.parquet(str(table)), schema=schema, spec=bound, accept_telling=("age", "sex", "name")
+    )
     publish(request, folder / "release", unsafe_test_key=KEY)
     for error in (pa.ArrowInvalid, OSError):
         with suppress(pa.ArrowInvalid, OSError):

@@ -45,6 +45,7 @@ NAMES = [
     "Publication",
     "QueryError",
     "Range",
+    "ReadOptions",
     "Release",
     "ReleaseFormatError",
     "Request",

@@ -2,7 +2,8 @@
 
 The holder of a table:
 
-    request = Request("patients.parquet", Schema.of("disease", identifier=["name"]), BreachBound("1/10", "1/3"))
+    schema = Schema.of("disease", identifier=["name"])
+    request = Request("patients.parquet", schema=schema, spec=BreachBound("1/10", "1/3"))
     publication = publish(request, "release")
 
 The analyst:
@@ -17,6 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sfumato.apply.formats.read_options import ReadOptions
     from sfumato.apply.local import LocalEngine
     from sfumato.apply.spark import SparkEngine
     from sfumato.audit.attackers.attack import Attack
@@ -96,6 +98,7 @@ __all__ = [
     "Publication",
     "QueryError",
     "Range",
+    "ReadOptions",
     "Release",
     "ReleaseFormatError",
     "Request",
@@ -157,6 +160,7 @@ _HOMES = {
     "Publication": "sfumato.publication",
     "QueryError": "sfumato.errors",
     "Range": "sfumato.estimate.count.queries",
+    "ReadOptions": "sfumato.apply.formats.read_options",
     "Release": "sfumato.estimate.release",
     "ReleaseFormatError": "sfumato.errors",
     "Request": "sfumato.outlook",

@@ -6,18 +6,19 @@ import math
 import shlex
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sfumato.apply.alike import Uniqueness
-from sfumato.apply.csv import POINT
 from sfumato.apply.domains import with_merged
 from sfumato.apply.engine import Engine
+from sfumato.apply.formats.open_table import open_source
+from sfumato.apply.formats.read_options import AS_USUAL, POINT, ReadOptions
 from sfumato.apply.notices import frequent_notice
-from sfumato.apply.source import Source, open_source
+from sfumato.apply.source import Source
 from sfumato.apply.spark import usual_engine
 from sfumato.apply.survey import Survey, survey
 from sfumato.audit.attackers.attack import Attack
@@ -62,16 +63,15 @@ class Request:
 
     table: Any = field(repr=False)
     """Not shown: a frame holds values, and an address may hold a password."""
+    _: KW_ONLY
     schema: Schema
     spec: PrivacySpec
     """For a person with as many rows as the schema allows."""
     mechanism: str = AUTO
     guarantee: str | None = None
     """`any-prior`, `marginal-prior`, or None: what the named mechanism gives, and any-prior if none is named."""
-    text: tuple[str, ...] = ()
-    encoding: str = "utf-8"
-    missing: tuple[str, ...] = ()
-    """Texts that stand for a missing value, in every column."""
+    read: ReadOptions = AS_USUAL
+    """How the table is read."""
     options: Mapping[str, Any] = field(default_factory=lambda: NO_OPTIONS)
     """The options of a mechanism, by its name; what several share holds for all that may be taken."""
     breach_limit: Fraction = BREACH_LIMIT
@@ -82,8 +82,6 @@ class Request:
     """Go on with these public columns, whatever they tell."""
     accept_exposure: bool = False
     """Go on whatever public columns add to a release whose promise holds without them."""
-    decimal: str = POINT
-    """The decimal mark of a CSV file."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.schema, Schema):
@@ -98,7 +96,7 @@ class Request:
         object.__setattr__(self, "spec", self.spec.for_rows(self.schema.person_rows.most))
         options = with_shared(self.options, [REGISTRY[name] for name in self.family])
         object.__setattr__(self, "options", options)
-        self.schema.check_missing(self.missing)
+        self.schema.check_missing(self.read.missing)
         if not 0 <= self.breach_limit <= 1:
             raise SpecError(f"the breach limit is {self.breach_limit}, and must be a share between 0 and 1.")
 
@@ -123,12 +121,12 @@ class Request:
             "domains": {name: [to_json(value) for value in values] for name, values in self.schema.domains.items()},
             "bins": {name: list(bins.edges) for name, bins in self.schema.bins.items()},
             "nulls": self.schema.nulls.value,
-            "text": sorted(self.text),
-            "encoding": self.encoding,
+            "text": sorted(self.read.text),
+            "encoding": self.read.encoding,
             **({"hierarchies": {name: each.to_json() for name, each in known.items()}} if known else {}),
             **({"publish_at": dict(self.schema.publish_at)} if self.schema.publish_at else {}),
-            **({"missing": sorted(self.missing)} if self.missing else {}),
-            **({} if self.decimal == POINT else {"decimal": self.decimal}),
+            **({"missing": sorted(self.read.missing)} if self.read.missing else {}),
+            **({} if self.read.decimal == POINT else {"decimal": self.read.decimal}),
             **({"compound": list(self.schema.compound)} if self.schema.compound else {}),
             **({} if self.schema.person_rows.is_plain else {"person_rows": self.schema.person_rows.to_json()}),
             **({"accept_telling": sorted(self.accept_telling)} if self.accept_telling else {}),
@@ -163,17 +161,14 @@ class Outlook:
 
 def open_table(request: Request, folder: Path, engine: Engine) -> Source:
     """Open the table of a request; a stream that can be read only once is spooled into the folder."""
-    text = (*request.text, *request.schema.domains)  # whose types are not for the values of a CSV file to tell
+    text = (*request.read.text, *request.schema.domains)  # whose types are not for the values of a CSV file to tell
     source = open_source(
         request.table,
         folder / "spool",
-        text=text,
-        encoding=request.encoding,
-        missing=request.missing,
-        decimal=request.decimal,
+        read=replace(request.read, text=text),
         told=lambda rows: engine.progress("reading", rows, None),
     )
-    if unknown := next((name for name in request.text if name not in source.schema.names), None):
+    if unknown := next((name for name in request.read.text if name not in source.schema.names), None):
         raise SchemaError(no_column(unknown, source.schema.names))
     return source
 
@@ -193,7 +188,7 @@ def surveyed(  # noqa: PLR0913 - what is asked, and where it is read
         engine=engine,
         folder=folder,
         draws=draws,
-        text=request.text,
+        text=request.read.text,
         most_combinations=most,
         keeps=keeps,
     )

@@ -264,7 +264,7 @@ def _manifest(request: Request, found: Survey, rewrite: Rewrite, about: Descript
         merged=request.schema.merged,
         persons=found.persons,
         accepted=request.accepted,
-        missing=request.missing,
+        missing=request.read.missing,
         published_at=request.schema.publish_at,
         hierarchies={} if known is None else {request.schema.sensitive: known},
         nulls=request.schema.nulls.value,

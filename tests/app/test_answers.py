@@ -199,7 +199,7 @@ def publication(tmp_path_factory: pytest.TempPathFactory) -> Publication:
     """A table whose names and values are hostile, published."""
     table = pa.table(people(disease=["flu", HOSTILE, "cold"]) | {HOSTILE: [f"{HOSTILE}{row % 2}" for row in range(60)]})
     schema = Schema.of("disease")
-    request = Request(table, schema, BreachBound("1/3", "3/4"), **accepting(table, schema))
+    request = Request(table, schema=schema, spec=BreachBound("1/3", "3/4"), **accepting(table, schema))
     return publish(request, tmp_path_factory.mktemp("answers") / "release", unsafe_test_key="5f" * 32)
 
 

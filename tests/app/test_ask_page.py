@@ -154,7 +154,7 @@ DESIGNS: dict[str, tuple[pa.Table, Schema, dict[str, Any]]] = {
 def test_answers_of_other_designs_are_those_of_the_library(design: str, tmp_path: Path, browser: Browser) -> None:
     """Several columns as one, levels, sets in each form, values that nobody shows, and decoys that tell little."""
     table, schema, asked_for = DESIGNS[design]
-    request = Request(table, schema, **asked_for, accept_exposure=True, **accepting(table, schema))
+    request = Request(table, schema=schema, **asked_for, accept_exposure=True, **accepting(table, schema))
     release = publish(request, tmp_path / "release", unsafe_test_key=known_key(3)).release
     with opened(browser, ask_page(release), tmp_path) as tab:
         for each in crossings(tab.evaluate("sfumato.about")):
@@ -186,7 +186,7 @@ def test_answers_from_counts_are_those_of_the_library(mechanism: str, tmp_path: 
 @pytest.mark.slow
 def test_columns_protected_each_for_itself_are_refused(desk: Path) -> None:
     table, schema = patients(300), Schema.of(("disease", "sex"))
-    request = Request(table, schema, DecoyGroups(2), accept_exposure=True, **accepting(table, schema))
+    request = Request(table, schema=schema, spec=DecoyGroups(2), accept_exposure=True, **accepting(table, schema))
     publish(request, desk / "release", unsafe_test_key=known_key(0))
     assert "each for itself cannot be asked in a page" in fail(desk, "page", "release", "--out", "ask.html")
 
@@ -205,7 +205,7 @@ def test_names_that_objects_have_are_names_like_others(
     public = {name: [drawn.choice(INHERITED) for _ in range(400)] for name in INHERITED[1:]}
     table = pa.table({**public, "constructor": [drawn.choice(INHERITED) for _ in range(400)]})
     schema = Schema.of("constructor")
-    request = Request(table, schema, **UNIFORM, **accepting(table, schema))
+    request = Request(table, schema=schema, **UNIFORM, **accepting(table, schema))
     describe = Description(columns={name: f"about {name}" for name in described})
     release = publish(request, tmp_path / "release", unsafe_test_key=known_key(0), describe=describe).release
     with opened(browser, ask_page(release), tmp_path) as tab:

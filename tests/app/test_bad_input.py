@@ -296,7 +296,7 @@ def test_huge_integers_that_repeat_are_found_as_persons(desk: Path) -> None:
 def test_pandas_objects_that_are_no_column_are_refused_without_their_values(desk: Path, values: list[Any]) -> None:
     frame = pd.DataFrame(people(number=values))
     with pytest.raises(SourceError, match=r"mixed or oversized values.*convert it to text") as caught:
-        publish(Request(frame, Schema.of("disease"), BreachBound("1/10", "1/2")), desk / "release")
+        publish(Request(frame, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2")), desk / "release")
     assert str(values[0]) not in str(caught.value)
     assert content(desk) == {}
 

@@ -20,9 +20,9 @@ import sfumato
 from command_line import BOUND, TEST_KEY, Outcome, content, fail, people, run, succeed, write_parquet
 from postgres_server import PASSWORD, Server, serving
 from sfumato.apply.formats import workbook_size
+from sfumato.apply.formats.open_table import open_source
 from sfumato.apply.formats.postgres import PostgresTable
 from sfumato.apply.formats.workbook_size import MOST_CELLS
-from sfumato.apply.source import open_source
 from sfumato.errors import SourceError
 from sfumato.shown import DATA
 
@@ -42,7 +42,7 @@ def same_release(desk: Path, table: str | Path, *more: str) -> Outcome:
 
 
 def read(table: Any, desk: Path, **how: Any) -> pa.Table:
-    source = open_source(table, desk / "spool", **how)
+    source = open_source(table, desk / "spool", read=sfumato.ReadOptions(**how))
     return pa.Table.from_batches(source.batches(source.schema.names, 50), source.schema)
 
 
@@ -483,7 +483,7 @@ def test_address_is_shown_without_what_is_secret() -> None:
     assert "p%40ss" not in repr(found)
     assert PostgresTable.of("postgres://me@h/db?p%61ssword=x::t").shown == "postgresql://me@h/db::t"
     bound = sfumato.BreachBound("1/10", "1/2")
-    assert "p%40ss" not in repr(sfumato.Request(found.address, sfumato.Schema.of("x"), bound))
+    assert "p%40ss" not in repr(sfumato.Request(found.address, schema=sfumato.Schema.of("x"), spec=bound))
 
 
 @pytest.mark.parametrize(

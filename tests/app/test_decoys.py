@@ -511,7 +511,7 @@ def test_the_library_publishes_what_the_command_line_does(desk: Path) -> None:
     table = write_parquet(desk / "patients.parquet", numbered())
     succeed(*publishing(table, *WAYS["two columns"], "--unsafe-test-key", TEST_KEY))
     schema = Schema.of(["disease", "age"], keep=["number"], drop=["drug"])
-    publish(Request(table, schema, DecoyGroups(2)), desk / "other", unsafe_test_key=TEST_KEY)
+    publish(Request(table, schema=schema, spec=DecoyGroups(2)), desk / "other", unsafe_test_key=TEST_KEY)
     assert (desk / "other" / DATA).read_bytes() == (desk / "release" / DATA).read_bytes()
 
 

@@ -122,7 +122,9 @@ def readme_of(release: Release) -> str:
 def test_hostile_words_stay_words(text: str, tmp_path: Path) -> None:
     table = arrow_people(60)
     about = about_all(text)
-    request = Request(table, Schema.of(SENSITIVE), BreachBound("1/10", "1/2"), accept_telling=("age", "sex"))
+    request = Request(
+        table, schema=Schema.of(SENSITIVE), spec=BreachBound("1/10", "1/2"), accept_telling=("age", "sex")
+    )
     release = publish(request, tmp_path / "release", describe=about).release
     assert release.manifest.about == about
     assert text in " ".join(run("info", release.folder).out.split()) or len(text) > 80
@@ -155,9 +157,13 @@ def test_columns_of_sets_are_described_as_what_they_show(tmp_path: Path) -> None
     about = Description(columns={SENSITIVE: "Main diagnosis"})
     options = {"subset": subset.Options(form=subset.Form.COLUMNS)}
     request = Request(
-        arrow_people(200), Schema.of(SENSITIVE), BreachBound("3/7", "1/2"), "subset", options=options,
+        arrow_people(200),
+        schema=Schema.of(SENSITIVE),
+        spec=BreachBound("3/7", "1/2"),
+        mechanism="subset",
+        options=options,
         accept_telling=("age", "sex"),
-    )  # fmt: skip
+    )
     release = publish(request, tmp_path / "release", describe=about).release
     assert set(release.manifest.about.columns) == set(release.manifest.shown_names)
 

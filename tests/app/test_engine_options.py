@@ -30,7 +30,7 @@ def test_spark_that_is_not_installed_is_named(options: tuple[str, ...], table: P
 def test_table_of_spark_needs_spark(desk: Path) -> None:
     assert LACKS in complaint(run(*publishing("spark:hospital.people")))
     with pytest.raises(MissingExtraError, match="install"):
-        publish(Request("spark:hospital.people", Schema.of("disease"), BOUND), desk / "release")
+        publish(Request("spark:hospital.people", schema=Schema.of("disease"), spec=BOUND), desk / "release")
     assert os.listdir(desk) == []
 
 

@@ -137,7 +137,12 @@ def test_exposures_of_any_small_table_are_those_of_bayes_rule(rows: list[tuple[s
     held, size = numbered(values), len(set(values))
     schema = Schema.of("held", keep=["held", "group"])
     found = plan_table(
-        Request(pa.table({"group": groups, "held": values}), schema, BreachBound("1/4", "1/2"), "uniform")
+        Request(
+            pa.table({"group": groups, "held": values}),
+            schema=schema,
+            spec=BreachBound("1/4", "1/2"),
+            mechanism="uniform",
+        )
     )
     (exposure,) = found.exposures
     believed = beliefs(groups, held, size)
@@ -194,7 +199,9 @@ def test_breaches_of_any_small_table_are_those_of_bayes_rule(rows: list[tuple[st
     asked = {"breach_limit": Fraction(0), "accept_telling": ("group",)}
     options = {"small-domain": small_domain.Options(min_cell=minimum)}
     try:
-        found = plan_table(Request(source, schema, bound, "small-domain", options=options, **asked))
+        found = plan_table(
+            Request(source, schema=schema, spec=bound, mechanism="small-domain", options=options, **asked)
+        )
     except InfeasibleError:
         return
     bounds = rare([value for _, value in rows], (bound.prior, bound.posterior))

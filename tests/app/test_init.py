@@ -13,7 +13,7 @@ import pytest
 
 from command_line import complaint, content, fail, people, run, succeed, write_csv, write_csv_rows, write_parquet
 from sfumato.apply import guesses
-from sfumato.apply.source import open_source
+from sfumato.apply.formats.open_table import open_source
 from sfumato.cli.draft import quoted, said_path
 from sfumato.cli.request_file import known_keys
 

@@ -191,7 +191,7 @@ def test_plan_from_counts_stops_at_a_notice(desk: Path) -> None:
 
 
 def request(table: Path) -> Request:
-    return Request(table, Schema.of("disease"), BreachBound("1/10", "1/2"))
+    return Request(table, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"))
 
 
 def test_notices_are_warnings_unless_they_are_taken(desk: Path, table: Path) -> None:

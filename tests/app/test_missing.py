@@ -12,8 +12,8 @@ import pytest
 
 from command_line import BOUND, TEST_KEY, fail, people, publishing, run, succeed, write_csv, write_parquet
 from releases import edit_manifest, read_json
-from sfumato import BreachBound, Request, Schema, SchemaError, publish, verify
-from sfumato.apply.source import open_source
+from sfumato import BreachBound, ReadOptions, Request, Schema, SchemaError, publish, verify
+from sfumato.apply.formats.open_table import open_source
 from sfumato.release.manifest import MANIFEST
 
 MARKED: dict[str, Any] = {"weight": [50, "?", 70], "ward": ["north", "NA", "south"]}
@@ -86,7 +86,7 @@ def kinds_of_tables() -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", list(kinds_of_tables()))
 def test_texts_of_any_table_are_missing_where_they_are_marked(kind: str, desk: Path) -> None:
-    source = open_source(kinds_of_tables()[kind], desk / "spool", missing=["?", "NA", "4"])
+    source = open_source(kinds_of_tables()[kind], desk / "spool", read=ReadOptions(missing=("?", "NA", "4")))
     rows = [row for batch in source.batches(["number", "text"], 2) for row in batch.to_pylist()]
     assert rows == [{"number": 1 + place, "text": text} for place, text in enumerate(["x", None, None, None, ""])]
     assert source.schema.field("text").type == pa.string()
@@ -96,7 +96,7 @@ def test_texts_of_any_table_are_missing_where_they_are_marked(kind: str, desk: P
 def test_empty_text_is_missing_in_a_typed_table_only_if_it_is_named(desk: Path) -> None:
     table = pa.table({"text": ["x", ""]})
     for missing, expected in ([], ["x", ""]), ([""], ["x", None]):
-        (batch,) = open_source(table, desk / "spool", missing=missing).batches(["text"], 10)
+        (batch,) = open_source(table, desk / "spool", read=ReadOptions(missing=tuple(missing))).batches(["text"], 10)
         assert batch.column("text").to_pylist() == expected
 
 
@@ -115,12 +115,12 @@ def test_mark_that_is_a_value_of_a_domain_is_refused(command: str, desk: Path) -
 def test_number_of_a_domain_that_is_marked_is_refused() -> None:
     schema = Schema.of("dose", domains={"dose": [None, 1, 99]})
     with pytest.raises(SchemaError, match=r"^'99' is said to stand for a missing value"):
-        Request("t.csv", schema, BreachBound("1/10", "1/2"), missing=("99",))
+        Request("t.csv", schema=schema, spec=BreachBound("1/10", "1/2"), read=ReadOptions(missing=("99",)))
 
 
 def test_one_text_for_a_list_is_refused() -> None:
     with pytest.raises(SchemaError, match=r"such as \['NA'\]\.$"):
-        Request("t.csv", Schema.of("disease"), BreachBound("1/10", "1/2"), missing="NA")  # type: ignore[arg-type]
+        Request("t.csv", schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"), read=ReadOptions(missing="NA"))  # type: ignore[arg-type]
 
 
 def test_plan_file_belongs_to_its_marks(desk: Path) -> None:
@@ -137,6 +137,9 @@ def reversed_pairs(options: tuple[str, ...]) -> tuple[str, ...]:
 
 def test_library_reads_the_same_marks(desk: Path) -> None:
     frame = pd.DataFrame(people(disease=["flu", "?", "HIV"], ward=["north", "?"]))
-    publish(Request(frame, Schema.of("disease"), BreachBound("1/10", "1/2"), missing=("?",)), desk / "release")
+    publish(
+        Request(frame, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"), read=ReadOptions(missing=("?",))),
+        desk / "release",
+    )
     assert verify(desk / "release", frame).passed
     assert '"missing": [' in (desk / "release" / MANIFEST).read_text()

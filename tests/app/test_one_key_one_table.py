@@ -24,8 +24,8 @@ from command_line import content, write_csv
 from postgres_server import Server, serving
 from releases import WAYS, known_key
 from sfumato import BreachBound, Request, Schema, publish
-from sfumato.apply.files import Kind
-from sfumato.apply.source import open_source
+from sfumato.apply.formats.open_table import open_source
+from sfumato.apply.formats.reader_registry import READERS
 from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import REGISTRY
@@ -92,47 +92,55 @@ def folders_with_a_file_in_common(desk: Path) -> tuple[str, str]:
     return f"{desk}/one", f"{desk}/other"
 
 
-FILES: dict[Kind, Callable[[Path], tuple[Any, Any]]] = {
-    Kind.PARQUET: lambda desk: write_each(desk, ".parquet", pq.write_table),
-    Kind.CSV: lambda desk: write_each(desk, ".csv", lambda table, path: write_csv(path, table.to_pydict())),
-    Kind.ARROW: lambda desk: write_each(desk, ".feather", pyarrow.feather.write_feather),
-    Kind.JSON: lambda desk: write_each(desk, ".jsonl", write_lines),
-    Kind.EXCEL: sheets_of_one_book,
-    Kind.DUCKDB: tables_of_one_database,
-}
-"""Two tables for each kind of file; in one file, where a file has several tables."""
-
-READERS: dict[str, Callable[[Path], tuple[Any, Any]]] = {
-    **{kind.name.lower(): write for kind, write in FILES.items()},
-    "packed": lambda desk: write_each(desk, ".csv.gz", write_packed),
-    "several files": folders_with_a_file_in_common,
+TABLES: dict[str, Callable[[Path], tuple[Any, Any]]] = {
+    "CSV": lambda desk: write_each(desk, ".csv", lambda table, path: write_csv(path, table.to_pydict())),
+    "Parquet": lambda desk: write_each(desk, ".parquet", pq.write_table),
+    "Arrow": lambda desk: write_each(desk, ".feather", pyarrow.feather.write_feather),
+    "JSON lines": lambda desk: write_each(desk, ".jsonl", write_lines),
+    "Excel": sheets_of_one_book,
+    "DuckDB": tables_of_one_database,
     "Arrow table": lambda desk: (ONE, OTHER),
     "Arrow stream": lambda desk: (ONE.to_reader(), OTHER.to_reader()),
     "pandas": lambda desk: (ONE.to_pandas(), OTHER.to_pandas()),
     "polars": lambda desk: (polars.from_arrow(ONE), polars.from_arrow(OTHER)),
 }
+"""Two tables for each reader; in one file, where a file has several tables."""
+SERVERS = {"PostgreSQL", "Spark"}
+"""These are tried against a server: PostgreSQL below; Spark, which is read through Parquet files, in `tests/spark`."""
+
+FORMS: dict[str, Callable[[Path], tuple[Any, Any]]] = {
+    **TABLES,
+    "packed": lambda desk: write_each(desk, ".csv.gz", write_packed),
+    "several files": folders_with_a_file_in_common,
+}
 
 
-def test_every_kind_of_file_is_tried() -> None:
-    assert FILES.keys() == set(Kind)
+def test_every_reader_is_tried() -> None:
+    assert TABLES.keys() | SERVERS == READERS.keys()
 
 
 def refuse_other(one: Any, other: Any, desk: Path) -> None:
     """Publish a table with a plan file, and see the plan file refused for the other one."""
-    publish(Request(one, Schema.of("disease"), BOUND, "uniform"), "release", plan_file="private.plan")
+    publish(
+        Request(one, schema=Schema.of("disease"), spec=BOUND, mechanism="uniform"), "release", plan_file="private.plan"
+    )
     before = content(desk)
     with pytest.raises(ReleaseFormatError, match="belongs to another table"):
-        publish(Request(other, Schema.of("disease"), BOUND, "uniform"), "second", plan_file="private.plan")
+        publish(
+            Request(other, schema=Schema.of("disease"), spec=BOUND, mechanism="uniform"),
+            "second",
+            plan_file="private.plan",
+        )
     assert content(desk) == before
 
 
-@pytest.mark.parametrize("reader", READERS)
-def test_plan_file_is_refused_for_another_table_of_the_same_reader(reader: str, desk: Path) -> None:
-    refuse_other(*READERS[reader](desk), desk)
+@pytest.mark.parametrize("form", FORMS)
+def test_plan_file_is_refused_for_another_table_of_the_same_reader(form: str, desk: Path) -> None:
+    refuse_other(*FORMS[form](desk), desk)
 
 
 def test_plan_file_is_refused_for_another_table_from_a_pipe(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paths = FILES[Kind.CSV](desk)
+    paths = TABLES["CSV"](desk)
 
     class Piped:
         """Standard input, which gives one table and then the other."""
@@ -192,7 +200,7 @@ def record_subkeys(monkeypatch: pytest.MonkeyPatch) -> set[bytes]:
 
 def publish_with(table: pa.Table, mechanism: str, out: str, **keeping: Any) -> None:
     way = WAYS[mechanism]
-    publish(Request(table, way.schema(Schema.of("disease"), table), **way.request(mechanism)), out, **keeping)
+    publish(Request(table, schema=way.schema(Schema.of("disease"), table), **way.request(mechanism)), out, **keeping)
 
 
 @pytest.mark.parametrize("mechanism", REGISTRY)

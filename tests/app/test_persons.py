@@ -39,7 +39,7 @@ def table(desk: Path) -> Path:
 
 
 def request(table: Path, **rows: object) -> Request:
-    return Request(table, Schema.of("disease", person="number", keep=["day"], **rows), BOUND)  # type: ignore[arg-type]
+    return Request(table, schema=Schema.of("disease", person="number", keep=["day"], **rows), spec=BOUND)  # type: ignore[arg-type]
 
 
 WAYS = {
@@ -122,12 +122,20 @@ def test_release_that_promises_less_than_its_persons_need_does_not_verify(table:
 def test_design_that_keeps_too_much_for_all_rows_does_not_verify(table: Path) -> None:
     """Each row keeps the bound of a person, and all of them together do not."""
     made = publish(
-        Request(table, Schema.of("disease", person="number", rows_per_person=3, keep=["day"]), BOUND, "uniform"),
+        Request(
+            table,
+            schema=Schema.of("disease", person="number", rows_per_person=3, keep=["day"]),
+            spec=BOUND,
+            mechanism="uniform",
+        ),
         "release",
     )
     written = json.loads((Path("release") / MANIFEST).read_text())
     retention = made.release.manifest.design.retention
-    alone = publish(Request(table, Schema.of("disease", drop=["number"], keep=["day"]), BOUND, "uniform"), "alone")
+    alone = publish(
+        Request(table, schema=Schema.of("disease", drop=["number"], keep=["day"]), spec=BOUND, mechanism="uniform"),
+        "alone",
+    )
     assert alone.release.manifest.design.retention > retention
     written["sfumato"]["design"]["retention"] = str(alone.release.manifest.design.retention)
     written["sfumato"]["digest"] = manifest_digest(written)
@@ -140,7 +148,9 @@ def test_design_that_keeps_too_much_for_all_rows_does_not_verify(table: Path) ->
 def test_answers_count_people_or_rows(table: Path) -> None:
     one = publish(request(table, one_row="random"), "one").release
     several = publish(request(table, rows_per_person=3), "several").release
-    unknown = publish(Request(table, Schema.of("disease", drop=["number"], keep=["day"]), BOUND), "unknown").release
+    unknown = publish(
+        Request(table, schema=Schema.of("disease", drop=["number"], keep=["day"]), spec=BOUND), "unknown"
+    ).release
     for release, counted in ((one, "people"), (several, "rows"), (unknown, "rows")):
         for sql in ("SELECT COUNT(*) FROM release WHERE disease = 'flu'", "SELECT COUNT(*) FROM release"):
             assert release.sql(sql).counted == counted
@@ -168,7 +178,7 @@ def test_plan_says_what_shared_rows_cost(table: Path) -> None:
 def test_table_in_memory_has_persons_too(desk: Path) -> None:
     whole = pa.table(people(ROWS, number=[row * 7 % PEOPLE for row in range(ROWS)]))
     schema = Schema.of("disease", person="number", one_row="random", nulls="drop")
-    assert publish(Request(whole, schema, BOUND), "release").release.rows == PEOPLE
+    assert publish(Request(whole, schema=schema, spec=BOUND), "release").release.rows == PEOPLE
 
 
 def test_column_that_names_each_person_is_nearly_unique_however_many_rows_they_have(desk: Path) -> None:
@@ -178,8 +188,8 @@ def test_column_that_names_each_person_is_nearly_unique_however_many_rows_they_h
     whole["insurance"] = [f"I{row // each * 17}" for row in range(each * many)]
     schema = Schema.of("disease", person="patient", rows_per_person=each)
     with pytest.raises(SchemaError, match=r"column .insurance. is nearly unique .* as one person.s rows"):
-        publish(Request(pa.table(whole), schema, BOUND), "release")
-    found = plan_table(Request(pa.table(whole), replace(schema, confirmed=frozenset({"insurance"})), BOUND))
+        publish(Request(pa.table(whole), schema=schema, spec=BOUND), "release")
+    found = plan_table(Request(pa.table(whole), schema=replace(schema, confirmed=frozenset({"insurance"})), spec=BOUND))
     assert found.uniqueness.after.alone == 1
 
 

@@ -23,7 +23,7 @@ from far_engine import FarEngine
 from releases import known_key, published_by
 from sfumato.address import Address
 from sfumato.apply import scatter
-from sfumato.apply.source import open_source
+from sfumato.apply.formats.open_table import open_source
 from sfumato.errors import ReleaseFormatError, SourceError, TargetError
 from sfumato.estimate.release import Release
 from sfumato.release.manifest import MANIFEST
@@ -118,7 +118,7 @@ def test_table_that_changes_in_the_store_is_refused(bucket: str, desk: Path) -> 
         table.put(desk / "other.parquet")
 
     request = sfumato.Request(
-        str(table), sfumato.Schema.of("disease"), sfumato.BreachBound("1/10", "1/2"), accept_exposure=True
+        str(table), schema=sfumato.Schema.of("disease"), spec=sfumato.BreachBound("1/10", "1/2"), accept_exposure=True
     )
     with pytest.raises(SourceError, match="changed while it was read"):
         sfumato.publish(request, desk / "release", unsafe_test_key=known_key(0), on_notice=change)
@@ -132,7 +132,7 @@ def test_store_that_refuses_half_way_is_named_and_nothing_is_left(
     pq.write_table(pa.table(people(60)), desk / "people.parquet")
     address(f"{bucket}/people.parquet").put(desk / "people.parquet")
     schema, bound = sfumato.Schema.of("disease"), sfumato.BreachBound("1/10", "1/2")
-    request = sfumato.Request(f"{bucket}/people.parquet", schema, bound, accept_exposure=True)
+    request = sfumato.Request(f"{bucket}/people.parquet", schema=schema, spec=bound, accept_exposure=True)
 
     def refuse(notice: object) -> None:
         store.refused = re.compile("GET .*people.parquet")

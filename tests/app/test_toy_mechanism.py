@@ -34,7 +34,9 @@ def table(desk: Path) -> Path:
 
 @pytest.fixture
 def release(registered: None, table: Path) -> Release:
-    request = Request(table, Schema.of("disease"), BOUND, toy.NAME, options={toy.NAME: toy.Options(slack=10)})
+    request = Request(
+        table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME, options={toy.NAME: toy.Options(slack=10)}
+    )
     return publish(request, "release", plan_file="plan").release
 
 
@@ -47,7 +49,8 @@ def test_toy_is_planned_by_name_and_as_a_rival(table: Path) -> None:
     best = choose(histogram, BOUND, Draws.secret())
     assert toy.NAME in {each.mechanism.name for each in (best, *best.others)}
     assert toy.NAME in {
-        each.mechanism.name for each in plan_table(Request(table, Schema.of("disease"), BOUND)).chosen.others
+        each.mechanism.name
+        for each in plan_table(Request(table, schema=Schema.of("disease"), spec=BOUND)).chosen.others
     }
     unpickled = pickle.loads(pickle.dumps(named))
     assert unpickled.mechanism is toy.MECHANISM
@@ -64,7 +67,9 @@ def test_toy_is_published_verified_and_repeated(release: Release, table: Path) -
     found = verify(release.path, table)
     assert found.passed, found
     assert "draws" in {check.name for check in found.checks}
-    request = Request(table, Schema.of("disease"), BOUND, toy.NAME, options={toy.NAME: toy.Options(slack=10)})
+    request = Request(
+        table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME, options={toy.NAME: toy.Options(slack=10)}
+    )
     again = publish(request, "again", plan_file="plan").release
     assert (again.folder / "data.parquet").read_bytes() == (release.folder / "data.parquet").read_bytes()
 
@@ -79,7 +84,7 @@ def test_law_of_the_toy_notices_a_release_that_stays_too_often(
     broken = replace(toy.MECHANISM, plan=more)
     monkeypatch.setitem(REGISTRY, toy.NAME, broken)
     with pytest.raises(InternalError, match="failed its own check of promise"):
-        publish(Request(table, Schema.of("disease"), BOUND, toy.NAME), "release")
+        publish(Request(table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME), "release")
     assert not Path("release").exists()
 
 
@@ -114,7 +119,7 @@ def test_toy_has_its_place_in_every_command(release: Release, table: Path, desk:
 
 def test_mechanism_without_a_verifier_is_not_published(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(REGISTRY, toy.NAME, toy.MECHANISM)
-    request = Request(table, Schema.of("disease"), BOUND, toy.NAME)
+    request = Request(table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME)
     with pytest.raises(MissingCapabilityError) as raised:
         publish(request, "release")
     assert (raised.value.mechanism, raised.value.capability) == (toy.NAME, "Verifier")
@@ -139,7 +144,7 @@ TOY_MISSES = (
 @pytest.mark.usefixtures("registered")
 def test_core_alone_is_a_mechanism_and_all_else_is_listed_as_missing(table: Path) -> None:
     assert missing(toy.NAME) == TOY_MISSES
-    told = plan_table(Request(table, Schema.of("disease"), BOUND, toy.NAME)).notices
+    told = plan_table(Request(table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME)).notices
     lacking = [each.numbers["capability"] for each in told if each.code == "capability-missing"]
     assert lacking == ["ErrorPrediction", "PlanExplanation", "AttackModel"]
 
@@ -170,5 +175,5 @@ def test_release_of_an_unknown_mechanism_is_refused_by_its_name(desk: Path, tabl
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(REGISTRY, toy.NAME, toy.MECHANISM)
         patch.setitem(LAWS, toy.NAME, toy.LAW)
-        publish(Request(table, Schema.of("disease"), BOUND, toy.NAME), "release")
+        publish(Request(table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME), "release")
     assert "'toy', unknown to this version" in run("info", "release").err

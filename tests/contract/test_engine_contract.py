@@ -31,10 +31,12 @@ from sfumato.apply import engine as engines
 from sfumato.apply import rewrite as rewriting
 from sfumato.apply import scatter, writing
 from sfumato.apply.engine import Engine
+from sfumato.apply.formats.open_table import open_source
+from sfumato.apply.formats.read_options import ReadOptions
 from sfumato.apply.local import LocalEngine
 from sfumato.apply.rewrite import Rewrite
 from sfumato.apply.scatter import Bundle, Rows
-from sfumato.apply.source import MemorySource, Source, open_source
+from sfumato.apply.source import MemorySource, Source
 from sfumato.apply.survey import Survey
 from sfumato.apply.writing import write_records, write_side
 from sfumato.draws import Draws
@@ -114,7 +116,7 @@ def surveyed(
     """The first pass, and what the second one needs."""
     source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
     schema = way.schema(given_input.schema, given_input.table)
-    request = Request(given_input.table, schema, **way.request(mechanism))
+    request = Request(given_input.table, schema=schema, **way.request(mechanism))
     request, found = outlook.surveyed(request, source, engine, folder, draws, keeps=True)
     chosen = choose(found.histogram, way.spec, draws, mechanism, options=request.options)
     counts = found.histogram.counts
@@ -254,7 +256,7 @@ def test_same_key_gives_the_same_bytes_where_columns_are_protected_each_for_itse
     make_small(monkeypatch)
     table = with_gaps()
     request = Request(
-        table, Schema.of(["disease", "sex"]), DecoyGroups(2), accept_telling=("age",), accept_exposure=True
+        table, schema=Schema.of(["disease", "sex"]), spec=DecoyGroups(2), accept_telling=("age",), accept_exposure=True
     )
     for name, each in {"usual": USUAL, "other": engine}.items():
         publish(request, tmp_path / name, unsafe_test_key=known_key(0), engine=each)
@@ -485,7 +487,12 @@ def test_same_rows_of_persons_are_chosen_by_every_engine(
 
     def release(name: str, engine: Engine) -> bytes:
         request = Request(
-            offered, schema, BOUND, "uniform", accept_telling=("age", "sex", "weight", "ward"), missing=("?",)
+            offered,
+            schema=schema,
+            spec=BOUND,
+            mechanism="uniform",
+            accept_telling=("age", "sex", "weight", "ward"),
+            read=ReadOptions(missing=("?",)),
         )
         publish(request, tmp_path / name, unsafe_test_key=known_key(0), engine=engine)
         return (tmp_path / name / DATA).read_bytes()
@@ -856,7 +863,7 @@ class CarelessEngine(FarEngine):
 
 @pytest.mark.parametrize("brought", [lambda all_: all_[1:], lambda all_: [*all_, all_[0]]], ids=["lost", "twice"])
 def test_engine_that_loses_or_repeats_records_publishes_nothing(brought: Any, tmp_path: Path) -> None:
-    request = Request(people(ROWS), Schema.of("disease"), BOUND, accept_telling=("age", "sex"))
+    request = Request(people(ROWS), schema=Schema.of("disease"), spec=BOUND, accept_telling=("age", "sex"))
     with pytest.raises(EngineError, match=rf"records were written of {ROWS}"):
         publish(request, tmp_path / "release", engine=CarelessEngine(brought=brought))
     assert os.listdir(tmp_path) == []

@@ -81,9 +81,9 @@ class Written:
         """The request, to be made again."""
         return Request(
             self.table(),
-            self.schema,
-            self.spec,
-            self.mechanism,
+            schema=self.schema,
+            spec=self.spec,
+            mechanism=self.mechanism,
             options=self.options,
             accept_marginal_prior=True,
             accept_exposure=True,

@@ -80,7 +80,7 @@ def trials(mechanism: str) -> Mapping[str, list[Trial]]:
     with TemporaryDirectory() as folder, duckdb.connect() as connection:
         for number in range(RELEASES):
             table = people(number)
-            request = Request(table, Schema.of("dose"), **WAYS[mechanism].request(mechanism))
+            request = Request(table, schema=Schema.of("dose"), **WAYS[mechanism].request(mechanism))
             made = publish(request, Path(folder) / str(number), unsafe_test_key=known_key(number))
             connection.register("release", table)
             for name, sql in ALL.items():

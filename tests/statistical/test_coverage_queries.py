@@ -113,7 +113,7 @@ def trials(mechanism: str) -> Mapping[str, list[Trial]]:
     with TemporaryDirectory() as folder:
         for number in range(RELEASES):
             table = people(number)
-            request = Request(table, Schema.of("dose"), **WAYS[mechanism].request(mechanism))
+            request = Request(table, schema=Schema.of("dose"), **WAYS[mechanism].request(mechanism))
             made = publish(request, Path(folder) / str(number), unsafe_test_key=known_key(number))
             for name, trial in asked(made.release, table):
                 found[name].append(trial)

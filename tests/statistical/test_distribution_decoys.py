@@ -228,7 +228,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     rows = 30_000
     values = np.sort(np.random.default_rng(2).choice(6, size=rows, p=np.array([6, 5, 4, 4, 3, 2]) / 24))
     table = pa.table({"row": np.arange(rows), "one": values, "two": values})
-    request = Request(table, Schema.of(["one", "two"], keep=["row"]), DecoyGroups(3))
+    request = Request(table, schema=Schema.of(["one", "two"], keep=["row"]), spec=DecoyGroups(3))
     source, engine, folder = MemorySource(table), LocalEngine(), tmp_path_factory.mktemp("pair")
     draws = keyed_draws(5)
     _, found = surveyed(request, source, engine, folder, draws)
@@ -276,7 +276,7 @@ def test_the_order_of_a_release_is_uniform(tmp_path: Path) -> None:
     table = pa.table({"number": list(range(4)), "disease": ["flu", "flu", "cold", "cold"]})
     firsts = []
     for key in range(80):
-        request = Request(table, Schema.of("disease", keep=["number"]), DecoyGroups(2))
+        request = Request(table, schema=Schema.of("disease", keep=["number"]), spec=DecoyGroups(2))
         release = publish(request, tmp_path / str(key), unsafe_test_key=known_key(key)).release
         firsts.append(pq.read_table(release.folder / DATA).column("number")[0].as_py())
     assert_same_distribution(counts_of(np.array(firsts), 4), [1 / 4] * 4)
@@ -288,7 +288,7 @@ def test_a_table_sorted_by_value_is_published_in_another_order(tmp_path: Path) -
     rows = 20_000
     values = np.sort(np.random.default_rng(3).choice(8, size=rows))
     table = pa.table({"row": np.arange(rows), "disease": values})
-    request = Request(table, Schema.of("disease", keep=["row"]), DecoyGroups(4))
+    request = Request(table, schema=Schema.of("disease", keep=["row"]), spec=DecoyGroups(4))
     release = publish(request, tmp_path / "release", unsafe_test_key=known_key(1)).release
     published = pq.read_table(release.folder / DATA)
     row, shown = (published.column(name).to_numpy() for name in ("row", "disease"))

@@ -60,7 +60,7 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Publis
 
     @cache
     def release(way: str) -> Published:
-        request = Request(original()[1], Schema.of("disease", keep=["person"]), WAYS[way], way)
+        request = Request(original()[1], schema=Schema.of("disease", keep=["person"]), spec=WAYS[way], mechanism=way)
         publish(request, folder / way, unsafe_test_key=known_key(0))
         return Published(folder / way)
 

@@ -152,7 +152,7 @@ def test_order_is_noticed_where_nobody_can_be_linked(tmp_path: Path, mechanism: 
     asked = {**WAYS[mechanism].request(mechanism), "accept_exposure": True}
     asked |= {"spec": BreachBound("1/10", "1/2")} if mechanism == "subset" else {}
     out = tmp_path / "release"
-    request = Request(table, schema, **asked, **accepting(table, schema))
+    request = Request(table, schema=schema, **asked, **accepting(table, schema))
     publish(request, out, plan_file=plan_of(out), on_notice=lambda notice: None)
     assert failed(out, table) == []
     (detail,) = (check.detail for check in verify(out, table).checks if check.name == "order")

@@ -56,7 +56,7 @@ def orders(tmp_path_factory: pytest.TempPathFactory) -> Orders:
     folder = tmp_path_factory.mktemp("orders")
     table, schema = tiny_table()
     engine, source = LocalEngine(threads=1), MemorySource(table)
-    _, found = surveyed(Request(table, schema, BOUND), source, engine, folder, Draws.secret())
+    _, found = surveyed(Request(table, schema=schema, spec=BOUND), source, engine, folder, Draws.secret())
 
     def order_of(draws: Draws) -> list[int]:
         chosen = choose(found.histogram, BOUND, draws)

@@ -35,7 +35,7 @@ def coin(sides: Sequence[Any], seed: int, rows: int = ROWS) -> list[Any]:
 
 
 def asking(table: Table, schema: Schema | None = None, **options: Any) -> Request:
-    return Request(pa.table(dict(table)), schema or Schema.of("code"), **{"spec": BOUND, **options})
+    return Request(pa.table(dict(table)), schema=schema or Schema.of("code"), **{"spec": BOUND, **options})
 
 
 def published(folder: Path, table: Table, schema: Schema | None = None, **options: Any) -> Publication:

@@ -21,6 +21,8 @@ import pyarrow.csv as pa_csv
 
 from sfumato.address import File
 from sfumato.apply.compressed import ending, opened, opened_text, unreadable
+from sfumato.apply.formats.read_options import AS_USUAL, ReadOptions
+from sfumato.apply.formats.reader import Opening, TableReader
 from sfumato.apply.spelling import DATES, Guess, Spelling, numbers
 from sfumato.errors import SchemaError, SourceError
 from sfumato.request.digest import Each, files_digest
@@ -29,9 +31,6 @@ BLOCK_BYTES = 1 << 23
 DELIMITERS = ",;\t|"
 LONGEST_LINE = 1 << 17
 TEXT = pa.dictionary(pa.int32(), pa.string())
-POINT = "."
-DECIMALS = (POINT, ",")
-"""What may stand before the digits behind a whole number."""
 
 
 @dataclass(frozen=True)
@@ -50,21 +49,9 @@ class CsvSource:
     """How the values of columns are spelled that are no texts."""
 
     @classmethod
-    def open(
-        cls,
-        paths: Sequence[File],
-        *,
-        text: Sequence[str] = (),
-        encoding: str = "utf-8",
-        missing: Sequence[str] = (),
-        decimal: str = POINT,
-    ) -> CsvSource:
+    def open(cls, paths: Sequence[File], read: ReadOptions = AS_USUAL) -> CsvSource:
         """Read the files once to find the types of their columns."""
-        try:
-            "".encode(encoding)
-        except (LookupError, ValueError) as error:
-            raise SourceError(f"the encoding {encoding!r} is unknown; try utf-8, latin-1 or cp1252.") from error
-        check_decimal(decimal)
+        encoding = read.encoding
         header, delimiter = _header(paths[0], encoding)
         for path in paths[1:]:
             if _header(path, encoding) != (header, delimiter):
@@ -72,8 +59,8 @@ class CsvSource:
         if repeated := sorted({name for name in header if header.count(name) > 1}):
             raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
         texts = pa.schema([(name, pa.string()) for name in header])
-        untyped = cls(tuple(paths), texts, delimiter, encoding, missing=tuple(missing))
-        guesses = {name: Guess((*numbers(decimal), *DATES)) for name in header if name not in text}
+        untyped = cls(tuple(paths), texts, delimiter, encoding, missing=read.missing)
+        guesses = {name: Guess((*numbers(read.decimal), *DATES)) for name in header if name not in read.text}
         file_rows = []
         for path in paths:
             rows = 0
@@ -161,6 +148,11 @@ class CsvSource:
         return pa.RecordBatch.from_arrays(columns, names=block.schema.names)
 
 
+def open_csv(opening: Opening) -> CsvSource:
+    """Open CSV files with one header."""
+    return CsvSource.open(opening.files, opening.read)
+
+
 def _header(path: File, encoding: str) -> tuple[list[str], str]:
     """The column names and the separator, which is the candidate that splits the first line most often."""
     try:
@@ -197,7 +189,15 @@ def _short_lines(file: TextIO) -> Iterator[str]:
         yield line
 
 
-def check_decimal(decimal: str) -> None:
-    """Refuse what no table has before its digits."""
-    if decimal not in DECIMALS:
-        raise SourceError(f"the decimal mark {decimal!r} is unknown; numbers are written with a point or a comma.")
+READER = TableReader(
+    name="CSV",
+    example="people.csv",
+    open=open_csv,
+    endings=(".csv", ".tsv", ".txt"),
+    named_alone=(".txt",),
+    takes_several=True,
+    reads_stores=True,
+    reads_compressed=True,
+    beginnings=(b"",),
+    marks_missing=True,
+)

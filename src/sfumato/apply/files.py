@@ -1,40 +1,15 @@
-"""Which files a name means, and what kind of tables they are: a file, a glob or a folder, here or in a store."""
+"""Finds the files that a name means: a file, a glob or a folder, here or in a store."""
 
 from __future__ import annotations
 
 import glob
-from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from sfumato.address import Address, File
-from sfumato.apply.compressed import COMPRESSIONS, ending
-from sfumato.apply.formats import arrow, duckdb_file, excel, json_lines
+from sfumato.apply.compressed import ending
+from sfumato.apply.formats.reader_registry import describe_several, reader_of_file
 from sfumato.errors import SourceError, reason
-
-
-class Kind(Enum):
-    """The kinds of files that are read."""
-
-    PARQUET = (".parquet", ".pq")
-    CSV = (".csv", ".tsv", ".txt")
-    ARROW = arrow.ENDINGS
-    JSON = json_lines.ENDINGS
-    EXCEL = excel.ENDINGS
-    DUCKDB = duckdb_file.ENDINGS
-
-
-IN_FOLDERS = (Kind.PARQUET, Kind.CSV, Kind.ARROW, Kind.JSON)
-"""What a table may be in several files of."""
-ENDINGS = ".parquet, .csv, .tsv (also .csv.gz), .arrow, .feather, .jsonl, .xlsx or .duckdb"
-"""For people."""
-
-
-def kind_of(file: File) -> Kind | None:
-    """What kind of table a file is, by its name; only texts are unpacked."""
-    found = next((kind for kind in Kind if ending(file) in kind.value), None)
-    is_packed = file.suffix.lower() in COMPRESSIONS
-    return None if is_packed and found not in (Kind.CSV, Kind.JSON) else found
 
 
 def files_of(path: str) -> list[File]:
@@ -55,9 +30,9 @@ def files_of(path: str) -> list[File]:
         )
     if not found:
         raise SourceError(
-            f"{path!r} names no table: there is no such file, glob or directory of Parquet, CSV, Arrow or JSON files."
+            f"{path!r} names no table: there is no such file, glob or directory of {describe_several()} files."
         )
-    if len(set(map(kind_of, found))) > 1:
+    if len({reader.name if (reader := reader_of_file(file)) else None for file in found}) > 1:
         raise SourceError(f"{path!r} matches files of several types; name one type ('{path}/*.csv', for example).")
     return found
 
@@ -68,12 +43,17 @@ def _below(folder: File) -> list[File]:
     found: list[File] = [
         file
         for file in files
-        if kind_of(file) in IN_FOLDERS
-        and ending(file) not in (".txt", ".json")
+        if _is_looked_for(file)
         and not file.name.startswith((".", "_"))
         and (isinstance(file, Address) or file.is_file())
     ]
     return found
+
+
+def _is_looked_for(file: File) -> bool:
+    """Whether a file in a folder is part of a table, by its name."""
+    reader = reader_of_file(file)
+    return reader is not None and reader.takes_several and ending(file) not in reader.named_alone
 
 
 def _matching(pattern: File) -> list[File]:

@@ -18,12 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.apply.bins import is_fractional
-from sfumato.apply.csv import POINT, CsvSource
+from sfumato.apply.csv import CsvSource
 from sfumato.apply.domains import loneliness
+from sfumato.apply.formats.open_table import open_source
+from sfumato.apply.formats.read_options import AS_USUAL, POINT, ReadOptions
 from sfumato.apply.marks import DOUBTFUL_MARKS, MARKS
 from sfumato.apply.profile import ColumnProfile
 from sfumato.apply.round_edges import round_days, round_numbers
-from sfumato.apply.source import Source, open_source
+from sfumato.apply.source import Source
 from sfumato.apply.spelling import OVERSIZED, looks_like_commas
 from sfumato.apply.standard_input import MARK as STANDARD_INPUT
 from sfumato.errors import SchemaError, SourceError
@@ -139,12 +141,12 @@ class TableGuess:
         return tuple(each for each in self.columns if each.role in roles)
 
 
-def guess_table(table: str | Path, *, encoding: str = "utf-8") -> tuple[TableGuess, pa.Table]:
+def guess_table(table: str | Path, *, read: ReadOptions = AS_USUAL) -> tuple[TableGuess, pa.Table]:
     """Guess what the columns of a table are for, from its first rows, which are given back too.
 
     To open a CSV file is to read all of it, so it is opened once more at most: when it is known how it is to be read.
     """
-    source = _opened(table, encoding)
+    source = _opened(table, read)
     rows = _first_rows(source)
     marks = {name: _marks(column) for name, column in zip(rows.column_names, rows.columns, strict=True)}
     found = [text for text in (*MARKS, *DOUBTFUL_MARKS) if any(text in each for each in marks.values())]
@@ -152,7 +154,7 @@ def guess_table(table: str | Path, *, encoding: str = "utf-8") -> tuple[TableGue
     has_commas = isinstance(source, CsvSource) and any(_has_commas(column, missing) for column in rows.columns)
     decimal = "," if has_commas else POINT
     if missing or has_commas:
-        source = _opened(table, encoding, missing, decimal)
+        source = _opened(table, replace(read, missing=missing, decimal=decimal))
         rows = _first_rows(source)
     held = dict(
         zip(rows.column_names, rows.columns, strict=True)
@@ -170,11 +172,11 @@ def _has_commas(column: pa.ChunkedArray, missing: Sequence[str]) -> bool:
     return looks_like_commas(values.filter(pc.invert(pc.is_in(values, pa.array(missing, pa.string())))))
 
 
-def _opened(table: str | Path, encoding: str, missing: Sequence[str] = (), decimal: str = POINT) -> Source:
+def _opened(table: str | Path, read: ReadOptions) -> Source:
     if str(table) == STANDARD_INPUT:
         raise SourceError("a request file names its table, and standard input has no name; give a file.")
     with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:  # what is spooled there has no name any more
-        return open_source(table, Path(folder) / "spool", encoding=encoding, missing=missing, decimal=decimal)
+        return open_source(table, Path(folder) / "spool", read=read)
 
 
 def _first_rows(source: Source) -> pa.Table:

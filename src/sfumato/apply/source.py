@@ -1,7 +1,7 @@
-"""Where a table comes from: Parquet or CSV, here or in a store, pandas, Spark, or anything that speaks Arrow streams.
+"""Tables that can be read more than once: the protocol, a table in memory, and texts that stand for missing values.
 
 A source can be read twice, in the same order, in batches of any size. Columns arrive in a few plain types (see
-`sfumato.values.plain_type`), strings preferably as dictionaries.
+`sfumato.request.values.plain_type`), strings preferably as dictionaries.
 """
 
 from __future__ import annotations
@@ -11,31 +11,18 @@ import mmap
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from sfumato.address import PIECE_BYTES, Address, File, readable
-from sfumato.apply.csv import POINT, CsvSource
-from sfumato.apply.files import ENDINGS, Kind, files_of, kind_of
-from sfumato.apply.formats import arrow, duckdb_file, excel, inside, json_lines
-from sfumato.apply.formats.postgres import PostgresTable
-from sfumato.apply.spark_frames import is_frame, spooled
-from sfumato.apply.standard_input import MARK, standard_input
-from sfumato.errors import SchemaError, SourceError, reason
+from sfumato.address import File
+from sfumato.errors import SchemaError, SourceError
 from sfumato.request.digest import Each, files_digest
 from sfumato.request.values import plain_schema, plain_type
 
 SPOOL_ROWS = 65_536
-READ_BYTES = 1 << 20
-"""Column chunks are read in pieces, so that a file of one huge row group does not fill the memory."""
-MOST_SWELLING, FEW_BYTES = 1000, 1 << 28
-"""How many times larger than its file the content of a row group may be; what is no larger than this does no harm."""
-
 
 Told = Callable[[int], None]
 """Called with how many rows were read so far, while a table is read that can be read only once."""
@@ -75,93 +62,6 @@ class Source(Protocol):
         the same, and nothing is read.
         """
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class RowGroup:
-    """Rows of a Parquet file that are read together."""
-
-    path: File
-    number: int
-    rows: int
-
-
-@dataclass(frozen=True)
-class ParquetSource:
-    """One or several Parquet files with the same columns, read in the order of their names."""
-
-    paths: tuple[File, ...]
-    schema: pa.Schema
-    groups: tuple[RowGroup, ...]
-
-    @classmethod
-    def open(cls, paths: Sequence[File]) -> ParquetSource:
-        """Read the footers, and refuse files whose columns differ."""
-        schemas, groups = [], []
-        for path in paths:
-            with _parquet(path) as file:
-                _check_swelling(path, file.metadata)
-                schemas.append(plain_schema(file.schema_arrow))
-                sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
-                groups += [RowGroup(path, number, size) for number, size in enumerate(sizes)]
-        for path, schema in zip(paths, schemas, strict=True):
-            if not schema.equals(schemas[0]):
-                raise SourceError(f"{path.name!r} has other columns or types than {paths[0].name!r}; they must agree.")
-        return cls(tuple(paths), schemas[0], tuple(groups))
-
-    @property
-    def rows(self) -> int:
-        """The number of rows."""
-        return sum(group.rows for group in self.groups)
-
-    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Stream the files; strings come as dictionaries, which is twice as fast."""
-        strings = [name for name in columns if pa.types.is_string(self.schema.field(name).type)]
-        for path, groups in groupby(self.groups, lambda group: group.path):
-            with _parquet(path, strings) as file:
-                try:
-                    # Group by group: a reader of all row groups holds on to the bytes of those it has passed.
-                    for group in groups:
-                        yield from file.iter_batches(batch_rows, row_groups=[group.number], columns=list(columns))
-                except (pa.ArrowException, OSError, IndexError) as error:
-                    raise _unreadable(path, error, "is damaged: it cannot be read to its end") from error
-
-    def pieces(self, rows: int) -> Iterator[ParquetSource]:
-        """Neighbouring row groups of one file."""
-        for path, groups in groupby(self.groups, lambda group: group.path):
-            waiting: list[RowGroup] = []
-            for group in groups:
-                if waiting and sum(each.rows for each in waiting) + group.rows > rows:
-                    yield replace(self, paths=(path,), groups=tuple(waiting))
-                    waiting = []
-                waiting.append(group)
-            yield replace(self, paths=(path,), groups=tuple(waiting))
-
-    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
-        """The digest of the files."""
-        return files_digest(self.paths, each, is_content=is_content)
-
-
-def _parquet(path: File, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
-    size = PIECE_BYTES if isinstance(path, Address) else READ_BYTES
-    try:
-        return pq.ParquetFile(readable(path), read_dictionary=list(dictionaries), buffer_size=size)
-    except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise _unreadable(path, error, "is not a whole Parquet file; check that it was copied completely") from error
-
-
-def _check_swelling(path: File, metadata: pq.FileMetaData) -> None:
-    """Refuse a file on the disk that would be unpacked to absurdly more than it is; a row group is so all at once."""
-    largest = max((metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)), default=0)
-    if isinstance(path, Path) and largest > max(MOST_SWELLING * path.stat().st_size, FEW_BYTES):
-        raise SourceError(f"{path.name!r} would swell to {largest:,} bytes, which is absurd; write it anew.")
-
-
-def _unreadable(path: File, error: Exception, said: str) -> SourceError:
-    """What to say of a file; what a store answers says more than that nothing came."""
-    if isinstance(path, Address) and isinstance(error, OSError):
-        said = f"cannot be read: {reason(error)}"
-    return SourceError(f"{path.name!r} {said}.")
 
 
 @dataclass(frozen=True)
@@ -219,6 +119,12 @@ class MemorySource:
             mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
         return cls(pa.ipc.open_stream(pa.py_buffer(mapped)).read_all())
 
+    def read_from(self, files: Sequence[File], before: str) -> MemorySource:
+        """The same with the digest of the files that it was read from; refused if they changed meanwhile."""
+        if files_digest(files) != before:
+            raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
+        return replace(self, digest=before)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """A piece travels by itself: of a slice, pickle would send all that it is a slice of."""
         sink = pa.BufferOutputStream()
@@ -238,7 +144,7 @@ class MemorySource:
 
     def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
         """Slices of the table."""
-        yield from map(arrow.without_views, self.table.select(list(columns)).to_batches(batch_rows))
+        yield from map(without_views, self.table.select(list(columns)).to_batches(batch_rows))
 
     def pieces(self, rows: int) -> Iterator[MemorySource]:
         """Slices of the table."""
@@ -329,104 +235,13 @@ class MarkedSource:
         return pc.if_else(pc.is_in(texts, pa.array(self.missing)), pa.scalar(None, pa.string()), texts)
 
 
-@dataclass(frozen=True)
-class Reading:
-    """How texts are read, in files that have nothing else."""
-
-    text: tuple[str, ...] = ()
-    """Columns that stay texts, whatever they look like."""
-    encoding: str = "utf-8"
-    missing: tuple[str, ...] = ()
-    """Texts that stand for a missing value."""
-    decimal: str = POINT
-    told: Told = nobody
+def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch without texts that are views, as those of polars: Arrow could take no rows of them."""
+    kinds = [_without_view(kind) for kind in batch.schema.types]
+    return batch.cast(pa.schema(list(zip(batch.schema.names, kinds, strict=True))))
 
 
-def open_source(  # noqa: PLR0913 - a table, and how it is read
-    table: Any,
-    spool: Path,
-    *,
-    text: Sequence[str] = (),
-    encoding: str = "utf-8",
-    missing: Sequence[str] = (),
-    decimal: str = POINT,
-    told: Told = nobody,
-) -> Source:
-    """Open a path, a glob, a directory, an address in a store, a frame, an Arrow table or an Arrow stream; `-` too.
-
-    What can be read only once is written to `spool` for the second pass, a private file without a name; a frame of
-    Spark to files in a folder of that name.
-    """
-    source = _opened(table, spool, Reading(tuple(text), encoding, tuple(missing), decimal, told))
-    return MarkedSource(source, tuple(missing)) if missing and not isinstance(source, CsvSource) else source
-
-
-def _opened(table: Any, spool: Path, how: Reading) -> Source:
-    if is_frame(table):
-        return ParquetSource.open(spooled(table, spool))
-    if isinstance(table, str | Path):
-        return _named(str(table), spool, how)
-    if isinstance(table, pa.Table):
-        return MemorySource(table)
-    # Before the stream protocol, which pandas speaks too: its index is no column of the table.
-    library = type(table).__module__.split(".")[0]
-    if library == "pandas":
-        return MemorySource.of_pandas(table)
-    if library == "polars" and hasattr(table, "collect"):
-        return MemorySource.spooled(_collected(table), spool, how.told)
-    if hasattr(table, "__arrow_c_stream__"):
-        return MemorySource.spooled(table, spool, how.told)
-    raise SourceError(
-        f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas or Spark frame, or an object "
-        "with an Arrow stream (pyarrow, polars, DuckDB)."
-    )
-
-
-def _collected(lazy: Any) -> Any:
-    """What a lazy frame of polars gives, computed once."""
-    try:
-        return lazy.collect()
-    except Exception as error:  # its errors have no common class but this, and may repeat values
-        raise SourceError(f"polars cannot compute the lazy frame ({type(error).__name__}); collect it first.") from None
-
-
-def _named(name: str, spool: Path, how: Reading) -> Source:
-    if name == MARK:
-        return _of_files([standard_input(spool)], spool, how)
-    if (asked := PostgresTable.of(name)) is not None:
-        with asked.rows() as rows:
-            return MemorySource.kept(rows, spool, how.told)
-    path, part = inside.split(name)
-    files = files_of(path)
-    if (kind := kind_of(files[0])) in (Kind.EXCEL, Kind.DUCKDB):
-        if len(files) > 1:
-            raise SourceError(f"{path!r} matches several files, of which one can be read at a time; name one.")
-        if kind is Kind.DUCKDB:
-            with duckdb_file.rows_of(files[0], part) as rows:
-                return MemorySource.spooled(rows, spool, how.told)
-        # Known again by the rows of the sheet, not by the file: another sheet of it is another table.
-        return MemorySource(excel.read_sheet(files[0], part, how.text, how.missing))
-    if part is not None:
-        raise SourceError(f"{files[0].name!r} is one table: leave out {inside.MARK + part!r} behind its name.")
-    return _of_files(files, spool, how)
-
-
-def _of_files(files: Sequence[File], spool: Path, how: Reading) -> Source:
-    match kind_of(files[0]):
-        case Kind.CSV:
-            return CsvSource.open(files, text=how.text, encoding=how.encoding, missing=how.missing, decimal=how.decimal)
-        case Kind.PARQUET:
-            return ParquetSource.open(files)
-        case Kind.ARROW:
-            return arrow.ArrowSource.open(files)
-        case Kind.JSON:
-            before = files_digest(files)
-            lines = json_lines.JsonLines(tuple(files), how.encoding, frozenset(how.missing))
-            read = MemorySource.spooled(lines.stream(how.text, how.told), spool, how.told)
-            if files_digest(files) != before:
-                raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
-            return replace(read, digest=before)
-        case _:
-            raise SourceError(
-                f"{files[0].name!r} is no table that can be read: name a file that ends in {ENDINGS}, or convert it."
-            )
+def _without_view(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _without_view(kind.value_type))
+    return pa.string() if pa.types.is_string_view(kind) else kind

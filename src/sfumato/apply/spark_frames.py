@@ -7,6 +7,7 @@ They are as secret as the table, and lie where the release is made, so that they
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -19,16 +20,25 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato.address import SPARK, is_spark_name
+from sfumato.apply.formats.parquet_files import ParquetSource
+from sfumato.apply.formats.reader import Opening, TableReader
 from sfumato.apply.spark_tasks import Batches, Sent, asking_spark, collected, lacks_package, sent_from, told
 from sfumato.errors import EngineError, MissingExtraError, SchemaError, SourceError
 from sfumato.request.digest import file_digest
 
 GROUP_ROWS = 1 << 18
+SPARK_NAME = re.compile(re.escape(SPARK))
+"""The beginning of the name of a table that Spark knows."""
 
 
 def is_frame(table: Any) -> bool:
-    """Whether a table is one of Spark's: a frame, or the name of one."""
-    return is_spark_name(table) or type(table).__module__.split(".")[0] == "pyspark"
+    """Whether an object is one of Spark's."""
+    return type(table).__module__.split(".")[0] == "pyspark"
+
+
+def open_spark(opening: Opening) -> ParquetSource:
+    """Write a frame, or a table that Spark knows by name, to private files."""
+    return ParquetSource.open(spooled(opening.table, opening.spool))
 
 
 def session(master: str | None = None) -> Any:
@@ -140,3 +150,13 @@ def _write(path: Path, names: Sequence[str], batches: Batches) -> bool:
         if writer is not None:
             writer.close()
     return writer is not None
+
+
+READER = TableReader(
+    name="Spark",
+    example="spark:catalog.schema.table",
+    open=open_spark,
+    address=SPARK_NAME,
+    is_own=is_frame,
+    extra="spark",
+)

@@ -12,19 +12,15 @@ from typing import BinaryIO
 import pyarrow as pa
 
 from sfumato.address import HeldFile
+from sfumato.apply.formats.reader_registry import reader_of_beginning
 from sfumato.errors import SourceError
 
 MARK = "-"
 """Stands for standard input in the place of a path."""
 NAME = "standard input"
-BEGINNINGS = (
-    (b"PAR1", ".parquet"),
-    (b"ARROW1", ".arrow"),
-    (b"\xff\xff\xff\xff", ".arrow"),
-    (b"\x1f\x8b", ".csv.gz"),
-    (b"{", ".jsonl"),
-)
-"""What tables begin with that are not CSV."""
+GZIP, PACKED_CSV = b"\x1f\x8b", ".csv.gz"
+"""What is compressed is taken for CSV."""
+LONGEST_BEGINNING = 64
 
 
 def standard_input(spool: Path) -> HeldFile:
@@ -32,8 +28,9 @@ def standard_input(spool: Path) -> HeldFile:
     if sys.stdin is None or sys.stdin.isatty():
         raise SourceError("- is standard input, and nothing is piped into it; write: cat patients.csv | sfumato ...")
     content = kept(sys.stdin.buffer, spool)
-    found = next((suffix for mark, suffix in BEGINNINGS if content[: len(mark)].to_pybytes() == mark), ".csv")
-    return HeldFile(NAME + found, content)
+    first = content[:LONGEST_BEGINNING].to_pybytes()
+    suffix = PACKED_CSV if first.startswith(GZIP) else reader_of_beginning(first).endings[0]
+    return HeldFile(NAME + suffix, content)
 
 
 def kept(stream: BinaryIO, spool: Path) -> pa.Buffer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,16 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.apply.csv import POINT
 from sfumato.apply.declared import groups_of, typed_domain
+from sfumato.apply.formats.open_table import open_source
+from sfumato.apply.formats.read_options import AS_USUAL, ReadOptions
 from sfumato.apply.local import LocalEngine
 from sfumato.apply.persons import Grouping
 from sfumato.apply.preparation import Preparation
-from sfumato.apply.source import Source, open_source
+from sfumato.apply.source import Source
 from sfumato.audit.comparison import Connection
 from sfumato.audit.files import PERSONS, verify_folder
-from sfumato.audit.laws import read
+from sfumato.audit.laws import read as read_law
 from sfumato.audit.laws.law import Law
 from sfumato.audit.result import Check, Verification
 from sfumato.audit.row_order import check_order
@@ -41,17 +42,17 @@ MEMORY_LIMIT = "512MB"
 BATCH_ROWS = 1 << 17
 
 
-def verify(  # noqa: PLR0913 - a release, a table, and how it is read
+def verify(
     release: str | Path,
     original: Any = None,
     *,
-    encoding: str = "utf-8",
-    decimal: str = POINT,
+    read: ReadOptions = AS_USUAL,
     plan_file: str | Path | None = None,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
 ) -> Verification:
     """Check a release; with the original table, also its public columns and the exact posterior of every value.
 
+    `read` says how the table is read; its markers of missing values are those that the release names.
     Where rows of persons were left out, the plan file tells which; where groups were published in the place of values,
     the hierarchy tells which is whose; one that is not that of the release is refused.
     """
@@ -65,7 +66,7 @@ def verify(  # noqa: PLR0913 - a release, a table, and how it is read
     is_intact = found.checks[0].passed  # the files come first, and without them there is nothing to compare
     if original is None or not is_intact:
         return found
-    with original_rows(folder, original, plan_file, encoding=encoding, decimal=decimal) as rows:
+    with original_rows(folder, original, plan_file, read=read) as rows:
         groups = hierarchy_groups(rows.written, hierarchies or {})
         compared = verify_original(folder, rows, groups)
         return Verification((*found.checks, *rows.checks, *compared.checks))
@@ -89,14 +90,14 @@ class OriginalRows:
 
 @contextmanager
 def original_rows(
-    folder: Path, original: Any, plan_file: str | Path | None, *, encoding: str = "utf-8", decimal: str = POINT
+    folder: Path, original: Any, plan_file: str | Path | None, *, read: ReadOptions = AS_USUAL
 ) -> Iterator[OriginalRows]:
     """Open the table that a release was made from, for as long as it is looked at."""
-    law, written = read(load_json(folder))
+    law, written = read_law(load_json(folder))
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         private = Path(name)
-        text, missing = text_columns(written), read_missing(written.ours)
-        table = open_source(original, private / "spool", text=text, encoding=encoding, missing=missing, decimal=decimal)
+        text, missing = (*read.text, *text_columns(written)), read_missing(written.ours)
+        table = open_source(original, private / "spool", read=replace(read, text=text, missing=missing))
         source, checks = _published(written, table, private, plan_file)
         yield OriginalRows(law, written, source, tuple(checks), table.rows, private)
 

@@ -23,7 +23,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 import sfumato
-from sfumato.apply.csv import POINT
+from sfumato.apply.formats.read_options import POINT
 from sfumato.cli import key_notice, render
 from sfumato.cli.audit import audit
 from sfumato.cli.commands import Command, RequestCommand, epilog
@@ -143,7 +143,7 @@ def init(
 
     check_place(target, force=force)
     with render.looking(err, quiet=printed.is_silent):
-        guess, rows = guess_table(table, encoding=encoding)
+        guess, rows = guess_table(table, read=sfumato.ReadOptions(encoding=encoding))
         known = rows.column_names
         likely = sensitive or [each.name for each in guess.columns if each.may_be_sensitive][:1]
         for about in (name for name in likely if name in known):
@@ -216,19 +216,16 @@ def request_of(table: Any, described: TableOptions, promise: PromiseOptions, sto
     """The request that the options of a command make."""
     return sfumato.Request(
         table,
-        described.schema(),
-        promise.spec,
-        promise.mechanism,
-        promise.guarantee,
-        tuple(described.text),
-        described.encoding,
-        tuple(described.missing),
-        promise.options,
-        exact(stops.breach_limit, "the breach limit"),
-        stops.accept_marginal_prior,
-        tuple(dict.fromkeys(stops.accept_telling)),
-        stops.accept_exposure,
-        described.decimal,
+        schema=described.schema(),
+        spec=promise.spec,
+        mechanism=promise.mechanism,
+        guarantee=promise.guarantee,
+        read=described.read_options,
+        options=promise.options,
+        breach_limit=exact(stops.breach_limit, "the breach limit"),
+        accept_marginal_prior=stops.accept_marginal_prior,
+        accept_telling=tuple(dict.fromkeys(stops.accept_telling)),
+        accept_exposure=stops.accept_exposure,
     )
 
 
@@ -311,7 +308,11 @@ def verify(
     files = {name: Path(file) for name, file in assignments(hierarchy or (), HIERARCHY)}
     with render.fetching(err, release, quiet=printed.is_silent):
         found = sfumato.verify(
-            release, original, encoding=encoding, decimal=decimal, plan_file=plan_file, hierarchies=files
+            release,
+            original,
+            read=sfumato.ReadOptions(encoding=encoding, decimal=decimal),
+            plan_file=plan_file,
+            hierarchies=files,
         )
     if printed.as_json:
         print_json(render.verification_json(found))

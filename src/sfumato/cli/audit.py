@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn
 
 import typer
 
-from sfumato.apply.csv import POINT
+from sfumato.apply.formats.read_options import POINT, ReadOptions
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import HIERARCHY, OUTPUT, TABLES, Decimal, Encoding, PrintOptions, ReleasePath, assignments
@@ -105,8 +105,7 @@ def audit(release: ReleasePath, known: AuditOptions, written: ReportOptions, pri
             seed=known.seed,
             command=_command(release, known, written),
             hierarchies={name: Path(file) for name, file in assignments(known.hierarchy, HIERARCHY)},
-            encoding=known.encoding,
-            decimal=known.decimal,
+            read=ReadOptions(encoding=known.encoding, decimal=known.decimal),
             progress=engine.progress,
         )
     if written.target is not None:

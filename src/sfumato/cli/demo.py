@@ -123,7 +123,7 @@ def demonstrate(folder: Path, rows: int, engine: Engine | None = None) -> Demons
     (folder / "chapters.csv").write_text("".join([f"{SENSITIVE},chapter\n", *lines]))
     schema = Schema.of(SENSITIVE, person="patient", domains={SENSITIVE: tuple(DIAGNOSES)})
     # There is nobody to advise: the table is invented.
-    request = Request(table, schema, BOUND)
+    request = Request(table, schema=schema, spec=BOUND)
     publication = publish(request, folder / "release", engine=engine, on_notice=lambda notice: None)
     verification = verify(folder / "release", table)
     asked = [line for title, sql in QUESTIONS for line in _ask(publication, table, title, sql)]

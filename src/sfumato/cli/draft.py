@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.address import Address
-from sfumato.apply.csv import POINT
-from sfumato.apply.formats.postgres import PostgresTable
+from sfumato.apply.formats import inside
+from sfumato.apply.formats.read_options import POINT
+from sfumato.apply.formats.reader_registry import hide_secrets, reader_of_address
 from sfumato.apply.guesses import ColumnGuess, TableGuess
 from sfumato.cli.request_file import SUFFIX
 from sfumato.errors import SchemaError, SourceError, TargetError
@@ -173,16 +174,15 @@ def said_path(table: str, target: Path) -> str:
     """The path of a table as its request file says it: from where the file is, and without a name and password."""
     if (address := Address.of(table, SourceError)) is not None:
         return str(address)
-    if (asked := PostgresTable.of(table)) is not None:
-        return asked.shown
+    if reader_of_address(table) is not None:
+        return hide_secrets(table)
     bare = re.sub(r"(?<=://).*@", "", table)
     return bare if "://" in bare or os.path.isabs(bare) else os.path.relpath(bare, target.parent)
 
 
 def _name(table: str) -> str:
     """What a table is called for short."""
-    asked = PostgresTable.of(table)
-    return Path(table).name if asked is None else asked.table
+    return Path(table).name if reader_of_address(table) is None else inside.split(table)[1] or table
 
 
 def remark(text: str, **words: str) -> list[str]:

@@ -10,7 +10,7 @@ import typer
 from rich.table import Column, Table
 
 import sfumato
-from sfumato.apply.csv import POINT
+from sfumato.apply.formats.read_options import POINT
 from sfumato.cli import render
 from sfumato.cli.options import Decimal, Encoding, PrintOptions, TablePath
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
@@ -51,10 +51,7 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
             public or (),
             sensitive or (),
             others_known=others_known,
-            text=text or (),
-            encoding=encoding,
-            decimal=decimal,
-            missing=missing or (),
+            read=sfumato.ReadOptions(tuple(text or ()), encoding, tuple(missing or ()), decimal),
             progress=engine.progress,
         )
     if printed.as_json:
@@ -108,7 +105,7 @@ def lint(
 ) -> None:
     """Look for what a published table gives away beside its values: by its order, its file, its digits."""
     with render.progress_engine(err, printed) as engine:
-        found = sfumato.lint(table, encoding=encoding, progress=engine.progress)
+        found = sfumato.lint(table, read=sfumato.ReadOptions(encoding=encoding), progress=engine.progress)
     if printed.as_json:
         print_json(found.to_json())
     else:

@@ -17,7 +17,8 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import typer
 
-from sfumato.apply.csv import POINT
+from sfumato.apply.formats.read_options import POINT, ReadOptions
+from sfumato.apply.formats.reader_registry import describe_tables
 from sfumato.cli.option_group import OptionGroup, command_parameter
 from sfumato.errors import SchemaError
 from sfumato.mechanisms import REGISTRY
@@ -39,15 +40,9 @@ OUTPUT = "Output"
 HIERARCHY, PUBLISH_AT = "--hierarchy COL=FILE", "--publish-at COL=LEVEL"
 """How options of columns are written."""
 
-TABLES = (
-    "A CSV, Parquet, Arrow or JSON lines file, a quoted glob or a directory of them, here or in a store (s3://...); "
-    "book.xlsx::SHEET, file.duckdb::TABLE, postgresql://user@host/database::TABLE; - for standard input"
-)
-OF_SPARK = "spark:catalog.schema.table"
+TABLES = describe_tables()
 TablePath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}.")]
-RequestPath = Annotated[
-    str, typer.Argument(metavar="TABLE", help=f"{TABLES}; {OF_SPARK}; or a request file (.toml, see init).")
-]
+RequestPath = Annotated[str, typer.Argument(metavar="TABLE", help=f"{TABLES}; or a request file (.toml, see init).")]
 ReleasePath = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release: a directory, a .zip, or s3://...")]
 Encoding = Annotated[str, typer.Option("--encoding", help="The encoding of a CSV file.")]
 Decimal = Annotated[
@@ -142,6 +137,11 @@ class TableOptions(OptionGroup):
         list[str],
         typer.Option("--missing", metavar="TEXT", help="A text that stands for a missing value: ?, NA. Repeatable."),
     ] = field(default_factory=list)
+
+    @property
+    def read_options(self) -> ReadOptions:
+        """How the table is read."""
+        return ReadOptions(tuple(self.text), self.encoding, tuple(self.missing), self.decimal)
 
     def schema(self) -> Schema:
         """The roles, domains and bins of the columns."""

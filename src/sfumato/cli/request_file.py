@@ -31,9 +31,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin
 
-from sfumato.address import Address, is_spark_name
+from sfumato.address import Address
 from sfumato.apply.formats.inside import split
-from sfumato.apply.formats.postgres import PostgresTable
+from sfumato.apply.formats.reader_registry import reader_of_address
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import (
     NoticeOptions,
@@ -124,7 +124,7 @@ class RequestFile:
 
 def _is_elsewhere(name: str) -> bool:
     """Whether a table is in a store, on a server or known to Spark, and not at a path."""
-    return is_spark_name(name) or Address.of(name, SpecError) is not None or PostgresTable.of(name) is not None
+    return reader_of_address(name) is not None or Address.of(name, SpecError) is not None
 
 
 @dataclass(frozen=True)

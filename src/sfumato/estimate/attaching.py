@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sfumato.apply.source import open_source
+from sfumato.apply.formats.open_table import open_source
 from sfumato.errors import QueryError, SfumatoError
 from sfumato.estimate.connection import BATCH_ROWS
 from sfumato.shown.quoting import TABLE

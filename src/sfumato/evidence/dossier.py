@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.apply.csv import POINT
+from sfumato.apply.formats.read_options import AS_USUAL, ReadOptions
 from sfumato.arrays import Codes
 from sfumato.audit.attackers.audit import Audit, audit
 from sfumato.audit.attackers.linking import public_columns
@@ -154,10 +154,10 @@ class _Compared:
         plan_file: str | Path | None,
         *,
         hierarchies: Mapping[str, Hierarchy | Path] | None,
-        **reading: str,
+        read: ReadOptions,
     ) -> _Compared:
         names, raw = public_columns(release), None
-        with original_rows(release.folder, original, plan_file, **reading) as rows:
+        with original_rows(release.folder, original, plan_file, read=read) as rows:
             table = prepared_table(release, rows, hierarchies)
             if any(name in release.manifest.bins for name in names):
                 raw = {name: _codes(rows.source.batches([name], BATCH_ROWS), name) for name in names}
@@ -180,8 +180,7 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     seed: int | None = None,
     command: str = "",
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
-    encoding: str = "utf-8",
-    decimal: str = POINT,
+    read: ReadOptions = AS_USUAL,
     progress: Progress = lambda stage, done, total: None,
 ) -> Dossier:
     """Gather the evidence about a release; refused where its files were changed, or the table is not its original.
@@ -191,7 +190,7 @@ def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
     """
     opened, original = Release.open(release), _kept(original)
     names = public_columns(opened)
-    table_is: dict[str, Any] = {"hierarchies": hierarchies, "encoding": encoding, "decimal": decimal}
+    table_is: dict[str, Any] = {"hierarchies": hierarchies, "read": read}
     stated = Context() if context is None else Context.read(context, [each[0] for each in opened.columns])
     asked = None if plan_file is None else dict(PlanFile.read(Path(plan_file)).remembered.request)
     progress("verifying", 0, opened.rows)

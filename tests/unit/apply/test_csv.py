@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from command_line import write_csv_rows
 from sfumato.apply import csv as csv_source
 from sfumato.apply.csv import CsvSource
+from sfumato.apply.formats.read_options import ReadOptions
 from sfumato.apply.spelling import MOMENT, OVERSIZED, TIME
 from sfumato.errors import SchemaError, SourceError
 
@@ -21,7 +22,7 @@ from sfumato.errors import SchemaError, SourceError
 def opened(folder: Path, written: str, /, **options: Any) -> CsvSource:
     path = folder / "table.csv"
     path.write_text(written, encoding=options.get("encoding", "utf-8"), newline="")
-    return CsvSource.open([path], **options)
+    return CsvSource.open([path], ReadOptions(**options))
 
 
 def columns(source: CsvSource, batch_rows: int = 1000) -> dict[str, list[Any]]:

@@ -30,7 +30,7 @@ def table(values: Sequence[Any]) -> pa.Table:
 
 def asked(values: Sequence[Any], hierarchy: Hierarchy = CODES, **more: Any) -> Request:
     schema = Schema.of("code", hierarchies={"code": hierarchy}, nulls=more.pop("nulls", NullPolicy.VALUE))
-    return Request(table(values), schema, **{"spec": BOUND, **more})
+    return Request(table(values), schema=schema, **{"spec": BOUND, **more})
 
 
 def test_hierarchy_reaches_the_histogram_in_the_published_order() -> None:
@@ -106,7 +106,7 @@ def test_rare_values_of_a_hierarchy_are_not_merged() -> None:
 def at_chapter(values: Sequence[Any], hierarchy: Hierarchy = CODES, **more: Any) -> Histogram:
     """The histogram of a column that is published by chapter."""
     schema = Schema.of("code", hierarchies={"code": hierarchy}, publish_at={"code": "CHAPTER"}, **more)
-    return plan_table(Request(table(values), schema, BOUND)).chosen.histogram
+    return plan_table(Request(table(values), schema=schema, spec=BOUND)).chosen.histogram
 
 
 def test_groups_stand_in_the_place_of_values() -> None:
@@ -137,7 +137,7 @@ def test_value_that_is_the_name_of_a_group_is_none_of_its_values() -> None:
 def test_only_values_that_a_row_has_are_outside() -> None:
     listed = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 200), pa.array(["J10", "F32", "X99"]))
     schema = Schema.of("code", hierarchies={"code": CODES}, publish_at={"code": "chapter"})
-    asked_for = Request(pa.table({"sex": ["F", "F", "M", "M"] * 100, "code": listed}), schema, BOUND)
+    asked_for = Request(pa.table({"sex": ["F", "F", "M", "M"] * 100, "code": listed}), schema=schema, spec=BOUND)
     assert plan_table(asked_for).chosen.histogram.counts == (0, 200, 200, 0)
 
 
@@ -149,7 +149,7 @@ def test_records_without_a_value_are_left_out_before_they_are_grouped(hierarchy:
 
 def test_plan_file_remembers_the_level() -> None:
     schemas = [Schema.of("code", hierarchies={"code": CODES}, publish_at=at) for at in ({}, {"code": "chapter"})]
-    one, other = (Request(table(["J10"]), schema, BOUND).remembered().request for schema in schemas)
+    one, other = (Request(table(["J10"]), schema=schema, spec=BOUND).remembered().request for schema in schemas)
     assert one != other
     finest = Schema.of("code", hierarchies={"code": CODES}, publish_at={"code": "CODE"})
     assert finest == schemas[0]

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from releases import people, published
 from sfumato import LocalEngine
 from sfumato.apply import kept
+from sfumato.apply.formats.open_table import open_source
 from sfumato.apply.kept import KeptSource
-from sfumato.apply.source import MemorySource, Source, open_source
+from sfumato.apply.source import MemorySource, Source
 from sfumato.errors import SourceError
 
 ROWS = 50

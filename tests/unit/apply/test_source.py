@@ -27,7 +27,9 @@ from pyarrow import feather
 
 from command_line import TEST_KEY, people, write_csv
 from sfumato import BreachBound, Request, Schema, SourceError, publish
-from sfumato.apply.source import MemorySource, ParquetSource, Source, open_source
+from sfumato.apply.formats.open_table import open_source
+from sfumato.apply.formats.parquet_files import ParquetSource
+from sfumato.apply.source import MemorySource, Source
 from sfumato.errors import SchemaError
 from sfumato.request.schema import NullPolicy
 from sfumato.request.values import plain_type
@@ -45,7 +47,7 @@ TABLE = pa.table(
 
 def published(table: Any, folder: Path, nulls: NullPolicy = NullPolicy.VALUE) -> bytes:
     """The data of the release of a table under a known key."""
-    request = Request(table, Schema.of("disease", person="name", nulls=nulls), BreachBound("1/10", "1/2"))
+    request = Request(table, schema=Schema.of("disease", person="name", nulls=nulls), spec=BreachBound("1/10", "1/2"))
     publish(request, folder / "release", unsafe_test_key=TEST_KEY)
     return (folder / "release" / DATA).read_bytes()
 
@@ -284,7 +286,7 @@ def crash(stage, done, total):
     if stage == moment:
         os.kill(os.getpid(), signal.SIGKILL)
 stream = pa.RecordBatchReader.from_batches(table.schema, batches())
-request = Request(stream, Schema.of("disease"), BreachBound("1/10", "1/2"))
+request = Request(stream, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"))
 engine = LocalEngine(progress=crash)
 plan_table(request, engine) if out == "plan" else publish(request, out, engine=engine)
 """
@@ -391,7 +393,7 @@ def test_name_of_no_table_is_refused(name: str, desk: Path) -> None:
     (desk / "only-notes").mkdir()
     (desk / "only-notes" / "notes.txt").write_text("x\n1\n")
     (desk / "only-notes" / "_people.csv").write_text("x\n1\n")
-    with pytest.raises(SourceError, match=r"names no table: there is no such file, glob or directory of Parquet"):
+    with pytest.raises(SourceError, match=r"names no table: there is no such file, glob or directory of CSV"):
         open_source(name, desk / "spool")
 
 

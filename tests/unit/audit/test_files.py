@@ -492,7 +492,7 @@ def test_records_that_show_a_value_are_expected_by_binomial_coins(
     held, shown = (400 // times, 600 // times, 0), (375 // times + moved, 500 // times - moved, 125 // times)
     table = pa.table({"sex": ["F"] * sum(held), "disease": np.repeat(list("abc"), held)})
     schema = Schema.of("disease", domains={"disease": list("abc")})
-    publish(Request(table, schema, BreachBound("1/2", "6/7"), mechanism), tmp_path / "release")
+    publish(Request(table, schema=schema, spec=BreachBound("1/2", "6/7"), mechanism=mechanism), tmp_path / "release")
     symbols = list("abc") if mechanism == "uniform" else [bytes([128 >> place]) for place in range(3)]
     drawn = [symbols[place] for place in np.repeat(range(3), shown)]
     rewrite(tmp_path / "release", DATA, lambda written: with_column(written, "disease", drawn))
@@ -514,7 +514,12 @@ def test_value_that_nobody_has_must_be_shown_as_often_as_the_design_says(
     monkeypatch.setitem(REGISTRY, "uniform", replace(uniform.MECHANISM, perturb=never_the_last))
     table = pa.table({"sex": ["F", "M"] * 9_800, "disease": [f"{number % 49:02d}" for number in range(19_600)]})
     domain = [f"{number:02d}" for number in range(50)]
-    request = Request(table, Schema.of("disease", domains={"disease": domain}), BreachBound("1/10", "1/3"), "uniform")
+    request = Request(
+        table,
+        schema=Schema.of("disease", domains={"disease": domain}),
+        spec=BreachBound("1/10", "1/3"),
+        mechanism="uniform",
+    )
     publish(request, tmp_path / "release")
     assert failed(tmp_path / "release", table) == ["draws"]
 

@@ -66,7 +66,7 @@ def people(rows: int = ROWS) -> pa.Table:
 
 
 def request(spec: Any = BOUND, **more: Any) -> Request:
-    return Request(people(), Schema.of("disease"), spec, **more)
+    return Request(people(), schema=Schema.of("disease"), spec=spec, **more)
 
 
 @cache
@@ -256,7 +256,7 @@ def test_names_and_values_cannot_leave_their_place_on_a_page() -> None:
     columns = people(600).rename_columns([HOSTILE, "job", "disease"])
     held = pa.array([f"{HOSTILE}{each}" for each in columns["disease"].to_pylist()])
     table = columns.set_column(2, HOSTILE + "!", held)
-    made = Request(table, Schema.of(HOSTILE + "!"), BOUND)
+    made = Request(table, schema=Schema.of(HOSTILE + "!"), spec=BOUND)
     found, seen = compare(made, seed=SEED), plan_table(made)
     for page in (compare_page(found, HOSTILE, HOSTILE), plan_page(seen, BOUND, HOSTILE, None, HOSTILE, found)):
         text = page.html()
@@ -298,7 +298,7 @@ def test_part_of_a_table_is_attacked_as_a_whole(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.slow
 def test_one_gain_is_the_largest_posterior_within_it() -> None:
-    loose = Request(people(), Schema.of("disease"), BreachBound("1/5", "99/100"))
+    loose = Request(people(), schema=Schema.of("disease"), spec=BreachBound("1/5", "99/100"))
     found = compare(loose, at_gain="4%", seed=SEED)
     met = [each for each in found.contenders if each.is_possible and each.mechanism.guarantee is Guarantee.ANY_PRIOR]
     assert len(met) == 2
@@ -313,7 +313,7 @@ def test_one_gain_is_the_largest_posterior_within_it() -> None:
 
 @pytest.mark.slow
 def test_one_error_is_the_smallest_posterior_within_it() -> None:
-    loose = Request(people(), Schema.of("disease"), BreachBound("1/5", "99/100"))
+    loose = Request(people(), schema=Schema.of("disease"), spec=BreachBound("1/5", "99/100"))
     found = compare(loose, error="20%", at=200, seed=SEED)
     for each in found.possible:
         assert each.proposed.error is not None

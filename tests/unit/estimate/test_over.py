@@ -52,7 +52,10 @@ PEOPLE = _people()
 def release(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Release:
     way = WAYS[request.param] if request.param != "uniform" else Way(BreachBound("1/3", "3/4"), WAYS["uniform"].options)
     asked = Request(
-        PEOPLE, Schema.of("disease"), **way.request(request.param), accept_telling=("stay", "drugs", "ward", "sex")
+        PEOPLE,
+        schema=Schema.of("disease"),
+        **way.request(request.param),
+        accept_telling=("stay", "drugs", "ward", "sex"),
     )
     return publish(asked, tmp_path_factory.mktemp("over") / "release", unsafe_test_key=known_key(3)).release
 

@@ -75,7 +75,10 @@ class Decoys:
         """Publish the patients; the named columns are sensitive, each for itself."""
         table = patients().select(["age", "sex", *names])
         request = Request(
-            table, Schema.of(list(names)), DecoyGroups(SIZE), options={"decoys": decoys.Options(groups=groups)}
+            table,
+            schema=Schema.of(list(names)),
+            spec=DecoyGroups(SIZE),
+            options={"decoys": decoys.Options(groups=groups)},
         )
         release = publish(request, out, unsafe_test_key=known_key(2)).release
         return cls(release, pq.read_table(out / "data.parquet").to_pylist(), names)

@@ -308,7 +308,14 @@ def test_columns_are_those_that_can_be_asked_about(mechanism: str, tmp_path: Pat
 
 def test_sets_in_columns_are_asked_about_by_the_column_they_are_of(tmp_path: Path) -> None:
     options = {"subset": subset.Options(form=subset.Form.COLUMNS)}
-    request = Request(people(), Schema.of("disease"), BOUND, "subset", options=options, accept_telling=("age", "sex"))
+    request = Request(
+        people(),
+        schema=Schema.of("disease"),
+        spec=BOUND,
+        mechanism="subset",
+        options=options,
+        accept_telling=("age", "sex"),
+    )
     release = publish(request, tmp_path / "release", unsafe_test_key=known_key(0)).release
     assert [name for name, _, _ in release.columns] == ["age", "sex", "disease"]
 

@@ -139,7 +139,7 @@ def test_rows_and_columns_that_were_left_out_are_told(tmp_path: Path) -> None:
     """One row of each of 80 persons, who have three; the table is a part of a larger one."""
     table = people(300, person=[number // 3 for number in range(300)]).slice(30, 240)
     schema = Schema.of(SENSITIVE, person="person", one_row="random")
-    request = Request(table, schema, BreachBound("1/10", "1/2"), **accepting(table, schema))
+    request = Request(table, schema=schema, spec=BreachBound("1/10", "1/2"), **accepting(table, schema))
     publish(request, tmp_path / "release", plan_file=tmp_path / "plan", on_notice=lambda notice: None)
     found = audit_release(tmp_path / "release", table, on=DAY, plan_file=tmp_path / "plan")
     assert (found.release.rows, found.left_out, found.dropped) == (80, 160, ("person",))
@@ -191,7 +191,9 @@ def test_hostile_names_values_and_statements_stay_texts(tmp_path: Path, mechanis
     values = [HOSTILE, f"{HOSTILE}2", "W" * 300, "plain"]
     table = people(240, **names).set_column(2, SENSITIVE, pa.array([values[row % 7 % 4] for row in range(240)]))
     schema = Schema.of(SENSITIVE)
-    request = Request(table, schema, BreachBound("1/10", "1/2"), mechanism, **accepting(table, schema))
+    request = Request(
+        table, schema=schema, spec=BreachBound("1/10", "1/2"), mechanism=mechanism, **accepting(table, schema)
+    )
     release = publish(request, tmp_path / "release").release
     context = tmp_path / "context.toml"
     context.write_text(f"[decision]\nname = '''{HOSTILE}'''\npurpose = '''{HOSTILE}'''\n", encoding="utf-8")

@@ -205,7 +205,9 @@ def test_beliefs_that_must_not_fall_leave_the_harmonic_operator_out() -> None:
     alone = {"fine-grain": both["fine-grain"]}
     same = choose(Histogram.of(range(19), zipf(19)), Tolerance(10), DRAWS, options=alone)
     assert (same.mechanism, same.digest, same.reason) == (chosen.mechanism, chosen.digest, chosen.reason)
-    requests = [Request("t.csv", Schema.of("disease"), Tolerance(10), options=each) for each in (alone, both)]
+    requests = [
+        Request("t.csv", schema=Schema.of("disease"), spec=Tolerance(10), options=each) for each in (alone, both)
+    ]
     assert requests[0].options == requests[1].options == both
     assert requests[0].remembered() == requests[1].remembered()  # and so a plan file of one is one of the other
 

@@ -361,14 +361,18 @@ def test_another_request_is_told_apart(other: dict[str, Any]) -> None:
 
 
 def test_the_same_request_in_other_words_is_the_same() -> None:
-    one = Request("a.csv", Schema.of("disease", drop=["sex"], identifier=["name"]), BreachBound("1/10", "1/2"))
-    other = Request("b.csv", Schema.of(["disease"], identifier="name", drop="sex"), BreachBound("0.1", "0.5"))
+    one = Request(
+        "a.csv", schema=Schema.of("disease", drop=["sex"], identifier=["name"]), spec=BreachBound("1/10", "1/2")
+    )
+    other = Request(
+        "b.csv", schema=Schema.of(["disease"], identifier="name", drop="sex"), spec=BreachBound("0.1", "0.5")
+    )
     assert one.remembered() == other.remembered()
 
 
 def test_remembered_request_says_nothing_of_the_values() -> None:
     schema = Schema.of("disease", domains={"disease": ["Zelenka's disease"]})
-    remembered = Request("a.csv", schema, BreachBound("1/10", "1/2")).remembered()
+    remembered = Request("a.csv", schema=schema, spec=BreachBound("1/10", "1/2")).remembered()
     assert "Zelenka" not in json.dumps([remembered.request, remembered.options])
 
 
@@ -400,7 +404,13 @@ every_option = pytest.mark.parametrize(
 def asked(mechanism: str, *, named: bool = True, **options: Any) -> Request:
     """A request for a mechanism with some options of its own; only the kind of request tells which, if unnamed."""
     given = {"options": {mechanism: REGISTRY[mechanism].options(**options)}} if options else {}
-    return Request("t.csv", Schema.of("disease"), OTHER[mechanism][0], mechanism if named else "auto", **given)
+    return Request(
+        "t.csv",
+        schema=Schema.of("disease"),
+        spec=OTHER[mechanism][0],
+        mechanism=mechanism if named else "auto",
+        **given,
+    )
 
 
 def defaults(mechanism: str) -> dict[str, Any]:
@@ -528,7 +538,7 @@ def test_older_file_tells_its_key_and_persons_but_publishes_nothing(
 def request_for(mechanism: str) -> Request:
     """A request of a small table for a mechanism."""
     way, table = WAYS[mechanism], small_table()
-    return Request(table, way.schema(Schema.of("disease"), table), **way.request(mechanism))
+    return Request(table, schema=way.schema(Schema.of("disease"), table), **way.request(mechanism))
 
 
 def published_again(mechanism: str, out: str) -> dict[str, bytes | None]:
@@ -549,7 +559,7 @@ def test_plan_file_says_what_was_used_and_by_which_versions(mechanism: str, desk
 
 
 def test_plan_file_of_an_automatic_choice_names_the_options_of_all_that_could_be_taken(desk: Path) -> None:
-    publish(Request(small_table(), Schema.of("disease"), BOUND), "one", plan_file="plan")
+    publish(Request(small_table(), schema=Schema.of("disease"), spec=BOUND), "one", plan_file="plan")
     written = json.loads((desk / "plan").read_text())
     assert written["options"] == {
         name: UNNAMED.get(name, {}) for name, each in REGISTRY.items() if isinstance(BOUND, each.accepted_requests)
@@ -608,7 +618,12 @@ def test_plan_file_remembers_the_request_as_it_was_made_before_rare_values_were_
     options = {"decoys": decoys.Options(ratio_limit="10", rare=decoys.Rare.MERGE)}
     accepting = {"accept_telling": ("age",), "accept_exposure": True}  # it repeats as the diseases do
     request = Request(
-        small_table(len(diseases), disease=diseases), schema, DecoyGroups(2), "decoys", options=options, **accepting
+        small_table(len(diseases), disease=diseases),
+        schema=schema,
+        spec=DecoyGroups(2),
+        mechanism="decoys",
+        options=options,
+        **accepting,
     )
     assert publish(request, "one", plan_file="plan").release.manifest.merged
     publish(request, "two", plan_file="plan")

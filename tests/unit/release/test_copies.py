@@ -30,7 +30,7 @@ from sfumato.shown.values import Values
 def with_csv(mechanism: str, table: Any, out: Path, **more: Any) -> Release:
     schema = WAYS[mechanism].schema(Schema.of(SENSITIVE), table)
     way = {**WAYS[mechanism].request(mechanism), **more}
-    request = Request(table, schema, **way, **accepting(table, schema))
+    request = Request(table, schema=schema, **way, **accepting(table, schema))
     return publish(request, out, unsafe_test_key=known_key(0), as_csv=True).release
 
 
@@ -137,7 +137,7 @@ def test_release_with_copies_is_replaced_by_force(folder: Path) -> None:
     shutil.rmtree(folder.parent / "other", ignore_errors=True)
     schema = Schema.of(SENSITIVE)
     table = people(60)
-    request = Request(table, schema, **WAYS["uniform"].request("uniform"), **accepting(table, schema))
+    request = Request(table, schema=schema, **WAYS["uniform"].request("uniform"), **accepting(table, schema))
     publish(request, folder, unsafe_test_key=known_key(1), force=True)
     assert not (folder / "data.csv").exists()
 

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from releases import known_key
+from sfumato.apply.formats.read_options import ReadOptions
 from sfumato.audit.original import verify
 from sfumato.mechanisms import subset
 from sfumato.outlook import Request
@@ -127,7 +128,7 @@ def releases(  # noqa: PLR0913 - each is a parameter of a test
     for number, held in enumerate((places[row], last)):
         (folder / str(number)).mkdir()
         table = SOURCES[source]([*places[:row], held, *places[row + 1 :]], domain, folder / str(number))
-        request = Request(table, schema, BOUND, **MECHANISMS[way])
+        request = Request(table, schema=schema, spec=BOUND, **MECHANISMS[way])
         found.append(told(publish(request, folder / str(number) / "release", unsafe_test_key=known_key(seed))))
     return found
 
@@ -164,7 +165,9 @@ def test_type_is_that_of_the_domain_and_the_original_is_read_by_it(name: str, so
     domain = DOMAINS[name]
     table = SOURCES[source]([0, 1] * (ROWS // 2), domain, tmp_path)
     schema = Schema.of("code", domains={"code": domain.texts}, keep=["code"])
-    request = Request(table, schema, BOUND, "uniform", accept_telling=("sex",))  # it repeats as the codes do
+    request = Request(
+        table, schema=schema, spec=BOUND, mechanism="uniform", accept_telling=("sex",)
+    )  # it repeats as the codes do
     made = publish(request, tmp_path / "release")
     assert made.release.manifest.types == (domain.type,)
     assert made.release.manifest.domain == domain.values
@@ -186,7 +189,7 @@ def test_bins_and_compounds_hide_what_occurs_too(schema: Schema, other: str, mec
     for number, code in enumerate(("250", other, "")):
         lines = [f"{'FM'[row % 2]},{row % 3},{'250' if row else code}" for row in range(ROWS)]
         (tmp_path / f"{number}.csv").write_text("\n".join(["sex,age,code", *lines, ""]))
-        request = Request(tmp_path / f"{number}.csv", schema, BOUND, mechanism)
+        request = Request(tmp_path / f"{number}.csv", schema=schema, spec=BOUND, mechanism=mechanism)
         found.append(told(publish(request, tmp_path / f"release-{number}", unsafe_test_key=known_key(7))))
     assert found[0] == found[1] == found[2]
 
@@ -194,7 +197,10 @@ def test_bins_and_compounds_hide_what_occurs_too(schema: Schema, other: str, mec
 def test_integers_are_texts_on_request(tmp_path: Path) -> None:
     table = pa.table({"sex": ["F", "M"] * 6, "code": [1, 2, 3] * 4})
     schema = Schema.of("code", domains={"code": ("1", "2", "3")})
-    made = publish(Request(table, schema, BOUND, "uniform", text=("code",)), tmp_path / "release")
+    made = publish(
+        Request(table, schema=schema, spec=BOUND, mechanism="uniform", read=ReadOptions(text=("code",))),
+        tmp_path / "release",
+    )
     assert made.release.manifest.domain == ("1", "2", "3")
     assert verify(tmp_path / "release", table).passed
 
@@ -202,7 +208,7 @@ def test_integers_are_texts_on_request(tmp_path: Path) -> None:
 def test_public_column_with_a_domain_has_its_type_too(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text("ward,code\n" + "7,a\n8,b\n" * 6)
     schema = Schema.of("code", domains={"code": ("a", "b"), "ward": ("07", "7", "8")})
-    request = Request(tmp_path / "people.csv", schema, BOUND, "uniform", accept_telling=("ward",))
+    request = Request(tmp_path / "people.csv", schema=schema, spec=BOUND, mechanism="uniform", accept_telling=("ward",))
     made = publish(request, tmp_path / "release")
     assert made.release.manifest.field("ward").type == "string"
     assert verify(tmp_path / "release", tmp_path / "people.csv").passed

@@ -47,7 +47,7 @@ def hostile_release(mechanism: str, names: list[str], values: list[str], words: 
     options: dict[str, Any] = WAYS[mechanism].request(mechanism)
     schema = WAYS[mechanism].schema(Schema.of(disease), table)
     about = Description(title=words, description=words, columns={age: words, disease: words})
-    request = Request(table, schema, **options, **accepting(table, schema))
+    request = Request(table, schema=schema, **options, **accepting(table, schema))
     return publish(request, folder, unsafe_test_key=known_key(0), describe=about).release
 
 
@@ -142,7 +142,7 @@ def test_description_of_sets_stands_once(tmp_path: Path) -> None:
     """The README is written from what is read back, where every column of the set has the words."""
     schema = Schema.of("disease")
     request = Request(
-        people(200), schema, WAYS["subset"].spec, "subset", options={"subset": subset.Options(subset.Form.COLUMNS)},
+        people(200), schema=schema, spec=WAYS["subset"].spec, mechanism="subset", options={"subset": subset.Options(subset.Form.COLUMNS)},
         **accepting(people(), schema),
     )  # fmt: skip
     about = Description(contact="Data  office <data@hospital.example>", columns={"disease": "Main diagnosis"})

@@ -59,8 +59,8 @@ def test_several_sensitive_columns_are_protected_each_for_itself_unless_they_are
 
 def test_only_decoys_protect_several_columns_each_for_itself() -> None:
     with pytest.raises(SchemaError, match=r"^name exactly one sensitive column; 2 were named\..*--group-size"):
-        Request("people.csv", Schema.of(["age", "disease"]), BreachBound("1/10", "1/2"))
-    assert Request("people.csv", Schema.of(["age", "disease"]), DecoyGroups(3)).schema.is_independent
+        Request("people.csv", schema=Schema.of(["age", "disease"]), spec=BreachBound("1/10", "1/2"))
+    assert Request("people.csv", schema=Schema.of(["age", "disease"]), spec=DecoyGroups(3)).schema.is_independent
 
 
 @pytest.mark.parametrize(

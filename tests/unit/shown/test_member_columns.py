@@ -39,7 +39,9 @@ def patients(values: list[str] | None = None, **more: list[str]) -> pa.Table:
 def published(form: Form, folder: Path, table: pa.Table | None = None) -> Release:
     options = {"subset": subset.Options(form)}
     source = patients() if table is None else table
-    request = Request(source, Schema.of("disease"), BreachBound("1/10", "1/3"), "subset", options=options)
+    request = Request(
+        source, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/3"), mechanism="subset", options=options
+    )
     return publish(request, folder, unsafe_test_key=KEY).release
 
 

@@ -11,12 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.address import File, readable
+from sfumato.apply.formats.reader import Opening, TableReader
+from sfumato.apply.source import without_views
 from sfumato.errors import SourceError
 from sfumato.request.digest import Each, files_digest
 from sfumato.request.values import plain_schema
 
-ENDINGS = (".arrow", ".feather", ".ipc")
-FILE_MARK, OLD_MARK = b"ARROW1", b"FEA1"
+FILE_MARK, STREAM_MARK, OLD_MARK = b"ARROW1", b"\xff\xff\xff\xff", b"FEA1"
 
 
 @dataclass(frozen=True)
@@ -64,16 +65,9 @@ class ArrowSource:
         return files_digest(self.paths, each, is_content=is_content)
 
 
-def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """A batch without texts that are views, as those of polars: Arrow could take no rows of them."""
-    kinds = [_without_view(kind) for kind in batch.schema.types]
-    return batch.cast(pa.schema(list(zip(batch.schema.names, kinds, strict=True))))
-
-
-def _without_view(kind: pa.DataType) -> pa.DataType:
-    if pa.types.is_dictionary(kind):
-        return pa.dictionary(kind.index_type, _without_view(kind.value_type))
-    return pa.string() if pa.types.is_string_view(kind) else kind
+def open_arrow(opening: Opening) -> ArrowSource:
+    """Open Arrow files with the same columns."""
+    return ArrowSource.open(opening.files)
 
 
 @contextmanager
@@ -97,3 +91,14 @@ def _read(reader: Any) -> Iterator[pa.RecordBatch]:
         yield from (reader.get_batch(number) for number in range(reader.num_record_batches))
     else:
         yield from reader
+
+
+READER = TableReader(
+    name="Arrow",
+    example="people.arrow",
+    open=open_arrow,
+    endings=(".arrow", ".feather", ".ipc"),
+    takes_several=True,
+    reads_stores=True,
+    beginnings=(FILE_MARK, STREAM_MARK),
+)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
 from sfumato.address import File
 from sfumato.apply.formats import inside
+from sfumato.apply.formats.reader import Opening, TableReader
+from sfumato.apply.source import MemorySource
 from sfumato.errors import SourceError
 
-ENDINGS = (".duckdb",)
 READ_ALONE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -30,11 +30,15 @@ ORDER BY ALL
 BATCH_ROWS = 1 << 16
 
 
+def open_duckdb(opening: Opening) -> MemorySource:
+    """Keep the rows of one table or view."""
+    with rows_of(opening.file, opening.part) as rows:
+        return opening.keep(rows)
+
+
 @contextmanager
 def rows_of(file: File, part: str | None) -> Iterator[pa.RecordBatchReader]:
     """The rows of a table, in the order in which the file gives them."""
-    if not isinstance(file, Path):
-        raise SourceError(f"{file.name!r} is a database in a store, where it cannot be opened; copy it here first.")
     try:
         with duckdb.connect(str(file), read_only=True, config=READ_ALONE) as database:
             found = {_said(*names): names for names in database.execute(NAMES).fetchall()}
@@ -60,3 +64,12 @@ def _quoted(name: str) -> str:
 def _selected(name: str, kind: str) -> str:
     quoted = _quoted(name)
     return f"CAST({quoted} AS VARCHAR) AS {quoted}" if kind in AS_TEXT else quoted
+
+
+READER = TableReader(
+    name="DuckDB",
+    example="file.duckdb::TABLE",
+    open=open_duckdb,
+    endings=(".duckdb",),
+    part="table",
+)

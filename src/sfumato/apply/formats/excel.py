@@ -17,12 +17,18 @@ from sfumato.address import File
 from sfumato.apply.formats import inside
 from sfumato.apply.formats.cells import ColumnKind
 from sfumato.apply.formats.extras import needed
+from sfumato.apply.formats.reader import Opening, TableReader
 from sfumato.apply.formats.workbook_size import check_workbook
+from sfumato.apply.source import MemorySource
 from sfumato.errors import SchemaError, SourceError
 
-ENDINGS = (".xlsx", ".xlsm")
 LARGEST_WHOLE = 1 << 53
 """Numbers of a spreadsheet are doubles, which are whole up to here."""
+
+
+def open_excel(opening: Opening) -> MemorySource:
+    """Read one sheet. It is known again by its rows, not by the file: another sheet of the file is another table."""
+    return MemorySource(read_sheet(opening.file, opening.part, opening.read.text, opening.read.missing))
 
 
 def read_sheet(file: File, part: str | None, text: Sequence[str] = (), missing: Iterable[str] = ()) -> pa.Table:
@@ -69,3 +75,14 @@ def _cell(value: Any, missing: Iterable[str]) -> Any:
     if isinstance(value, float) and value.is_integer() and abs(value) <= LARGEST_WHOLE:
         return int(value)
     return str(value) if isinstance(value, datetime.time | datetime.timedelta) else value
+
+
+READER = TableReader(
+    name="Excel",
+    example="book.xlsx::SHEET",
+    open=open_excel,
+    endings=(".xlsx", ".xlsm"),
+    part="sheet",
+    reads_stores=True,
+    extra="excel",
+)

@@ -16,9 +16,11 @@ import pyarrow as pa
 from sfumato.address import File
 from sfumato.apply.compressed import opened_text, unreadable
 from sfumato.apply.formats.cells import ColumnKind
+from sfumato.apply.formats.reader import Opening, TableReader
+from sfumato.apply.source import MemorySource
 from sfumato.errors import SchemaError, SourceError
+from sfumato.request.digest import files_digest
 
-ENDINGS = (".jsonl", ".ndjson", ".json")
 BLOCK_LINES = 1 << 14
 BLOCK_SIZE = 1 << 25
 """So many letters are looked at together, and one line more: a few long lines are as much as many short ones."""
@@ -109,6 +111,14 @@ class JsonLines:
             raise unreadable(path, error) from error
 
 
+def open_json_lines(opening: Opening) -> MemorySource:
+    """Read the lines into a private file; the digest is that of the files."""
+    before = files_digest(opening.files)
+    lines = JsonLines(opening.files, opening.read.encoding, frozenset(opening.read.missing))
+    source = opening.keep(lines.stream(opening.read.text, opening.told))
+    return source.read_from(opening.files, before)
+
+
 def _refuse(word: str) -> None:
     """NaN and Infinity are Python's, not JSON's."""
     raise ValueError
@@ -116,3 +126,16 @@ def _refuse(word: str) -> None:
 
 DECODER = json.JSONDecoder(parse_constant=_refuse)
 """One for all lines: to make it takes longer than to read one."""
+
+
+READER = TableReader(
+    name="JSON lines",
+    example="people.jsonl",
+    open=open_json_lines,
+    endings=(".jsonl", ".ndjson", ".json"),
+    named_alone=(".json",),
+    takes_several=True,
+    reads_stores=True,
+    reads_compressed=True,
+    beginnings=(b"{",),
+)

@@ -16,6 +16,8 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from sfumato.apply.formats.extras import needed
+from sfumato.apply.formats.reader import Opening, TableReader
+from sfumato.apply.source import MemorySource
 from sfumato.errors import SourceError
 
 SCHEMES = re.compile(r"postgres(ql)?:/{1,2}", re.IGNORECASE)
@@ -70,6 +72,17 @@ REASONS = (
 """What may be wrong, in words of ours."""
 
 
+def open_postgres(opening: Opening) -> MemorySource:
+    """Keep the rows of one table or view, read in one snapshot."""
+    with PostgresTable.of(opening.table).rows() as rows:
+        return MemorySource.kept(rows, opening.spool, opening.told)
+
+
+def hide_password(address: str) -> str:
+    """Write an address without its password."""
+    return PostgresTable.of(address).shown
+
+
 @dataclass(frozen=True)
 class PostgresTable:
     """A table of a server."""
@@ -81,10 +94,8 @@ class PostgresTable:
     table: str
 
     @classmethod
-    def of(cls, name: str) -> PostgresTable | None:
-        """The table that is meant; None where it is a path. What is neither is refused without repeating it."""
-        if not SCHEMES.match(name):
-            return None
+    def of(cls, name: str) -> PostgresTable:
+        """The table that an address means; one that is malformed is refused without repeating it."""
         if (found := ADDRESS.fullmatch(name)) is None:
             raise SourceError(FORM)
         user, options = found["user"], found["options"] or ""
@@ -148,3 +159,13 @@ def _selected(name: str, kind: str, modifier: int) -> str:
     digits, scale = ((modifier - 4) >> 16) & 0xFFFF, (modifier - 4) & 0x7FF
     is_whole = modifier >= 0 and scale == 0 and digits <= WHOLE_DIGITS
     return f"nullif({quoted}, 'NaN')::pg_catalog.{'int8' if is_whole else 'float8'} AS {quoted}"
+
+
+READER = TableReader(
+    name="PostgreSQL",
+    example="postgresql://user@host/database::TABLE",
+    open=open_postgres,
+    address=SCHEMES,
+    hide_secrets=hide_password,
+    extra="postgres",
+)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.apply.csv import POINT
+from sfumato.apply.formats.read_options import AS_USUAL, ReadOptions
 from sfumato.audit.attackers.attack import Attack
 from sfumato.audit.attackers.exposure import Target
 from sfumato.audit.attackers.ladder import KNOWN_SHARE, by_known_share, each_column, frequencies, ladder
@@ -113,8 +113,7 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     known_share: float = KNOWN_SHARE,
     seed: int | None = None,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
-    encoding: str = "utf-8",
-    decimal: str = POINT,
+    read: ReadOptions = AS_USUAL,
     table: pa.Table | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Audit:
@@ -126,9 +125,9 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     """
     opened = Release.open(release)
     opened.manifest.mechanism.require(AttackModel)  # an audit that cannot attack must not look like one that passed
-    links = linked(release, population, encoding=encoding, decimal=decimal)
+    links = linked(release, population, read=read)
     if table is None:
-        table = original_of(opened, original, plan_file, hierarchies=hierarchies, encoding=encoding, decimal=decimal)
+        table = original_of(opened, original, plan_file, hierarchies=hierarchies, read=read)
     mechanism, looks = opened.manifest.mechanism_name, trails(opened, table)
     controls = never_shuffled(public_columns(opened), table) if public_columns(opened) else []
     progress(1, 3)
@@ -147,7 +146,7 @@ def audit(  # noqa: PLR0913 - a release, a table, and what else attackers may ha
     twins: Sequence[Scene | None] = [None] * len(scenes)
     if second is not None:
         other = Release.open(second[0])
-        same = original_of(other, original, second[1], hierarchies=hierarchies, encoding=encoding, decimal=decimal)
+        same = original_of(other, original, second[1], hierarchies=hierarchies, read=read)
         twin = matched_with(other, same, second[1], seed)
         twins = twins if twin is None else twin.scenes(spec, seed)
         looks.append(reused_key(release, second[0]))

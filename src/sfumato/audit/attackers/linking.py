@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ import pyarrow.parquet as pq
 
 from sfumato.apply.alike import FEW, Alike, alike
 from sfumato.apply.bins import binned
-from sfumato.apply.csv import POINT
-from sfumato.apply.source import open_source
+from sfumato.apply.formats.open_table import open_source
+from sfumato.apply.formats.read_options import AS_USUAL, ReadOptions
 from sfumato.arrays import Codes, Places
 from sfumato.errors import SpecError
 from sfumato.estimate.release import Release
@@ -57,7 +57,7 @@ class Linked:
         }
 
 
-def linked(release: str | Path, population: Any = None, *, encoding: str = "utf-8", decimal: str = POINT) -> Linked:
+def linked(release: str | Path, population: Any = None, *, read: ReadOptions = AS_USUAL) -> Linked:
     """Look how many records of a release share their public columns, and how many people of a population do.
 
     The columns are those that the population has too; its values are put into the bins of the release.
@@ -73,7 +73,7 @@ def linked(release: str | Path, population: Any = None, *, encoding: str = "utf-
     bins = {name: Bins(tuple(edges)) for name, edges in opened.manifest.bins.items() if name in names}
     with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
         text = [name for name in texts if name not in bins]
-        source = open_source(population, Path(folder) / "spool", text=text, encoding=encoding, decimal=decimal)
+        source = open_source(population, Path(folder) / "spool", read=replace(read, text=(*read.text, *text)))
         names = [name for name in names if name in source.schema.names]
         if not names:
             raise SpecError("the population has no public column of the release, so nobody can be linked by one.")

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.apply.csv import POINT
+from sfumato.apply.formats.read_options import AS_USUAL, ReadOptions
 from sfumato.apply.rewrite import order_words
 from sfumato.apply.sample import MOST_RECORDS
 from sfumato.arrays import Codes, Floats, Mask, Places
@@ -103,17 +103,16 @@ def protected_columns(manifest: Manifest) -> list[tuple[str, tuple[Value, ...], 
     return found
 
 
-def original_of(  # noqa: PLR0913 - a release, a table, and how it is read
+def original_of(
     release: Release,
     original: Any,
     plan_file: str | Path | None = None,
     *,
     hierarchies: Mapping[str, Hierarchy | Path] | None = None,
-    encoding: str = "utf-8",
-    decimal: str = POINT,
+    read: ReadOptions = AS_USUAL,
 ) -> pa.Table:
     """The rows of a table that were published, with bins and groups as in the release, and true values."""
-    with original_rows(release.folder, original, plan_file, encoding=encoding, decimal=decimal) as rows:
+    with original_rows(release.folder, original, plan_file, read=read) as rows:
         return prepared_table(release, rows, hierarchies)
 
 

@@ -15,8 +15,9 @@ import pyarrow as pa
 from sfumato.address import Address
 from sfumato.apply.alike import alike
 from sfumato.apply.engine import Progress
+from sfumato.apply.formats.open_table import open_source
+from sfumato.apply.formats.read_options import AS_USUAL, ReadOptions
 from sfumato.apply.local import no_progress
-from sfumato.apply.source import open_source
 from sfumato.audit.inspected import ARCHIVE, CodedValues, can_be_coded, coded_columns, opened_release
 from sfumato.audit.lint.betting import FALSE_ALARMS, chance, order_capital
 from sfumato.audit.lint.columns import column_findings, is_named_for_persons
@@ -45,7 +46,7 @@ class _Part:
     """The texts that everybody knows a column can hold."""
 
 
-def lint(table: Any, *, encoding: str = "utf-8", progress: Progress = no_progress) -> Inspection:
+def lint(table: Any, *, read: ReadOptions = AS_USUAL, progress: Progress = no_progress) -> Inspection:
     """Look for what a table gives away beside its values: a file, a folder of tables, a release, or a frame.
 
     Rows are taken to stand in an order that tells nothing only if it could be a random one; a table in random order has
@@ -67,7 +68,7 @@ def lint(table: Any, *, encoding: str = "utf-8", progress: Progress = no_progres
         tables: dict[str, dict[str, CodedValues]] = {}
         rows = {}
         for number, part in enumerate(parts):
-            columns, findings, rows[part.name] = _looked_at(part, Path(spool) / str(number), encoding, progress)
+            columns, findings, rows[part.name] = _looked_at(part, Path(spool) / str(number), read, progress)
             found_in[part.name] = findings
             if part.name != WEIGHTS:
                 tables[part.name] = columns
@@ -112,14 +113,15 @@ def _parts(table: Any) -> list[_Part]:
 
 
 def _looked_at(
-    part: _Part, spool: Path, encoding: str, progress: Progress
+    part: _Part, spool: Path, read: ReadOptions, progress: Progress
 ) -> tuple[dict[str, CodedValues], list[Finding], int]:
     """The columns of a table that can be looked at, what was found, and how many rows it has."""
     findings: list[Finding] = []
     path = Path(part.table) if isinstance(part.table, str | Path) and Path(part.table).is_file() else None
     if path is not None and path.suffix.lower() in CSV:
-        findings, encoding = csv_findings(path, encoding)
-    source = open_source(part.table, spool, encoding=encoding)
+        findings, encoding = csv_findings(path, read.encoding)
+        read = replace(read, encoding=encoding)
+    source = open_source(part.table, spool, read=read)
     names = source.schema.names
     if repeated := next((name for name in names if names.count(name) > 1), None):
         raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato.apply.alike import Alike, alike
-from sfumato.apply.csv import POINT
 from sfumato.apply.engine import Progress
+from sfumato.apply.formats.open_table import open_source
+from sfumato.apply.formats.read_options import AS_USUAL, ReadOptions
 from sfumato.apply.local import no_progress
-from sfumato.apply.source import open_source
 from sfumato.audit.inspected import CodedValues, can_be_coded, coded_columns, opened_release
 from sfumato.audit.measures import numbers
 from sfumato.audit.measures.groups import GroupValues, groups_of
@@ -188,10 +188,7 @@ def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
     sensitive: Sequence[str] = (),
     *,
     others_known: bool = False,
-    text: Sequence[str] = (),
-    encoding: str = "utf-8",
-    decimal: str = POINT,
-    missing: Sequence[str] = (),
+    read: ReadOptions = AS_USUAL,
     progress: Progress = no_progress,
 ) -> Measures:
     """Measure a table: any that can be published, or the public columns of a release.
@@ -210,7 +207,7 @@ def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
             first, *others = manifest.paths(folder)
             table = first.parent if others else first
         rows = Path(spool) / "rows"
-        source = open_source(table, rows, text=text, encoding=encoding, missing=missing, decimal=decimal)
+        source = open_source(table, rows, read=read)
         _check(source.schema, public, sensitive)
         columns = coded_columns(source, list(dict.fromkeys((*public, *sensitive))), progress)
         return _measured(columns, public, sensitive, others_known, progress)

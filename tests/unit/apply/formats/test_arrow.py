@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import feather
 
-from sfumato.apply.source import open_source
+from sfumato.apply.formats.open_table import open_source
 from sfumato.errors import SourceError
 
 TABLE = pa.table({"x": list(range(1000)), "y": ["a", "b"] * 500})

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.apply.formats import json_lines
-from sfumato.apply.source import open_source
+from sfumato.apply.formats.open_table import open_source
+from sfumato.apply.formats.read_options import ReadOptions
+from sfumato.apply.source import Told, nobody
 from sfumato.apply.spelling import OVERSIZED
 from sfumato.errors import SchemaError, SourceError
 
@@ -23,8 +25,8 @@ def opened(desk: Path, *lines: str, **how: Any) -> pa.Table:
     return read(desk / "t.jsonl", **how)
 
 
-def read(path: Path, **how: Any) -> pa.Table:
-    source = open_source(path, path.parent / "spool", **how)
+def read(path: Path, told: Told = nobody, **how: Any) -> pa.Table:
+    source = open_source(path, path.parent / "spool", read=ReadOptions(**how), told=told)
     return pa.Table.from_batches(source.batches(source.schema.names, 3), source.schema)
 
 

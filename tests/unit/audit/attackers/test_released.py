@@ -42,7 +42,7 @@ def make(table: pa.Table, folder: Path, mechanism: str, schema: Schema | None = 
     asked = {**WAYS[mechanism].request(mechanism), "accept_exposure": True, **asked}
     schema = WAYS[mechanism].schema(schema or Schema.of(SENSITIVE, keep=["street"]), table)
     out = folder / "release"
-    request = Request(table, schema, **asked, **accepting(table, schema))
+    request = Request(table, schema=schema, **asked, **accepting(table, schema))
     publish(request, out, plan_file=folder / "plan", on_notice=lambda notice: None)
     return out
 

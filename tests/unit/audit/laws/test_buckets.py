@@ -279,7 +279,7 @@ def test_buckets_must_hold_the_values_of_the_original(made: Path, content: Conte
 def anatomy(tmp_path: Path) -> Path:
     """A release of Anatomy: 24 records of four values, in buckets of two."""
     table = pa.table({"place": [str(row % 5) for row in range(24)], "disease": list("abcd" * 6)})
-    publish(Request(table, Schema.of("disease"), Diversity(2)), tmp_path / "release")
+    publish(Request(table, schema=Schema.of("disease"), spec=Diversity(2)), tmp_path / "release")
     return tmp_path / "release"
 
 

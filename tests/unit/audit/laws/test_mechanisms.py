@@ -20,7 +20,7 @@ import pytest
 from command_line import complaint, run
 from protected_tables import DISEASES, patients
 from releases import edit_manifest, read_json
-from sfumato.apply.source import open_source
+from sfumato.apply.formats.open_table import open_source
 from sfumato.audit.files import verify_folder
 from sfumato.audit.laws import read
 from sfumato.audit.original import OriginalRows, verify, verify_original
@@ -81,9 +81,9 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], P
         mechanism = way.partition(" ")[0]
         asked = Request(
             original(times),
-            Schema.of("disease"),
-            spec,
-            mechanism,
+            schema=Schema.of("disease"),
+            spec=spec,
+            mechanism=mechanism,
             options={mechanism: options},
             accept_marginal_prior=True,
         )
@@ -538,7 +538,9 @@ def test_values_that_were_never_drawn_are_noticed_where_they_are_equally_frequen
 
     monkeypatch.setitem(REGISTRY, mechanism, replace(REGISTRY[mechanism], perturb=never))
     schema = Schema.of("disease", keep=["street"])
-    publish(Request(table, schema, BOUND, mechanism, accept_marginal_prior=True), tmp_path / "release")
+    publish(
+        Request(table, schema=schema, spec=BOUND, mechanism=mechanism, accept_marginal_prior=True), tmp_path / "release"
+    )
     assert failed(tmp_path / "release", table) == ["draws"]
 
 

@@ -1,0 +1,45 @@
+"""Holds how a table is read: the encoding, the decimal mark, markers of missing values, and columns of text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sfumato.errors import SchemaError, SourceError
+
+POINT = "."
+DECIMALS = (POINT, ",")
+"""The decimal marks that a table may use."""
+UTF_8 = "utf-8"
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How a table is read. The defaults fit a CSV file in UTF-8 with decimal points and empty missing values."""
+
+    text: tuple[str, ...] = ()
+    """Columns that stay text, whatever their values look like."""
+    encoding: str = UTF_8
+    """The encoding of CSV files and JSON lines. Files of statistics packages name theirs; another one overrides it."""
+    missing: tuple[str, ...] = ()
+    """Texts that stand for a missing value, in every column."""
+    decimal: str = POINT
+    """The decimal mark of CSV files: a point or a comma."""
+
+    def __post_init__(self) -> None:
+        for name, meaning in (("text", "columns to read as text"), ("missing", "texts that stand for a missing value")):
+            given = getattr(self, name)
+            if isinstance(given, str):
+                raise SchemaError(f"give a list of the {meaning}, such as [{given!r}].")
+            object.__setattr__(self, name, tuple(given))
+        try:
+            "".encode(self.encoding)
+        except (LookupError, ValueError) as error:
+            raise SourceError(f"the encoding {self.encoding!r} is unknown; try utf-8, latin-1 or cp1252.") from error
+        if self.decimal not in DECIMALS:
+            raise SourceError(
+                f"the decimal mark {self.decimal!r} is unknown; numbers are written with a point or a comma."
+            )
+
+
+AS_USUAL = ReadOptions()
+"""What holds where nothing is said."""
