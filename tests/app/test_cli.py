@@ -78,7 +78,7 @@ def test_program_runs_in_a_process_of_its_own(desk: Path, table: Path) -> None:
 
 @pytest.mark.parametrize("command", ["demo", "plan", "publish", "info", "query", "verify"])
 def test_help_names_every_option_with_a_sentence(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "320")
+    monkeypatch.setenv("COLUMNS", "480")
     shown = succeed(command, "--help").words
     for parameter in build().commands[command].params:
         assert parameter.help, parameter.name

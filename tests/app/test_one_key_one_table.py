@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import polars
 import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet as pq
+import pyreadstat
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,6 +86,26 @@ def tables_of_one_database(desk: Path) -> tuple[str, str]:
     return f"{desk}/base.duckdb::one", f"{desk}/base.duckdb::other"
 
 
+def labelled_by(write: Callable[..., object]) -> Callable[[pa.Table, Path], object]:
+    """Write diseases as codes with labels, as statistics packages do."""
+
+    def written(table: pa.Table, path: Path) -> object:
+        frame = table.to_pandas()
+        frame["disease"] = frame["disease"].map(DISEASES.index)
+        return write(frame, str(path), variable_value_labels={"disease": dict(enumerate(DISEASES))})
+
+    return written
+
+
+def files_with_other_labels(desk: Path) -> tuple[Path, Path]:
+    """The same codes, whose labels differ: what is published differs too."""
+    frame = ONE.to_pandas()
+    frame["disease"] = frame["disease"].map(DISEASES.index)
+    for name, labels in (("one", DISEASES), ("other", DISEASES[::-1])):
+        pyreadstat.write_sav(frame, desk / f"{name}.sav", variable_value_labels={"disease": dict(enumerate(labels))})
+    return desk / "one.sav", desk / "other.sav"
+
+
 def folders_with_a_file_in_common(desk: Path) -> tuple[str, str]:
     for name, table in (("one", ONE), ("other", OTHER)):
         (desk / name).mkdir()
@@ -99,24 +121,34 @@ TABLES: dict[str, Callable[[Path], tuple[Any, Any]]] = {
     "JSON lines": lambda desk: write_each(desk, ".jsonl", write_lines),
     "Excel": sheets_of_one_book,
     "DuckDB": tables_of_one_database,
+    "SPSS": lambda desk: write_each(desk, ".sav", labelled_by(pyreadstat.write_sav)),
+    "Stata": lambda desk: write_each(desk, ".dta", labelled_by(pyreadstat.write_dta)),
+    "SAS transport": lambda desk: write_each(
+        desk, ".xpt", lambda table, path: pyreadstat.write_xport(table.to_pandas(), path)
+    ),
     "Arrow table": lambda desk: (ONE, OTHER),
     "Arrow stream": lambda desk: (ONE.to_reader(), OTHER.to_reader()),
     "pandas": lambda desk: (ONE.to_pandas(), OTHER.to_pandas()),
     "polars": lambda desk: (polars.from_arrow(ONE), polars.from_arrow(OTHER)),
 }
 """Two tables for each reader; in one file, where a file has several tables."""
-SERVERS = {"PostgreSQL", "Spark"}
-"""These are tried against a server: PostgreSQL below; Spark, which is read through Parquet files, in `tests/spark`."""
+ELSEWHERE = {"PostgreSQL", "Spark", "SAS"}
+"""PostgreSQL is tried below, and Spark, which is read through Parquet files, in `tests/spark`; nothing here writes data
+sets of SAS, which are read by the same functions as its transport files."""
 
 FORMS: dict[str, Callable[[Path], tuple[Any, Any]]] = {
     **TABLES,
     "packed": lambda desk: write_each(desk, ".csv.gz", write_packed),
     "several files": folders_with_a_file_in_common,
+    "compressed SPSS": lambda desk: write_each(
+        desk, ".zsav", labelled_by(partial(pyreadstat.write_sav, compress=True))
+    ),
+    "labels": files_with_other_labels,
 }
 
 
 def test_every_reader_is_tried() -> None:
-    assert TABLES.keys() | SERVERS == READERS.keys()
+    assert TABLES.keys() | ELSEWHERE == READERS.keys()
 
 
 def refuse_other(one: Any, other: Any, desk: Path) -> None:

@@ -200,8 +200,8 @@ def _write_csv(table: pa.Table, path: Path, told: Mapping[str, str]) -> None:
 
 def _write_by(name: str, **options: Any) -> Callable[[pa.Table, Path, Mapping[str, str]], None]:
     def write(table: pa.Table, path: Path, told: Mapping[str, str]) -> None:
-        needed("pandas", "stata-spss", "a file for Stata or SPSS")
-        package = needed("pyreadstat", "stata-spss", "a file for Stata or SPSS")
+        needed("pandas", "statistics", "a file for Stata or SPSS")
+        package = needed("pyreadstat", "statistics", "a file for Stata or SPSS")
         shown = {column: _short(told[column]) for column in table.column_names if column in told}
         frame = _for_packages(table, told).to_pandas()
         try:

@@ -17,6 +17,7 @@ from moments import run_scenario
 from releases import WAYS, known_key
 from releases import people as small_table
 from sfumato import BreachBound, LocalEngine, Request, Schema, draws, publish
+from sfumato.apply.formats.read_options import ReadOptions
 from sfumato.draws import Draws
 from sfumato.errors import ReleaseFormatError, SpecError, TargetError
 from sfumato.mechanisms import (
@@ -347,9 +348,10 @@ BASE: dict[str, Any] = {"schema": Schema.of("disease"), "spec": BreachBound("1/1
         {"schema": Schema.of("disease", domains={"disease": ["HIV", "flu"]})},
         {"mechanism": "uniform"},
         {"guarantee": "marginal-prior"},
-        {"text": ("age",)},
-        {"encoding": "latin-1"},
-        {"missing": ("?",)},
+        {"read": ReadOptions(text=("age",))},
+        {"read": ReadOptions(encoding="latin-1")},
+        {"read": ReadOptions(missing=("?",))},
+        {"read": ReadOptions(decimal=",")},
     ],
     ids=lambda other: next(iter(other)),
 )

@@ -142,9 +142,13 @@ def test_description_of_sets_stands_once(tmp_path: Path) -> None:
     """The README is written from what is read back, where every column of the set has the words."""
     schema = Schema.of("disease")
     request = Request(
-        people(200), schema=schema, spec=WAYS["subset"].spec, mechanism="subset", options={"subset": subset.Options(subset.Form.COLUMNS)},
+        people(200),
+        schema=schema,
+        spec=WAYS["subset"].spec,
+        mechanism="subset",
+        options={"subset": subset.Options(subset.Form.COLUMNS)},
         **accepting(people(), schema),
-    )  # fmt: skip
+    )
     about = Description(contact="Data  office <data@hospital.example>", columns={"disease": "Main diagnosis"})
     folder = publish(request, tmp_path / "release", unsafe_test_key=known_key(0), describe=about).release.folder
     assert readme(folder).count("Main diagnosis") == 1

@@ -16,6 +16,7 @@ from sfumato.apply.formats import (
     json_lines,
     parquet_files,
     postgres,
+    statistics_files,
 )
 from sfumato.apply.formats.reader import TableReader
 from sfumato.errors import SourceError
@@ -29,6 +30,10 @@ READERS: dict[str, TableReader] = {
         json_lines.READER,
         excel.READER,
         duckdb_file.READER,
+        statistics_files.SPSS_READER,
+        statistics_files.STATA_READER,
+        statistics_files.SAS_READER,
+        statistics_files.SAS_TRANSPORT_READER,
         postgres.READER,
         spark_frames.READER,
         frames.PANDAS,
@@ -102,6 +107,6 @@ def describe_tables() -> str:
     other = ", ".join(reader.example for reader in readers if reader.part or reader.address is not None)
     one = f"one {join_words(alone)} file; " if alone else ""
     return (
-        f"A {describe_several()} file, a quoted glob or a directory of them, here or in a store (s3://...); {one}{other}; "
-        "- for standard input"
+        f"A {describe_several()} file, a quoted glob or a directory of them, here or in a store (s3://...); "
+        f"{one}{other}; - for standard input"
     )
