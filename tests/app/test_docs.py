@@ -11,6 +11,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,8 @@ import pytest
 from command_line import complaint, run, succeed
 from papers import command_line as papers
 from sfumato import Release, errors, report
+from sfumato.apply.formats.reader import TableReader
+from sfumato.apply.formats.reader_registry import READERS
 from sfumato.cli.app import build
 from sfumato.request.notice import NoticeWarning
 from store_server import make_bucket, serving
@@ -203,6 +206,33 @@ def test_reference_names_every_command_and_option() -> None:
         for parameter in command.params:
             for option in parameter.opts:
                 assert not option.startswith("--") or f"`{option}" in text, f"{name} {option}"
+
+
+def row_of(reader: TableReader) -> str:
+    """The row of a reader in the table of the reference."""
+    example = reader.example if " " in reader.example else f"`{reader.example}`"
+    cells = (
+        reader.name,
+        example,
+        ", ".join(f"`{ending}`" for ending in reader.endings),
+        "yes" if reader.takes_several else "",
+        reader.part,
+        "yes" if reader.reads_stores else "",
+        "yes" if reader.beginnings else "",
+        "yes" if reader.reads_compressed else "",
+        f"`{reader.extra}`" if reader.extra else "",
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def test_reference_has_a_row_for_every_reader_and_no_other() -> None:
+    (table,) = re.findall(r"\| reader \|.*?\n\n", (DOCS / "reference.md").read_text(), flags=re.DOTALL)
+    assert table.splitlines()[2:-1] == [row_of(reader) for reader in READERS.values()]
+
+
+def test_every_extra_of_a_reader_can_be_installed() -> None:
+    offered = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {reader.extra for reader in READERS.values()} - {""} <= offered.keys()
 
 
 def test_figures_of_the_reference_are_drawn() -> None:

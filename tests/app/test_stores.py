@@ -14,6 +14,7 @@ from typing import Any
 import frictionless
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyreadstat
 import pytest
 from pyarrow import feather
 
@@ -24,6 +25,7 @@ from releases import known_key, published_by
 from sfumato.address import Address
 from sfumato.apply import scatter
 from sfumato.apply.formats.open_table import open_source
+from sfumato.apply.formats.reader_registry import READERS, reader_of_file
 from sfumato.errors import ReleaseFormatError, SourceError, TargetError
 from sfumato.estimate.release import Release
 from sfumato.release.manifest import MANIFEST
@@ -362,9 +364,18 @@ def test_zip_is_for_files_here(bucket: str, desk: Path) -> None:
 def test_every_kind_of_file_is_read_from_a_store(bucket: str, desk: Path) -> None:
     table = pa.table(people(60))
     text = write_csv(desk / "people.csv", people(60)).read_bytes()
-    feather.write_feather(table, desk / "people.feather")
+    feather.write_feather(table, desk / "a.feather")
+    pq.write_table(table, desk / "a.parquet")
+    frame = table.to_pandas()
+    frame.to_excel(desk / "a.xlsx", index=False)
+    pyreadstat.write_sav(frame, desk / "a.sav")
+    pyreadstat.write_dta(frame, desk / "a.dta")
+    pyreadstat.write_xport(frame, desk / "a.xpt")
     rows = "".join(json.dumps(row) + "\n" for row in table.to_pylist()).encode()
-    given = {"a.csv.gz": gzip.compress(text), "a.feather": (desk / "people.feather").read_bytes(), "a.jsonl": rows}
+    given = {path.name: path.read_bytes() for path in desk.glob("a.*")}
+    given |= {"a.csv.gz": gzip.compress(text), "a.jsonl": rows}
+    tried = {reader.name for name in given if (reader := reader_of_file(Path(name)))}
+    assert tried | {"SAS"} == {reader.name for reader in READERS.values() if reader.reads_stores}
     for name, content in given.items():
         (address(bucket) / name).put(content)
         source = open_source(f"{bucket}/{name}", desk / "spool")

@@ -91,7 +91,7 @@ def open_spss(opening: Opening) -> MemorySource:
 
 def open_stata(opening: Opening) -> MemorySource:
     """Open a file of Stata."""
-    return _open(opening, STATA, "read_dta")
+    return _open(opening, STATA, worker.STATA)
 
 
 def open_sas(opening: Opening) -> MemorySource:
@@ -354,7 +354,7 @@ STATA_READER = TableReader(
     open=open_stata,
     endings=(".dta",),
     reads_stores=True,
-    beginnings=(b"<stata_dta>",),
+    beginnings=(worker.STATA_START,),
     extra=EXTRA,
 )
 SAS_READER = TableReader(

@@ -21,7 +21,8 @@ from sfumato.address import Address, File, readable
 DAMAGED, OTHER_ENCODING, NOT_INSTALLED, NOT_READABLE, SEVERAL = 3, 4, 5, 6, 7
 """How a run ends that fails."""
 ABOUT = b"sfumato.statistics"
-TRANSPORT = "read_xport"
+TRANSPORT, STATA = "read_xport", "read_dta"
+STATA_START, STATA_END = b"<stata_dta>", b"</stata_dta>"
 MEMBER = b"HEADER RECORD*******MEMB"
 """What each data set of a SAS transport file begins with."""
 RECORD_BYTES = 80
@@ -66,6 +67,8 @@ class _Table:
         with self._open() as file:  # an error of the file system tells more than one of the library
             if request["function"] == TRANSPORT:
                 _check_members(file)
+            if request["function"] == STATA:
+                _check_end(file)
         # Codes that are declared as missing are found by asking for them; SAS transport files declare none.
         asked = {} if request["function"] == TRANSPORT else {"user_missing": True}
         self.about = self._read(metadataonly=True, **asked)[1]
@@ -108,6 +111,14 @@ class _Table:
             if rows < size:
                 break
         if known is not None and first < known:
+            raise EOFError
+
+
+def _check_end(file: Any) -> None:
+    """Refuse a file of Stata without its end: labels come last, and the library would read it without them."""
+    if file.read(len(STATA_START)) == STATA_START:
+        file.seek(-len(STATA_END), io.SEEK_END)
+        if file.read() != STATA_END:
             raise EOFError
 
 

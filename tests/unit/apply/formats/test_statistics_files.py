@@ -212,6 +212,16 @@ def test_damaged_files_give_one_sentence_and_leave_nothing(ending: str, desk: Pa
         assert sorted(each.name for each in desk.iterdir()) == [path.name]
 
 
+def test_file_of_stata_without_its_labels_is_refused(desk: Path) -> None:
+    """Labels stand at the end: a file that is cut off there has all rows, and the library takes it for whole."""
+    labels = {"sex": {1: "female", 2: "male"}}
+    path = write(desk, ".dta", {"sex": [1, 2, 1]}, variable_value_labels=labels)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.index(b"<value_labels>") + 20])
+    with pytest.raises(SourceError, match="check that it is whole"):
+        opened(path)
+
+
 def test_worker_that_is_ended_by_the_system_is_a_damaged_file(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Some damaged files end the library's process; here it ends itself the same way, in the middle of its rows."""
     path = write(desk, ".sav", {"x": [1.0, 2.0]})
