@@ -8,25 +8,32 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from sqlglot import exp
+
 from sfumato.errors import QueryError
 from sfumato.estimate.attaching import attached
-from sfumato.estimate.connection import Session
 from sfumato.estimate.consistent.tables import CALIBRATED, CONSISTENT, Adjustment, AnswerCells
 from sfumato.estimate.consistent.totals import TOTAL, KnownTotals, read_totals
 from sfumato.estimate.estimate import Estimate
-from sfumato.estimate.estimating import Estimator, Line
-from sfumato.estimate.selecting import chosen
-from sfumato.estimate.sql.question import Question, Selection
+from sfumato.estimate.over.blocks import Ending
+from sfumato.estimate.over.computing import is_number, with_columns
+from sfumato.estimate.over.records import RecordsBlock
+from sfumato.estimate.over.rows import Bench, EstimateRows
+from sfumato.estimate.sql.names import is_of_answer, of_answer
 from sfumato.request.values import Value, display
 from sfumato.shown.tally import Key, key_of
 
 NO_COUNT = "only COUNT(*) is made consistent or calibrated, and the question does not select it; add COUNT(*)."
+NOT_ADJUSTED = "only COUNT(*) of a plain SELECT with GROUP BY is made consistent or calibrated; ask for that alone."
+ADJUSTED = "adjusted"
+"""What we call the column of adjusted counts."""
 NOTHING_TO_ADJUST = "every number is exact, so nothing was made consistent or calibrated."
 
 
 @dataclass(frozen=True)
 class _CountedPart:
-    """A line of an answer, or what the lines leave out of a public group."""
+    """A row of an answer, or what the rows leave out of a public group."""
 
     key: Key | None
     """Its values in the columns of the answer; None for what is left out, which is in no total of the analyst."""
@@ -51,34 +58,58 @@ class Adjusting:
     adjustment: Adjustment
     totals: tuple[KnownTotals, ...] = ()
 
-    def columns(self, question: Question) -> dict[str, str]:
-        """For each number to adjust, which is every COUNT(*), the column of its adjusted one."""
-        found = {each.name: self.adjustment.column(each.name) for each in question.outputs if question.is_count(each)}
+    def find_counts(self, block: RecordsBlock, ending: Ending) -> dict[str, str]:
+        """The names of the numbers to adjust, which are every COUNT(*), with what we call their columns."""
+        if block.sets is not None or any(tree.find(exp.Window) for tree in ending.trees):
+            raise QueryError(NOT_ADJUSTED)
+        found = {name: tree.name for name, tree in ending.outputs if block.is_count(tree)}
         if not found:
             raise QueryError(NO_COUNT)
-        if {name for each in question.outputs for name in each.columns} & set(found.values()):
-            raise QueryError("two columns of the answer have the same name; rename one with AS.")
         return found
 
-    def adjusted(self, session: Session, estimator: Estimator, lines: Sequence[Line]) -> list[Line]:
-        """All lines, before rows are chosen among, each with its adjusted count."""
-        question, groups = estimator.question, estimator.public_groups()
-        (count,) = {each.formula for each in question.outputs if each.formula is not None and question.is_count(each)}
-        shown = chosen(session, replace(question, selection=Selection()), lines)
-        parts = [_CountedPart(key_of(values), line.estimates[count], line.public) for line, values in shown]
-        parts += [_CountedPart(None, group.rest, key) for key, group in groups.items() if group.rest is not None]
-        numbers = self._numbers(question, parts, {key: group.records for key, group in groups.items()})
-        return [replace(line, adjusted=number) for line, number in zip(lines, numbers[: len(lines)], strict=True)]
+    def add_adjusted(
+        self, bench: Bench, block: RecordsBlock, rows: EstimateRows, ending: Ending
+    ) -> tuple[EstimateRows, Ending, dict[str, str]]:
+        """All rows, before they are chosen among, each with its adjusted count, which becomes one more output.
 
-    def _numbers(self, question: Question, parts: Sequence[_CountedPart], records: Mapping[Key, float]) -> list[float]:
+        With the name of each number that was adjusted, and the name of its adjusted one.
+        """
+        counts = self.find_counts(block, ending)
+        values = {name: tree for name, tree in ending.outputs if not is_number(tree, rows)}
+        shown = with_columns(bench, rows, {f"value {name}": tree for name, tree in values.items()}).table
+        columns = [shown.column(f"value {name}").to_pylist() for name in values]
+        keys = [key_of([column[line] for column in columns]) for line in range(shown.num_rows)]
+        groups, (column, *_) = block.estimator.public_groups(), counts.values()
+        cells = zip(keys, bench.shown(rows, column), block.cells, strict=True)
+        parts = [_CountedPart(key, estimate, cell.public) for key, estimate, cell in cells]
+        parts += [_CountedPart(None, group.rest, key) for key, group in groups.items() if group.rest is not None]
+        named = {tree.name: name for name, tree in values.items() if is_of_answer(tree)}
+        public = [
+            named.get(f"k{at}", group.sql)
+            for at, group in enumerate(block.estimator.question.groups)
+            if not group.is_sensitive
+        ]
+        records = {key: group.records for key, group in groups.items()}
+        numbers = self._numbers(tuple(values), tuple(public), parts, records)[: len(keys)]
+        rows = bench.with_plain(rows, {ADJUSTED: pa.array(numbers, pa.float64())})
+        ending = replace(ending, outputs=(*ending.outputs, (ADJUSTED, of_answer(ADJUSTED))))
+        return rows, ending, {name: self.adjustment.column(name) for name in counts}
+
+    def _numbers(
+        self,
+        columns: tuple[str, ...],
+        public: tuple[str, ...],
+        parts: Sequence[_CountedPart],
+        records: Mapping[Key, float],
+    ) -> list[float]:
         """The adjusted count of each part."""
         known, free = zip(*(part.split() for part in parts), strict=True) if parts else ((), ())
         split = [*free, *(part for part in known if part.estimate.value)]
         cells = AnswerCells(
-            tuple(output.name for output in question.outputs if output.formula is None),
+            columns,
             [part.key for part in split],
             [part.estimate for part in split],
-            question.public_names,
+            public,
             [part.group for part in split],
             records,
         )

@@ -15,22 +15,20 @@ from sqlglot import exp
 from sfumato.arrays import Mask
 from sfumato.errors import QueryError
 from sfumato.estimate import exact
-from sfumato.estimate.adjusting import NOTHING_TO_ADJUST, Adjusting
+from sfumato.estimate.adjusting import ADJUSTED, NOTHING_TO_ADJUST, Adjusting
 from sfumato.estimate.answer import Answer
 from sfumato.estimate.connection import OpenRelease, Session
 from sfumato.estimate.describing import description, is_description
 from sfumato.estimate.estimate import EXACT_ASSUMPTION, EXACT_METHOD, Estimate
-from sfumato.estimate.estimating import Estimator, Line
 from sfumato.estimate.limits import Clock, Limits
 from sfumato.estimate.misspelt import no_value
 from sfumato.estimate.over.joint import JointSums
 from sfumato.estimate.over.reading import Reader
 from sfumato.estimate.over.rows import Bench
-from sfumato.estimate.selecting import SELECTS_NOISE, chosen, note_of
 from sfumato.estimate.sql import grammar, public
 from sfumato.estimate.sql.conditions import PLACE_NAME
 from sfumato.estimate.sql.grammar import Tree
-from sfumato.estimate.sql.question import Question, is_question, note_column, number_columns, question_of
+from sfumato.estimate.sql.question import note_column, number_columns
 from sfumato.estimate.sql.size import Room, check_texts, check_tree, too_deep
 from sfumato.estimate.sql.sources import VALUES_NAME
 from sfumato.estimate.unheard import lacking
@@ -47,7 +45,10 @@ SUBTOTALS = "a subtotal has no value in the columns that it adds up"
 SAMPLED = (
     "a sample is drawn at random, and would only make the error larger; leave it out, and all records are counted."
 )
-NOT_ADJUSTED = "only COUNT(*) of a plain SELECT with GROUP BY is made consistent or calibrated; ask for that alone."
+SELECTS_NOISE = (
+    "rows were chosen or ordered by an estimate: those on top are there partly by chance, and their numbers are likely "
+    "to be further from zero than the truth"
+)
 TOGETHER = "; intervals hold together (Bonferroni over {} numbers)"
 
 
@@ -85,40 +86,52 @@ class Asker:
                 return answer
             return replace(answer, note=" ".join(filter(None, [answer.note, NOTHING_TO_ADJUST])))
         _register_values(session)
-        if is_question(whole, session):
-            return self._answer(session, question_of(whole, session), method)
-        if self.adjusting is not None:
-            raise QueryError(NOT_ADJUSTED)
-        return self._over(session, whole, method)
+        return self._estimated(session, whole, method)
 
-    def _over(self, session: Session, query: Tree, method: Method[Any]) -> Answer:
-        """Answer a query that does more with estimates than to show them."""
-        reader = Reader(Bench(session, JointSums(method)))
-        result = reader.result(query)
-        bench, rows = reader.bench, result.rows
-        names = tuple(name for name, _ in result.shown)
-        numbers = tuple(name for name, column in result.shown if column in rows.estimated)
+    def _estimated(self, session: Session, query: Tree, method: Method[Any]) -> Answer:
+        """Answer a query with protected columns."""
+        bench = Bench(session, JointSums(method))
+        reader = Reader(bench, adjusting=self.adjusting)
+        result = reader.read_whole(query)
+        shown, rows = [pair for pair in result.shown if pair[0] is not ADJUSTED], result.rows
+        names, numbers = tuple(name for name, _ in shown), tuple(name for name, own in shown if own in rows.estimated)
         filled = [*names, *(each for name in numbers for each in [*number_columns(name)[1:], note_column(name)])]
+        filled += reader.adjusted.values()
         if len({name.lower() for name in filled}) != len(filled):
             raise QueryError("two columns of the answer have the same name; rename one with AS.")
-        table = {name: bench.shown(rows, column) for name, column in result.shown}
+        table = {name: bench.shown(rows, own) for name, own in shown}
+        if reader.adjusted:
+            table |= dict.fromkeys(reader.adjusted.values(), bench.shown(rows, result.shown[-1][1]))
         found = tuple(dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True))
         estimates = [row[name] for row in found for name in numbers]
-        decided = [name for name, column in result.shown if column in bench.by_chance and column not in rows.estimated]
+        estimated = len(numbers) * max(bench.most_rows, len(found)) if any(not e.is_exact for e in estimates) else 0
+        if result.candidates is not None:
+            estimates = [bench.sums.evaluate(formula) for formula in result.candidates]
+            estimated = sum(not each.is_exact for each in estimates)
+        decided = [name for name, own in shown if own in bench.by_chance and own not in rows.estimated]
         notes = [
             SUBTOTALS if reader.has_subtotals else None,
             SELECTS_NOISE if bench.chosen else None,
             PICKED if bench.picked else None,
             DECIDED.format(", ".join(decided)) if decided else None,
         ]
+        are_counts = all(bench.is_count(rows, own) for _, own in shown if own in rows.estimated)
+        note = [proposed(self, estimates) if are_counts else None, ". ".join(filter(None, notes))]
         words, assumption = (method.words, method.assumption) if decided else _described(method, estimates)
-        estimated = len(numbers) * max(bench.most_rows, len(found)) if any(not e.is_exact for e in estimates) else 0
         if self.is_simultaneous:
             words += TOGETHER.format(estimated)
-        note = ". ".join(filter(None, notes)) or None
-        counted = self.opened.manifest.counted
         answer = Answer(
-            names, numbers, found, words, assumption, note, estimated, self.is_simultaneous, counted=counted
+            names,
+            numbers,
+            found,
+            words,
+            assumption,
+            " ".join(filter(None, note)) or None,
+            estimated,
+            self.is_simultaneous,
+            reader.adjusted,
+            None if self.adjusting is None else self.adjusting.adjustment.words,
+            self.opened.manifest.counted,
         )
         return answer.with_lacking(lacking(session, is_empty=not reader.has_records))
 
@@ -136,12 +149,12 @@ class Asker:
                 if only is None and not public.names_sensitive(select, session):
                     return exact.answer(session, select).only()
                 _register_values(session)
-                question = question_of(select, session)
-                estimator = Estimator(session, question, method, only)
-                (line,) = estimator.lines() or (None,)
-                is_empty = bool(question.where.public) and not estimator.has_records
-                found = Estimate.exact(0) if line is None else line.estimates[0]
-                return found.beware(lacking(session, is_empty=is_empty))
+                reader = Reader(Bench(session, JointSums(method)))
+                result = reader.read_records(select, is_outer=True, only=only)
+                ((_, column),) = result.shown
+                found: Estimate
+                (found,) = reader.bench.shown(result.rows, column)
+                return found.beware(lacking(session, is_empty=not reader.has_records))
 
     def _only(self, value: Value) -> Mask:
         """The place of a value of the domain."""
@@ -149,42 +162,6 @@ class Asker:
             raise no_value(value, self.opened.manifest)
         found: Mask = np.arange(len(self.opened.manifest.domain)) == self.opened.manifest.domain.index(value)
         return found
-
-    def _answer(self, session: Session, question: Question, method: Method[Any]) -> Answer:
-        adjusted = {} if self.adjusting is None else self.adjusting.columns(question)
-        estimator = Estimator(session, question, method)
-        lines = estimator.lines()
-        if self.adjusting is not None:
-            lines = self.adjusting.adjusted(session, estimator, lines)
-        shown = chosen(session, question, lines)
-        rows = tuple(
-            {**_row(question, line, values), **dict.fromkeys(adjusted.values(), line.adjusted)}
-            for line, values in shown
-        )
-        notes = []
-        counts = [question.is_count(output) for output in question.outputs if output.formula is not None]
-        if all(counts) and not question.where.mixed:  # other numbers are made by few ways to estimate
-            notes.append(proposed(self, [each for line in lines for each in line.estimates]))
-        notes.append(note_of(question, lines))
-        words, assumption = _described(method, [each for line in lines for each in line.estimates])
-        estimated = sum(not each.is_exact for line in lines for each in line.estimates)
-        if self.is_simultaneous:
-            words += TOGETHER.format(estimated)
-        answer = Answer(
-            tuple(output.name for output in question.outputs),
-            tuple(output.name for output in question.outputs if output.formula is not None),
-            rows,
-            words,
-            assumption,
-            " ".join(filter(None, notes)) or None,
-            estimated,
-            self.is_simultaneous,
-            adjusted,
-            None if self.adjusting is None else self.adjusting.adjustment.words,
-            self.opened.manifest.counted,
-        )
-        is_empty = bool(question.where.public) and not estimator.has_records
-        return answer.with_lacking(lacking(session, is_empty=is_empty))
 
 
 def proposed(asker: Asker, counts: Sequence[Estimate]) -> str | None:
@@ -242,14 +219,6 @@ def _register_values(session: Session) -> None:
     places = pa.array(range(len(manifest.domain)), pa.int64())
     groups = {level: pa.array(found, pa.string()) for level, found in manifest.groups.items()}
     session.register(VALUES_NAME, pa.table({PLACE_NAME: places, **columns, **groups}))
-
-
-def _row(question: Question, line: Line, values: list[Any]) -> dict[str, Any]:
-    groups = iter(values)
-    return {
-        output.name: next(groups) if output.formula is None else line.estimates[output.formula]
-        for output in question.outputs
-    }
 
 
 def _described(method: Method[Any], estimates: Sequence[Estimate]) -> tuple[str, str]:

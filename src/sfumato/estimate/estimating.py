@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
 from sfumato.estimate.estimate import Estimate
 from sfumato.estimate.sql.conditions import Domain, Signature, Test
-from sfumato.estimate.sql.formulas import Gradient, RowSums, evaluated, sums_of
+from sfumato.estimate.sql.formulas import sums_of
 from sfumato.estimate.sql.question import Question
 from sfumato.estimate.sql.size import MOST_WEIGHTS, too_large
 from sfumato.estimate.sql.sources import VALUES, check_single
@@ -50,17 +50,6 @@ class GroupCell:
     sensitive: Key
     mask: Mask
     known: dict[int, Estimate]
-
-
-@dataclass(frozen=True)
-class Line:
-    """One row of an answer: its public and sensitive groups, and an estimate for each formula."""
-
-    public: Key
-    sensitive: Key
-    estimates: tuple[Estimate, ...]
-    adjusted: float | None = None
-    """The count made consistent or calibrated, if that was asked for."""
 
 
 @dataclass(frozen=True)
@@ -138,20 +127,16 @@ class Estimator:
         question: Question,
         method: Method[Any],
         only: Mask | None = None,
-        *,
-        is_joint: bool = False,
+        formula_groups: Sequence[Iterable[int]] | None = None,
     ) -> None:
         self.session, self.question, self.method = session, question, method
-        self.is_joint = is_joint  # whether all sums may meet in one number, and not only those of one formula
+        self.formula_groups = formula_groups
+        """The formulas that meet in one number, by their numbers; all of them may where none are given."""
         self.design = session.manifest.design
         self.only = only
         self.prepared = prepare(session, question, only)
         self.has_records = False
         check_single(question.source, session, question.where.public_sql)
-
-    def lines(self) -> list[Line]:
-        """Count, and estimate every formula of every row."""
-        return [Line(cell.public, cell.sensitive, self._estimates(cell)) for cell in self.cells()]
 
     def cells(self) -> Iterator[GroupCell]:
         """Count: the rows of the answer, before anything is estimated but simple counts."""
@@ -178,7 +163,8 @@ class Estimator:
         """Count the records of each public group and signature."""
         question, prepared = self.question, self.prepared
         needed: dict[str, None] = {}
-        for numbers in [range(len(question.totals))] if self.is_joint else map(sums_of, question.formulas):
+        for formulas in [range(len(question.formulas))] if self.formula_groups is None else self.formula_groups:
+            numbers = {number for formula in formulas for number in sums_of(question.formulas[formula])}
             needed.update(dict.fromkeys(products({prepared.weights[number] for number in numbers})))
         if len(needed) > MOST_WEIGHTS:
             raise too_large(f"{MOST_WEIGHTS:,} sums of columns and of their products")
@@ -289,23 +275,6 @@ class Estimator:
                 for group, one in zip(places, moments, strict=True):
                     found[group][number] = self._counted(one)
         return found
-
-    def _estimates(self, cell: GroupCell) -> tuple[Estimate, ...]:
-        def factors(gradient: Gradient) -> Factors:
-            return {cell.public: {number: np.where(cell.mask, by, 0.0) for number, by in gradient.items()}}
-
-        row = RowSums(
-            lambda number: self.total(number, cell),
-            lambda gradient: self._estimated(self._gathered(factors(gradient))),
-            lambda upper, lower: (
-                self.ratio_bounds(factors(upper.factors), factors(lower.factors))
-                if not upper.constant and not lower.constant
-                else (-math.inf, math.inf)
-            ),
-            self.method.words,
-            self.method.assumption,
-        )
-        return tuple(evaluated(formula, row) for formula in self.question.formulas)
 
     def total(self, number: int, cell: GroupCell) -> Estimate:
         """One sum of one row: a count has an interval of its own."""

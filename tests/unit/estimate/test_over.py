@@ -14,6 +14,7 @@ import pytest
 
 from releases import WAYS, Way, known_key
 from sfumato.errors import QueryError
+from sfumato.estimate import estimating
 from sfumato.estimate.estimate import EXACT_METHOD, Estimate
 from sfumato.estimate.over.quantiles import isotonic
 from sfumato.estimate.release import Release
@@ -188,6 +189,31 @@ def test_all_subtotals_are_those_of_queries_of_their_own(release: Release) -> No
         (alone,) = release.sql(f"SELECT COUNT(*) AS n, AVG(stay) AS stay FROM release{where}").rows
         assert_same(row["n"], alone["n"])
         assert_same(row["stay"], alone["stay"])
+
+
+def test_name_of_a_column_can_be_chosen_and_ordered_by_beside_a_window(release: Release) -> None:
+    sql = (
+        "SELECT sex AS s, COUNT(*) AS n{} FROM release WHERE disease = 'flu' GROUP BY sex HAVING s > '' ORDER BY s DESC"
+    )
+    plain, ranked = (release.sql(sql.format(each)) for each in ("", ", RANK() OVER (ORDER BY COUNT(*)) AS r"))
+    assert [(row["s"], row["n"]) for row in plain.rows] == [(row["s"], row["n"]) for row in ranked.rows]
+    assert [row["s"] for row in plain.rows] == sorted((row["s"] for row in plain.rows), reverse=True)
+
+
+def test_subtotals_that_are_written_otherwise_are_refused(release: Release) -> None:
+    with pytest.raises(QueryError, match="ROLLUP"):
+        release.sql("SELECT sex, COUNT(*) FROM release WHERE disease = 'flu' GROUP BY sex WITH ROLLUP")
+
+
+def test_errors_of_numbers_that_never_meet_are_not_worked_out_together(
+    release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimating, "MOST_WEIGHTS", 20)
+    means = ", ".join(f"AVG(stay + {at}) AS m{at}" for at in range(9))
+    sql = f"SELECT {means} FROM release WHERE disease = 'flu'"
+    assert len(release.sql(sql).numbers) == 9
+    with pytest.raises(QueryError, match="too large"):
+        release.sql(f"SELECT * FROM ({sql})")
 
 
 def test_functions_take_intervals_along(release: Release) -> None:

@@ -300,6 +300,17 @@ def test_shrinking_is_proposed_once_where_counts_have_large_errors(single: Decoy
     assert batched.note == proposal
 
 
+def test_shrinking_is_proposed_where_more_is_done_with_counts_than_to_show_them(single: Decoys) -> None:
+    release, proposal = single.release, single.release.manifest.proposal
+    counts = "SELECT age, disease, COUNT(*) AS n FROM release GROUP BY 1, 2"
+    ranked = "SELECT age, disease, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) AS r FROM release GROUP BY 1, 2"
+    (plain, within, beside) = (release.sql(sql).note or "" for sql in (counts, f"SELECT * FROM ({counts})", ranked))
+    assert plain == within == proposal
+    assert beside.startswith(f"{proposal} ")
+    assert release.sql(f"SELECT SUM(n) FROM ({counts} HAVING age = 30)").note is None  # it only counts
+    assert str(proposal) not in str(release.sql(ranked, method="shrunk").note)
+
+
 # ------------------------------------------------------------------------------------------------------ several columns
 
 

@@ -101,6 +101,18 @@ def listed(codes: Sequence[Value]) -> str:
 # ---------------------------------------------------------------------------------------------- groups are their values
 
 
+@every_mechanism
+def test_level_is_a_name_to_choose_and_order_by_whatever_stands_beside_it(
+    releases: Mapping[str, Release], name: str
+) -> None:
+    plain = "SELECT disease.chapter, COUNT(*) AS n FROM release GROUP BY 1"
+    ranked = "SELECT disease.chapter, COUNT(*) AS n, RANK() OVER (ORDER BY COUNT(*)) AS r FROM release GROUP BY 1"
+    for ending in ("ORDER BY chapter", "ORDER BY chapter DESC", "HAVING chapter > 'h' ORDER BY chapter"):
+        found = [[row["chapter"] for row in releases[name].sql(f"{sql} {ending}").rows] for sql in (plain, ranked)]
+        assert found[0] == found[1]
+        assert found[0] == sorted(found[0], reverse="DESC" in ending)
+
+
 @pytest.mark.slow
 @every_mechanism
 @settings(max_examples=examples(2))

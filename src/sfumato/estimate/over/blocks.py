@@ -36,6 +36,12 @@ class Ending:
     limit: str = ""
     is_distinct: bool = False
 
+    @property
+    def trees(self) -> list[Tree]:
+        """All its expressions."""
+        chosen = [each for each in (self.having, self.qualify) if each is not None]
+        return [*(tree for _, tree in self.outputs), *chosen, *(each.this for each in self.order)]
+
 
 def is_window_function(node: Tree) -> bool:
     """Whether an aggregate is one of a window, and not of a group."""
@@ -153,6 +159,7 @@ def _windowed(bench: Bench, rows: EstimateRows, trees: Sequence[Tree]) -> tuple[
     holders = [exp.Paren(this=each.copy()) for each in trees]
     known: dict[str, str] = {}
     for window in [each for holder in holders for each in holder.find_all(exp.Window)]:
+        bench.check_row_count(rows)
         sql = grammar.sql_of(window)
         if sql not in known:
             known[sql] = bench.fresh("w")
@@ -199,30 +206,49 @@ def _spec(window: exp.Window) -> exp.Window:
 # ----------------------------------------------------------------------------------------------------------- the ending
 
 
-def finished(bench: Bench, rows: EstimateRows, block: Ending) -> Result:
-    """The rows that a SELECT gives, and its columns."""
+def finished(bench: Bench, rows: EstimateRows, block: Ending, *, is_outer: bool = False) -> Result:
+    """The rows that a SELECT gives, and its columns; of the outermost one also what was estimated before it chose."""
+    named = {bench.fresh("o"): tree for _, tree in block.outputs}
+    early = {name: tree for name, tree in named.items() if is_number(tree, rows) and not tree.find(exp.Window)}
+    rows = with_columns(bench, rows, early)
+    candidates = _list_candidates(bench, rows, block, [*early]) if is_outer else None
     rows = bench.filtered(rows, block.having)
-    trees = [*(tree for _, tree in block.outputs), *(each.this for each in block.order)]
+    late = [name for name in named if name not in early]
+    trees = [*(named[name] for name in late), *(each.this for each in block.order)]
     rows, (*trees, qualify) = _windowed(bench, rows, [*trees, block.qualify or exp.true()])
     rows = bench.filtered(rows, qualify if block.qualify is not None else None)
-    outputs, order = trees[: len(block.outputs)], trees[len(block.outputs) :]
-    named = {bench.fresh("o"): tree for tree in outputs}
-    rows = with_columns(bench, rows, named)
+    computed, order = dict(zip(late, trees, strict=False)), trees[len(late) :]
+    rows = with_columns(bench, rows, computed)
     bench.by_chance |= {
-        name for name, tree in named.items() if name not in rows.estimated and bench.is_chance(rows, [tree])
+        name for name, tree in computed.items() if name not in rows.estimated and bench.is_chance(rows, [tree])
     }
     bench.looked(rows, order)
     if block.is_distinct:
         if not rows.estimated.isdisjoint(named):
             raise QueryError("SELECT DISTINCT of estimates has no meaning: equal estimates are not equal numbers.")
         rows = _distinct(bench, rows, [*named])
-    columns = [quoted(each) for name in named for each in _columns(rows, name)]
-    by = [_by(each, tree) for each, tree in zip(block.order, order, strict=True)]
-    numbered = f"ROW_NUMBER() OVER (ORDER BY {', '.join([*by, LINE])}) AS {quoted(_NEXT)}"
-    table = bench.asked(rows, [*columns, numbered], f"ORDER BY {quoted(_NEXT)} {block.limit}")
-    table = table.rename_columns([LINE if name == _NEXT else name for name in table.column_names])
+    columns = [each for name in named for each in _columns(rows, name)]
+    if order or block.limit or block.is_distinct:
+        by = [_by(each, tree) for each, tree in zip(block.order, order, strict=True)]
+        numbered = f"ROW_NUMBER() OVER (ORDER BY {', '.join([*by, LINE])}) AS {quoted(_NEXT)}"
+        table = bench.asked(rows, [*map(quoted, columns), numbered], f"ORDER BY {quoted(_NEXT)} {block.limit}")
+        table = table.rename_columns([LINE if name == _NEXT else name for name in table.column_names])
+    else:
+        table = rows.table.select([*columns, LINE])
     shown = tuple((name, column) for (name, _), column in zip(block.outputs, named, strict=True))
-    return Result(EstimateRows(table, rows.estimated & set(named)), shown)
+    return Result(EstimateRows(table, rows.estimated & set(named)), shown, candidates)
+
+
+def _list_candidates(
+    bench: Bench, rows: EstimateRows, block: Ending, numbers: Sequence[str]
+) -> tuple[Formula, ...] | None:
+    """Every number that a SELECT estimates to show it or to choose by it; None where windows make more of them."""
+    choosing = [*([] if block.having is None else [block.having]), *(each.this for each in block.order)]
+    if block.qualify is not None or any(each.find(exp.Window) for _, each in block.outputs):
+        return None
+    used = dict.fromkeys([*numbers, *(name for tree in choosing for name in rows.reads(tree))])
+    columns = [bench.formulas(rows.table.column(formula_column(name)).to_pylist()) for name in used]
+    return tuple(dict.fromkeys(each for row in zip(*columns, strict=True) for each in row if each is not None))
 
 
 def _by(ordered: Tree, tree: Tree) -> str:

@@ -73,7 +73,8 @@ class Clauses:
         for name, tree in self.outputs:
             meant = with_aliases(tree, aliases, over.has_column, self.room)
             outputs.append((name, over.over_rows(meant)))
-            if not isinstance(grammar.unwrapped(meant), exp.Column):
+            column = grammar.unwrapped(meant)
+            if not isinstance(column, exp.Column) or column.table or column.name.lower() != name.lower():
                 aliases.setdefault(name.lower(), meant)
 
         def read(tree: Tree | None) -> Tree | None:

@@ -15,12 +15,14 @@ from sqlglot import exp
 from sfumato.errors import QueryError
 from sfumato.estimate import functions
 from sfumato.estimate.functions import Function, Same
-from sfumato.estimate.over.rows import Bench, EstimateRows, formula_column
+from sfumato.estimate.over.rows import LINE, Bench, EstimateRows, formula_column
 from sfumato.estimate.sql import grammar
 from sfumato.estimate.sql.aggregates import SIGNS
 from sfumato.estimate.sql.formulas import Applied, Arithmetic, Formula, Number
 from sfumato.estimate.sql.grammar import Tree
+from sfumato.estimate.sql.names import is_of_answer, of_answer
 from sfumato.request.values import field_type
+from sfumato.shown.quoting import quoted
 
 Getter = Callable[[int], Any]
 """What a row has, by its number."""
@@ -48,6 +50,7 @@ def is_number(tree: Tree, rows: EstimateRows) -> bool:
 
 def with_columns(bench: Bench, rows: EstimateRows, columns: Mapping[str, Tree]) -> EstimateRows:
     """The rows with more columns, each computed from those that there are."""
+    rows, columns = _rename_known(rows, columns)
     computing = _Computing(bench, rows)
     numbers = {name: computing.formula(tree) for name, tree in columns.items() if is_number(tree, rows)}
     plain = {name: computing.plain(tree) for name, tree in columns.items() if name not in numbers}
@@ -57,29 +60,44 @@ def with_columns(bench: Bench, rows: EstimateRows, columns: Mapping[str, Tree]) 
     return bench.with_formulas(found, {name: [get(line) for line in lines] for name, get in numbers.items()})
 
 
+def _rename_known(rows: EstimateRows, columns: Mapping[str, Tree]) -> tuple[EstimateRows, Mapping[str, Tree]]:
+    """The rows with those of the columns that are there already, and the columns that are left to compute."""
+    table, estimated = rows.table, rows.estimated
+    there = {name: tree.name for name, tree in columns.items() if is_of_answer(tree)}
+    for name, own in there.items():
+        table = table.append_column(name, table.column(own))
+        if own in rows.estimated:
+            table = table.append_column(formula_column(name), table.column(formula_column(own)))
+            estimated |= {name}
+    return EstimateRows(table, estimated), {name: tree for name, tree in columns.items() if name not in there}
+
+
 class _Computing:
     """Collects what DuckDB must be asked, asks it once, and puts formulas together."""
 
     def __init__(self, bench: Bench, rows: EstimateRows) -> None:
         self.bench, self.rows = bench, rows
-        self.asked: dict[str, int] = {}
-        self.table: pa.Table | None = None
-        self.lists: dict[int, list[Any]] = {}
+        self.asked: dict[str, str] = {}
+        self.table = rows.table
+        self.lists: dict[str, list[Any]] = {}
 
-    def plain(self, tree: Tree) -> int:
-        """Have an expression computed by DuckDB."""
-        return self.asked.setdefault(grammar.sql_of(tree), len(self.asked))
+    def plain(self, tree: Tree) -> str:
+        """Have an expression computed by DuckDB, unless it is a column that is there; the name of its column."""
+        if is_of_answer(tree):
+            return str(tree.name)
+        return self.asked.setdefault(grammar.sql_of(tree), f"asked {len(self.asked)}")
 
     def run(self) -> None:
         """Ask for everything."""
-        columns = [f"{sql} AS a{number}" for sql, number in self.asked.items()]
-        self.table = self.bench.asked(self.rows, columns, "ORDER BY line")
+        if self.asked:
+            columns = [f"{sql} AS {quoted(name)}" for sql, name in self.asked.items()]
+            found = self.bench.asked(self.rows, columns, f"ORDER BY {LINE}")
+            for name in found.column_names:
+                self.table = self.table.append_column(name, found.column(name))
 
-    def column(self, at: int) -> pa.ChunkedArray:
-        """What DuckDB computed."""
-        if self.table is None:
-            raise RuntimeError
-        return self.table.column(f"a{at}")
+    def column(self, name: str) -> pa.ChunkedArray:
+        """A column that was there, or that DuckDB computed."""
+        return self.table.column(name)
 
     def _got(self, tree: Tree) -> Getter:
         at = self.plain(tree)
@@ -97,7 +115,7 @@ class _Computing:
         if not self.rows.reads(node):
             return self._number(node)
         if isinstance(node, exp.Column):
-            number = self._got(exp.column(exp.to_identifier(formula_column(node.name), quoted=True)))
+            number = self._got(of_answer(formula_column(node.name)))
             formulas = self.bench.sums.formulas
             return lambda line: None if number(line) is None else formulas[number(line)]
         if type(node) in SIGNS:
@@ -117,6 +135,8 @@ class _Computing:
 
     def _number(self, node: Tree) -> Callable[[int], Formula | None]:
         """A known number, in a formula."""
+        if (constant := _constant(node)) is not None:
+            return lambda line: Number(constant)
         kind = self.bench.asked(self.rows, [f"{grammar.sql_of(node)} AS a"], "LIMIT 0").schema.field(0).type
         if field_type(kind) not in ("integer", "number") and not pa.types.is_null(kind):
             raise QueryError("an estimate can be computed with numbers only, not with texts, dates or truth values.")

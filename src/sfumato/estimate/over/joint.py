@@ -15,7 +15,9 @@ from sfumato.arrays import Floats
 from sfumato.errors import QueryError
 from sfumato.estimate.estimate import Estimate
 from sfumato.estimate.estimating import UPPER_BOUND, Estimator, Factors, GroupCell
-from sfumato.estimate.sql.formulas import Affine, Formula, Gradient, RowSums, evaluated, sums_of, value_of
+from sfumato.estimate.sql.aggregates import Total
+from sfumato.estimate.sql.conditions import Condition
+from sfumato.estimate.sql.formulas import Affine, Formula, Gradient, RowSums, Sum, evaluated, sums_of, value_of
 from sfumato.mechanisms.method import Method, Moments
 from sfumato.shown.tally import Key
 
@@ -36,6 +38,11 @@ class _Leaf:
     cell: GroupCell
     number: int
 
+    @property
+    def is_count(self) -> bool:
+        question = self.estimator.question
+        return question.totals[self.number] == Total(Condition()) and not question.where.mixed
+
 
 @dataclass
 class JointSums:
@@ -48,7 +55,7 @@ class JointSums:
     """What the columns of the rows stand for, by their numbers."""
     _numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
     _combined: dict[frozenset[tuple[int, float]], Estimate] = field(default_factory=dict)
-    _estimates: dict[int, Estimate] = field(default_factory=dict)
+    _estimates: dict[Formula, Estimate] = field(default_factory=dict)
 
     def leaf(self, estimator: Estimator, cell: GroupCell, number: int) -> int:
         """The number of a sum of one row."""
@@ -88,9 +95,19 @@ class JointSums:
 
     def estimate(self, number: int) -> Estimate:
         """The estimate of a formula, by its number."""
-        if number not in self._estimates:
-            self._estimates[number] = evaluated(self.formulas[number], self.row)
-        return self._estimates[number]
+        return self.evaluate(self.formulas[number])
+
+    def evaluate(self, formula: Formula) -> Estimate:
+        """The estimate of a formula; each is worked out once."""
+        if formula not in self._estimates:
+            self._estimates[formula] = evaluated(formula, self.row)
+        return self._estimates[formula]
+
+    def is_count(self, number: int) -> bool:
+        """Whether a formula is one COUNT(*), of records that no condition on several kinds of columns picks."""
+        formula = self.formulas[number]
+        leaf = self.leaves[formula.number] if isinstance(formula, Sum) else None
+        return isinstance(leaf, _Leaf) and leaf.is_count
 
     def is_exact(self, number: int) -> bool:
         """Whether a formula is known to have no error, as far as its sums tell."""

@@ -101,7 +101,7 @@ class Distribution:
             totals=(Total(condition),),
             formulas=(Sum(0),),
         )
-        self.estimator = Estimator(session, asked, method, is_joint=True)
+        self.estimator = Estimator(session, asked, method)
         self.cells: dict[tuple[Value, ...], list[tuple[float, GroupCell]]] = {}
         for cell in self.estimator.cells():
             *key, point = cell.public

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 from sqlglot import exp
 
+from sfumato.arrays import Mask
 from sfumato.errors import QueryError
+from sfumato.estimate.adjusting import NOT_ADJUSTED, Adjusting
 from sfumato.estimate.connection import Session
 from sfumato.estimate.over.blocks import Ending, aggregates_in, constant, finished, grouped
 from sfumato.estimate.over.clauses import Clauses, numbered, with_this
@@ -38,6 +40,10 @@ class Reader:
 
     bench: Bench
     room: Room = field(default_factory=Room)
+    adjusting: Adjusting | None = None
+    """How to adjust the counts of the outermost SELECT."""
+    adjusted: dict[str, str] = field(default_factory=dict)
+    """The counts that were adjusted, and what the adjusted ones are called."""
     has_records: bool = True
     has_subtotals: bool = False
     _known: dict[str, Result] = field(default_factory=dict)
@@ -47,18 +53,22 @@ class Reader:
         """The connection."""
         return self.bench.session
 
+    def read_whole(self, tree: Tree) -> Result:
+        """The rows of a whole query, whose common table expressions were put in."""
+        return self._result(_unwrapped(tree), is_outer=True)
+
     def result(self, tree: Tree) -> Result:
-        """The rows of a query."""
-        while isinstance(tree, exp.Subquery | exp.Paren) and not _has_ending(tree):
-            tree = tree.this
-        tree = public.inlined(tree, {}, self.room)
+        """The rows of a query within another."""
+        tree = public.inlined(_unwrapped(tree), {}, self.room)
         key = grammar.sql_of(tree)
         if key not in self._known:
             self._known[key] = self._result(tree)
         return self._known[key]
 
-    def _result(self, tree: Tree) -> Result:
+    def _result(self, tree: Tree, *, is_outer: bool = False) -> Result:
         self.session.clock.check()
+        if is_outer and self.adjusting is not None and not (isinstance(tree, exp.Select) and _reads_records(tree)):
+            raise QueryError(NOT_ADJUSTED)
         if not public.names_sensitive(tree, self.session) or not public.has_release(tree):
             return self._public(tree)
         if isinstance(tree, exp.SetOperation):
@@ -69,7 +79,7 @@ class Reader:
         if other:
             raise QueryError(f"{other[0].strip('_').upper()} cannot be answered with a protected column; leave it out.")
         tree = with_named_windows(tree, self.room)
-        return self._of_records(tree) if _reads_records(tree) else self._over_rows(tree)
+        return self.read_records(tree, is_outer=is_outer) if _reads_records(tree) else self._over_rows(tree)
 
     def _public(self, tree: Tree) -> Result:
         """A query of public columns, or of the analyst's own tables: what it gives is known."""
@@ -82,8 +92,8 @@ class Reader:
 
     # ---------------------------------------------------------------------------------------------------------- records
 
-    def _of_records(self, select: exp.Select) -> Result:
-        """A SELECT over records: only numbers of groups leave it."""
+    def read_records(self, select: exp.Select, *, is_outer: bool = False, only: Mask | None = None) -> Result:
+        """A SELECT over records, or over those that have one value: only numbers of groups leave it."""
         select = self._with_parts(select, in_where=True)
         block = RecordsBlock(SelectReader(select, self.session), self.session)
         listed = [each.unalias() for each in select.expressions]
@@ -92,11 +102,16 @@ class Reader:
             raise block.single_rows(exp.Tuple(expressions=resolved))
         block.read_groups()
         scalars: dict[str, Result] = {}
-        found = Clauses(select, lambda tree: self._with_scalars(tree, scalars), self.room).block(block)
-        rows = block.rows(self.bench, self.bench.sums.method)
+        ending = Clauses(select, lambda tree: self._with_scalars(tree, scalars), self.room).block(block)
+        if is_outer and self.adjusting is not None:
+            self.adjusting.find_counts(block, ending)  # what cannot be adjusted is refused before it is counted
+        rows = block.rows(self.bench, only, block.find_formula_groups(ending.trees) if is_outer else None)
+        rows = self._with_constants(rows, scalars)
         self.has_records = self.has_records and block.has_records
         self.has_subtotals = self.has_subtotals or block.sets is not None
-        return finished(self.bench, self._with_constants(rows, scalars), found)
+        if is_outer and self.adjusting is not None:
+            rows, ending, self.adjusted = self.adjusting.add_adjusted(self.bench, block, rows, ending)
+        return finished(self.bench, rows, ending, is_outer=is_outer)
 
     def _with_parts(self, select: exp.Select, *, in_where: bool) -> exp.Select:
         """A SELECT whose conditions compare with what other queries gave: these are run first, each on its own."""
@@ -201,7 +216,9 @@ class Reader:
         table = self.session.part(
             f"SELECT {', '.join([*names, f'ROW_NUMBER() OVER (ORDER BY {lines}) AS {LINE}'])} FROM {text}"
         )
-        return EstimateRows(table.sort_by(LINE), frozenset().union(*(part.estimated for part in parts)))
+        return self.bench.check_row_count(
+            EstimateRows(table.sort_by(LINE), frozenset().union(*(part.estimated for part in parts)))
+        )
 
     def _on(self, join: exp.Join, scope: Scope, rows: Sequence[EstimateRows]) -> str:
         """The condition of a join."""
@@ -281,7 +298,7 @@ class Reader:
         ordered = [_of_union(each, outputs) for each in (order.expressions if order is not None else ())]
         return finished(
             self.bench,
-            EstimateRows(table, estimated),
+            self.bench.check_row_count(EstimateRows(table, estimated)),
             Ending(tuple(outputs), order=tuple(ordered), limit=grammar.limit_of(union)),
         )
 
@@ -313,6 +330,13 @@ def _of_union(ordered: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
     scope.add("union", {name: tree.name for name, tree in outputs})
     grammar.check(ordered.this, grammar.EXPRESSIONS)
     return with_this(ordered, scope.resolved(ordered.this))
+
+
+def _unwrapped(tree: Tree) -> Tree:
+    """A query without the parentheses around it."""
+    while isinstance(tree, exp.Subquery | exp.Paren) and not _has_ending(tree):
+        tree = tree.this
+    return tree
 
 
 def _has_ending(tree: Tree) -> bool:

@@ -9,6 +9,7 @@ from itertools import combinations, product
 import pyarrow as pa
 from sqlglot import exp
 
+from sfumato.arrays import Mask
 from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
 from sfumato.estimate.estimating import Estimator, GroupCell
@@ -16,13 +17,13 @@ from sfumato.estimate.over.blocks import aggregates_in
 from sfumato.estimate.over.quantiles import Distribution, QuantileAsked, is_quantile, quantile_of
 from sfumato.estimate.over.rows import LINE, Bench, EstimateRows
 from sfumato.estimate.sql import grammar, ranges
-from sfumato.estimate.sql.conditions import split
+from sfumato.estimate.sql.aggregates import Total
+from sfumato.estimate.sql.conditions import Condition, split
 from sfumato.estimate.sql.formulas import Formula, Number, Sum, added, instance
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import is_of_answer, of_answer
-from sfumato.estimate.sql.question import Group, Question, Selection, SelectReader
+from sfumato.estimate.sql.question import Group, Question, SelectReader
 from sfumato.estimate.sql.size import check_sets
-from sfumato.mechanisms.method import Method
 from sfumato.shown.quoting import plain_name
 
 MOST_GROUPING = 62
@@ -43,6 +44,8 @@ class RecordsBlock:
     sets: list[tuple[int, ...]] | None = None
     grouping: dict[tuple[int, ...], str] = field(default_factory=dict)
     quantiles: list[tuple[str, QuantileAsked]] = field(default_factory=list)
+    cells: list[GroupCell] = field(default_factory=list)
+    """The groups that were counted."""
     hidden: set[int] = field(default_factory=set)
     """The groups that nobody asked for: numbers that are the same for all records of a group."""
 
@@ -52,6 +55,8 @@ class RecordsBlock:
         group = select.args.get("group")
         if group is None:
             return
+        if any(value for name, value in group.args.items() if name not in ("expressions", "all")):
+            raise QueryError("write subtotals as GROUP BY ROLLUP (...), CUBE (...) or GROUPING SETS (...).")
         if group.args.get("all"):
             for each in select.expressions:
                 if not aggregates_in(each.unalias()) and not each.find(exp.Window, exp.Query):
@@ -160,21 +165,35 @@ class RecordsBlock:
 
     # ------------------------------------------------------------------------------------------------------------- rows
 
-    def rows(self, bench: Bench, method: Method[object]) -> EstimateRows:
+    def is_count(self, tree: Tree) -> bool:
+        """Whether an expression over the rows is COUNT(*), without a condition of its own."""
+        formulas = {f"e{number}": formula for number, formula in enumerate(self.reader.formulas)}
+        formula = formulas.get(tree.name) if is_of_answer(tree) else None
+        return isinstance(formula, Sum) and list(self.reader.aggregates.totals)[formula.number] == Total(Condition())
+
+    def find_formula_groups(self, trees: Sequence[Tree]) -> list[list[int]]:
+        """The formulas that expressions over the rows make one number of."""
+        numbers = {f"e{number}": number for number in range(len(self.reader.formulas))}
+        return [[numbers[each.name] for each in tree.find_all(exp.Column) if each.name in numbers] for tree in trees]
+
+    def rows(
+        self, bench: Bench, only: Mask | None = None, formula_groups: Sequence[list[int]] | None = None
+    ) -> EstimateRows:
         """Count and estimate, and give a row to each group or subtotal."""
         reader = self.reader
         groups = tuple(Group(grammar.sql_of(each), not reader.names.is_public(each)) for each in self.groups)
         totals, formulas = tuple(reader.aggregates.totals), tuple(reader.formulas)
-        question = Question(reader.source, reader.where(), groups, totals, formulas, (), Selection())
-        estimator = Estimator(self.session, question, method, is_joint=True)
-        cells = list(estimator.cells())
-        self.has_records = estimator.has_records
-        self._check_hidden(groups, cells)
-        keyed = [(_key(groups, cell), [cell]) for cell in cells]
-        sets = [tuple(range(len(groups)))] * len(cells)
+        question = Question(reader.source, reader.where(), groups, totals, formulas)
+        self.estimator = estimator = Estimator(self.session, question, bench.sums.method, only, formula_groups)
+        self.cells = list(estimator.cells())
+        self.has_records = estimator.has_records or not question.where.public
+        self._check_hidden(groups, self.cells)
+        keyed = [(_key(groups, cell), [cell]) for cell in self.cells]
+        sets = [tuple(range(len(groups)))] * len(keyed)
         if self.sets is not None:
             keyed, sets = self._subtotals(keyed)
-        columns = {f"k{at}": self._column(group, [key[at] for key, _ in keyed]) for at, group in enumerate(groups)}
+        values = [[key[at] for key, _ in keyed] for at in range(len(groups))]
+        columns = {f"k{at}": self._column(*each) for at, each in enumerate(zip(groups, values, strict=True))}
         for keys, name in self.grouping.items():
             columns[name] = pa.array([_bits(keys, each) for each in sets], pa.int64())
         table = pa.table({LINE: pa.array(range(len(keyed)), pa.int64()), **columns})
@@ -215,7 +234,9 @@ class RecordsBlock:
         return found, sets
 
     def _column(self, group: Group, values: list[object]) -> pa.Array:
-        """The values of a group, with the type that DuckDB gives them."""
+        """The values of a group, with the type that DuckDB gives them; texts have one type only."""
+        if any(isinstance(value, str) for value in values):
+            return pa.array(values, pa.string())
         source = self.reader.source
         records = source.values if group.is_sensitive else source.records
         kind = self.session.table(f"SELECT {group.sql} AS k FROM {records} LIMIT 0").schema.field(0).type
@@ -232,7 +253,7 @@ def _bits(keys: Sequence[int], kept: Sequence[int]) -> int:
     return sum((key not in kept) << place for place, key in enumerate(reversed(keys)))
 
 
-def _formula(bench: Bench, estimator: Estimator, formula: Formula, cells: Sequence[GroupCell]) -> Formula | None:
+def _formula(bench: Bench, estimator: Estimator, formula: Formula, cells: Sequence[GroupCell]) -> Formula:
     """A formula of the sums of some rows together; sums of no record are left out, as SQL does."""
 
     def total(number: int) -> Formula:

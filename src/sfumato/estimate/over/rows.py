@@ -77,10 +77,14 @@ class Bench:
         """Columns of the rows, by SQL over our names."""
         self.session.register(_ROWS, rows.table)
         found = self.session.part(f"SELECT {', '.join(columns) or '1'} FROM {quoted(_ROWS)} {rest}")
-        if found.num_rows > MOST_ROWS:
-            raise QueryError(f"the answer has more than {MOST_ROWS:,} rows; add LIMIT, or group by coarser columns.")
         self.most_rows = max(self.most_rows, found.num_rows)
         return found
+
+    def check_row_count(self, rows: EstimateRows) -> EstimateRows:
+        """The rows of a join, a UNION ALL or a window, if there are not too many."""
+        if rows.table.num_rows > MOST_ROWS:
+            raise QueryError(f"the answer has more than {MOST_ROWS:,} rows; add LIMIT, or group by coarser columns.")
+        return rows
 
     def looked(self, rows: EstimateRows, trees: Sequence[Tree]) -> None:
         """Remember that rows are chosen or ordered by what stands in trees, if some of it is estimated."""
@@ -140,6 +144,11 @@ class Bench:
         numbers = rows.table.column(formula_column(column)).to_pylist()
         return [Estimate.missing(NOTHING) if each is None else self.sums.estimate(each) for each in numbers]
 
+    def is_count(self, rows: EstimateRows, column: str) -> bool:
+        """Whether every estimate of a column is one COUNT(*)."""
+        numbers = rows.table.column(formula_column(column)).to_pylist()
+        return all(number is not None and self.sums.is_count(number) for number in numbers)
+
     def formulas(self, numbers: Sequence[Any]) -> list[Formula | None]:
         """What numbers of formulas stand for."""
         return [None if each is None else self.sums.formulas[each] for each in numbers]
@@ -152,3 +161,5 @@ class Result:
     rows: EstimateRows
     shown: tuple[tuple[str, str], ...]
     """The name of each column, and what we call it."""
+    candidates: tuple[Formula, ...] | None = None
+    """What was estimated before rows were chosen among; None where windows or other queries may have chosen."""

@@ -16,7 +16,7 @@ from sfumato.errors import QueryError
 from sfumato.estimate.connection import Session
 from sfumato.estimate.sql import grammar, public, ranges
 from sfumato.estimate.sql.conditions import Condition, split
-from sfumato.estimate.sql.formulas import Arithmetic, Formula, Number, Sum
+from sfumato.estimate.sql.formulas import Arithmetic, Formula, Sum
 from sfumato.estimate.sql.grammar import Tree
 from sfumato.estimate.sql.names import Names
 from sfumato.estimate.sql.spread import is_spread, spread_of
@@ -52,31 +52,12 @@ class Aggregates:
         self.ranges = session.manifest.bins
         self.totals: dict[Total, int] = {}
 
-    def formula(self, expression: Tree) -> Formula:
-        """Read an expression of aggregates and numbers."""
-        node = grammar.unwrapped(expression)
-        if type(node) in SIGNS:
-            return Arithmetic(SIGNS[type(node)], self.formula(node.this), self.formula(node.expression))
-        if isinstance(node, exp.Neg):
-            return Arithmetic("-", Number(0.0), self.formula(node.this))
-        if isinstance(node, exp.Literal) and not node.is_string:
-            return Number(float(node.name))
-        if isinstance(node, exp.Cast) and node.to.is_type(*exp.DataType.REAL_TYPES):
-            return self.formula(node.this)
-        # A denominator of zero gives no number anyway.
-        if isinstance(node, exp.Nullif) and grammar.sql_of(node.expression) == "0":
-            return self.formula(node.this)
-        return self._aggregate(node)
-
-    def _aggregate(self, node: Tree) -> Formula:
+    def formula(self, node: Tree) -> Formula:
+        """Read an aggregate, with its FILTER."""
         where: list[Tree] = []
         if isinstance(node, exp.Filter):
             where.append(self.resolved(node.expression.this))
             node = node.this
-        if isinstance(node, exp.Window):
-            raise QueryError(
-                "a window function needs the value of single rows, which is protected; use GROUP BY and aggregates."
-            )
         if is_spread(node):
             return spread_of(node, where, self)
         if not isinstance(node, grammar.AGGREGATES):
@@ -173,26 +154,10 @@ class Aggregates:
                 f"{sql} cannot be estimated with a known error, because single records decide it; ask for COUNT, SUM, "
                 "AVG, STDDEV or QUANTILE_CONT(column, 0.95), or leave the sensitive column out of the query."
             )
-        if isinstance(node, exp.Subquery | exp.Select | exp.Exists):
-            return QueryError("a subquery cannot stand beside estimates; join it, or ask it on its own.")
         return QueryError(
             f"{sql!r} cannot be computed from estimates: use + - * / of COUNT, SUM, AVG and numbers, and change the "
             "numbers of the answer yourself."
         )
-
-
-def is_arithmetic(expression: Tree) -> bool:
-    """Whether an expression of aggregates is one that is read as a formula here."""
-    node = grammar.unwrapped(expression)
-    if type(node) in SIGNS:
-        return is_arithmetic(node.this) and is_arithmetic(node.expression)
-    if isinstance(node, exp.Neg):
-        return is_arithmetic(node.this)
-    if isinstance(node, exp.Literal):
-        return not node.is_string
-    if isinstance(node, exp.Filter):
-        node = node.this
-    return isinstance(node, grammar.AGGREGATES) or is_spread(node)
 
 
 def _given(value: Tree) -> Tree:

@@ -50,7 +50,7 @@ class Arithmetic:
     parts: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", _counted(self.left, self.right))
+        object.__setattr__(self, "parts", _count_parts(self.left, self.right))
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ class Applied:
     parts: int = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", _counted(self.inner))
+        object.__setattr__(self, "parts", _count_parts(self.inner))
 
 
 Formula = Number | Sum | Linear | Arithmetic | Applied
 
 
-def _counted(*inner: Formula) -> int:
+def _count_parts(*inner: Formula) -> int:
     """The number of parts of a formula, if they are not too many: each stands there as often as it is used."""
     parts = 1 + sum(each.parts if isinstance(each, Arithmetic | Applied) else 1 for each in inner)
     if parts > MOST_PARTS:

@@ -106,10 +106,10 @@ def check_tree(tree: Any) -> None:
             raise too_large(f"{MOST_NODES:,} names, numbers and signs")
         if tables > MOST_TABLES:
             raise too_large(f"{MOST_TABLES} tables")
-        waiting.extend((each, depth + 1, times * _copies(node, each)) for each in node.iter_expressions())
+        waiting.extend((each, depth + 1, times * _count_copies(node, each)) for each in node.iter_expressions())
 
 
-def _copies(node: Any, part: Any) -> int:
+def _count_copies(node: Any, part: Any) -> int:
     """How often DuckDB puts in a part of a node: the subject of a CASE for each WHEN, a table for each star."""
     if isinstance(node, exp.Case) and part is node.this:
         return max(1, len(node.args["ifs"]))
@@ -130,18 +130,18 @@ def _is_star(expression: Any) -> bool:
 
 def check_sets(group: Any) -> None:
     """Refuse a GROUP BY that makes too many grouping sets; they are counted, and none is made."""
-    if math.prod(_sets(each) for each in group.expressions) > MOST_SETS:
+    if math.prod(_count_sets(each) for each in group.expressions) > MOST_SETS:
         raise QueryError(f"the query makes more than {MOST_SETS} kinds of subtotals; ask for fewer.")
 
 
-def _sets(element: Any) -> int:
+def _count_sets(element: Any) -> int:
     """How many grouping sets one part of GROUP BY makes."""
     if isinstance(element, exp.Cube):
         return int(2 ** min(len(element.expressions), MOST_SETS))
     if isinstance(element, exp.Rollup):
         return len(element.expressions) + 1
     if isinstance(element, exp.GroupingSets):
-        return sum(map(_sets, element.expressions))
+        return sum(map(_count_sets, element.expressions))
     return 1
 
 
