@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from command_line import complaint, fail, people, publishing, run_apart, write_csv
-from sfumato.apply import source
+from sfumato.apply.formats import parquet_files
 from sfumato.errors import SpecError
 from sfumato.request.small_files import read_toml
 
@@ -77,7 +77,7 @@ def test_many_decimals_in_a_line_are_no_key(tmp_path: Path) -> None:
 
 
 def test_parquet_that_swells_absurdly_is_refused(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "FEW_BYTES", 1 << 20)
+    monkeypatch.setattr(parquet_files, "FEW_BYTES", 1 << 20)
     table = pa.table({**people(3), "note": ["a" * (20 << 20)] * 3})
     pq.write_table(table, desk / "people.parquet", compression="zstd", use_dictionary=False)
     for arguments in (publishing("people.parquet"), ["lint", "people.parquet"]):
