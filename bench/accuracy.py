@@ -58,7 +58,9 @@ from sfumato import (
     Tolerance,
     publish,
 )
-from sfumato.mechanisms import REGISTRY, buckets, fine_grain, small_domain
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms._bucketization import buckets
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain
 
 SEED = 14
 GROUPS, LETTER = "groups", "letter"

@@ -19,15 +19,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from decoys import Codes, histogram_of, released, slots_of
 
-from sfumato.audit.attackers.learning import learned
-from sfumato.draws import Draws
-from sfumato.mechanisms import anatomy, decoys
-from sfumato.outlook import Request, attack_plan
-from sfumato.request.exact import coarse_share
-from sfumato.request.group_spec import DecoyGroups, Diversity
-from sfumato.request.schema import Schema
-from sfumato.request.spec import BreachBound, PrivacySpec
-from sfumato.shown.tally import Holdings
+from sfumato._core.exact_numbers import coarse_share
+from sfumato._core.random_draws import Draws
+from sfumato._publication_plan import Request, attack_plan
+from sfumato._records.tally import Holdings
+from sfumato._request.group_requirements import DecoyGroups, Diversity
+from sfumato._request.requirements import BreachBound, PrivacySpec
+from sfumato._request.schema import Schema
+from sfumato._risk.attackers.naive_bayes import learned
+from sfumato.mechanisms import _decoys
+from sfumato.mechanisms._bucketization import anatomy
 
 RARE = 0.01
 SURE = 0.9
@@ -35,7 +36,7 @@ SURE = 0.9
 
 def measure_agreement(sensitive: Codes, group_size: int) -> None:
     """Publish twice, and look where both releases show the same."""
-    one, two = (released(sensitive, group_size, decoys.Creation.MIXED)[1] for _ in range(2))
+    one, two = (released(sensitive, group_size, _decoys.Creation.MIXED)[1] for _ in range(2))
     shares = np.bincount(sensitive) / len(sensitive)
     same = one == two
     print(f"decoys, groups of {group_size}: a published value is true in {np.mean(one == sensitive):.1%};")

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato import BreachBound, Request, Schema, publish
-from sfumato.evidence import audit_release
-from sfumato.pages import report_page
+from sfumato._evidence import audit_release
+from sfumato._report import report_page
 
 
 def invented(rows: int, columns: int, values: int) -> pa.Table:

@@ -26,13 +26,13 @@ from typing import Any, TypeVar
 
 from papers.baselines.assignment_program import solve
 from papers.baselines.two_size_programs import fully_pruned, loss_pruned
-from sfumato.mechanisms.buckets.caps import least_size
-from sfumato.mechanisms.buckets.optimal import Optimum, optimal
-from sfumato.mechanisms.buckets.problem import Problem, pose
-from sfumato.mechanisms.buckets.top_down import top_down
-from sfumato.mechanisms.buckets.two_sizes import two_sizes
-from sfumato.request.group_spec import ShareCap
-from sfumato.request.histogram import Histogram
+from sfumato._request.group_requirements import ShareCap
+from sfumato._request.histogram import Histogram
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
+from sfumato.mechanisms._bucketization.buckets.least_loss import Optimum, optimal
+from sfumato.mechanisms._bucketization.buckets.share_caps import least_size
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import top_down
+from sfumato.mechanisms._bucketization.buckets.two_sizes import two_sizes
 
 Result = TypeVar("Result")
 

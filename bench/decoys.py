@@ -22,13 +22,14 @@ import numpy.typing as npt
 import pyarrow.parquet as pq
 
 from papers.baselines import distribution_based, laplace
-from sfumato.apply.slots import Slots
-from sfumato.draws import Draws
-from sfumato.estimate.estimate import Estimate
-from sfumato.mechanisms import anatomy, decoys
-from sfumato.request.group_spec import DecoyGroups, Diversity
-from sfumato.request.histogram import Histogram
-from sfumato.shown.tally import Holdings, Tally
+from sfumato._core.random_draws import Draws
+from sfumato._perturb.random_slots import Slots
+from sfumato._query.estimate import Estimate
+from sfumato._records.tally import Holdings, Tally
+from sfumato._request.group_requirements import DecoyGroups, Diversity
+from sfumato._request.histogram import Histogram
+from sfumato.mechanisms import _decoys
+from sfumato.mechanisms._bucketization import anatomy
 
 LEAST, MOST = 0.005, 0.05
 QUERIES = 5000
@@ -80,13 +81,13 @@ def slots_of(sensitive: Codes, draws: Draws, purpose: str) -> npt.NDArray[np.uin
     return Slots(draws, purpose, counts.tolist())(sensitive, np.zeros(len(counts), dtype=np.int64))
 
 
-def released(sensitive: Codes, group_size: int, creation: decoys.Creation) -> tuple[decoys.Design, Codes]:
+def released(sensitive: Codes, group_size: int, creation: _decoys.Creation) -> tuple[_decoys.Design, Codes]:
     """A fresh release: its design, and what each record publishes."""
     draws = Draws.secret().for_column("sensitive")
-    plan = decoys.plan(histogram_of(sensitive), DecoyGroups(group_size), decoys.Options(creation), draws)
-    shown = decoys.replace(plan, sensitive, slots_of(sensitive, draws, decoys.NAME), draws, 0).values
+    plan = _decoys.plan(histogram_of(sensitive), DecoyGroups(group_size), _decoys.Options(creation), draws)
+    shown = _decoys.replace(plan, sensitive, slots_of(sensitive, draws, _decoys.NAME), draws, 0).values
     assert shown is not None
-    return decoys.design(plan), shown.astype(np.int64)
+    return _decoys.design(plan), shown.astype(np.int64)
 
 
 def weighted(errors: Iterator[tuple[float, int]]) -> float:
@@ -96,16 +97,16 @@ def weighted(errors: Iterator[tuple[float, int]]) -> float:
 
 
 def measure(
-    sensitive: Codes, asked: Sequence[Condition], group_size: int, creation: decoys.Creation, runs: int
+    sensitive: Codes, asked: Sequence[Condition], group_size: int, creation: _decoys.Creation, runs: int
 ) -> None:
     """Print one line for each estimator."""
     size = int(sensitive.max()) + 1
-    errors: dict[str, list[float]] = {name: [] for name in decoys.MECHANISM.estimators}
-    covered: dict[str, list[float]] = {name: [] for name in decoys.MECHANISM.estimators}
+    errors: dict[str, list[float]] = {name: [] for name in _decoys.MECHANISM.estimators}
+    covered: dict[str, list[float]] = {name: [] for name in _decoys.MECHANISM.estimators}
     for number in range(runs):
         design, shown = released(sensitive, group_size, creation)
         whole = Tally.of_symbols(np.bincount(shown, minlength=size))
-        for name, method in decoys.MECHANISM.estimators.items():
+        for name, method in _decoys.MECHANISM.estimators.items():
             if name == "paper" and number:
                 continue  # slow, and its error is bias rather than chance
             off, hits = [], []
@@ -123,7 +124,7 @@ def measure(
             errors[name].append(weighted(iter(off)))
             if hits:
                 covered[name].append(weighted(iter(hits)))
-    for name in decoys.MECHANISM.estimators:
+    for name in _decoys.MECHANISM.estimators:
         told = f", 95% intervals cover {np.mean(covered[name]):.1%}" if covered[name] else ""
         print(f"{creation.value:>16} {name:>8}: {np.mean(errors[name]):6.1%}{told}")
 
@@ -166,7 +167,7 @@ def measure_others(sensitive: Codes, asked: Sequence[Condition], group_size: int
 
 def measure_repeats(sensitive: Codes, group_size: int) -> None:
     """How often a value that two or three independent releases agree on is the true one."""
-    shown = [released(sensitive, group_size, decoys.Creation.MIXED)[1] for _ in range(3)]
+    shown = [released(sensitive, group_size, _decoys.Creation.MIXED)[1] for _ in range(3)]
     two = shown[0] == shown[1]
     three = two & (shown[1] == shown[2])
     figures = [np.mean(shown[0] == sensitive), *(np.mean(shown[0][same] == sensitive[same]) for same in (two, three))]
@@ -195,7 +196,7 @@ def main() -> None:
     cells = sum(len(condition.times) for condition in asked)
     print(f"{len(sensitive):,} rows, groups of {arguments.group_size}: {QUERIES} queries, {cells} of them different,")
     print(f"under {len(asked)} conditions; {arguments.releases} releases")
-    for creation in decoys.Creation:
+    for creation in _decoys.Creation:
         measure(sensitive, asked, arguments.group_size, creation, arguments.releases)
     measure_others(sensitive, asked, arguments.group_size)
     measure_repeats(sensitive, arguments.group_size)

@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from sfumato.report import STYLE
+from sfumato._figures import STYLE
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 EXAMPLES = importlib.import_module("figure_examples").EXAMPLES

@@ -38,9 +38,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato import BreachBound, Diversity, Histogram, Request, Schema, publish
-from sfumato.draws import Draws
+from sfumato._core.random_draws import Draws
+from sfumato._records.tally import Tally
 from sfumato.mechanisms import REGISTRY
-from sfumato.shown.tally import Tally
 
 Values = npt.NDArray[np.int64]
 AMPLIFICATION = 4

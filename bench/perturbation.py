@@ -21,16 +21,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from sfumato.apply.slots import Slots
-from sfumato.draws import Draws
-from sfumato.mechanisms import REGISTRY, small_domain
-from sfumato.mechanisms.coins.inverse import flat_variance
-from sfumato.mechanisms.small_domain import Merge
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
-from sfumato.shown.sets import Sets
-from sfumato.shown.tally import Tally
-from sfumato.shown.values import Values
+from sfumato._core.random_draws import Draws
+from sfumato._perturb.random_slots import Slots
+from sfumato._records.set_records import Sets
+from sfumato._records.tally import Tally
+from sfumato._records.value_records import Values
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms._randomized_response import small_domain
+from sfumato.mechanisms._randomized_response.inverse_estimation import flat_variance
+from sfumato.mechanisms._randomized_response.small_domain import Merge
 
 SELECTIVITIES = (0.001, 0.005, 0.01)
 NEAR = 1.25

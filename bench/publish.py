@@ -40,23 +40,23 @@ from sfumato import (
     LocalEngine,
     Request,
     Schema,
+    _publication_plan,
     choose,
-    outlook,
     publish,
 )
-from sfumato.apply import alike, sample, together
-from sfumato.apply import survey as surveying
-from sfumato.apply.engine import TablePiece
-from sfumato.apply.offsets import Offset
-from sfumato.apply.rewrite import Rewrite
-from sfumato.apply.survey import survey
-from sfumato.apply.writing import encoded
-from sfumato.audit.attackers import exposure, knowledge, telling
+from sfumato._core.random_draws import Draws
+from sfumato._engines.engine import TablePiece
+from sfumato._parquet.parquet_writer import EncodedRows, Encoder, FileWriter
+from sfumato._perturb.perturbation import Rewrite
+from sfumato._perturb.record_writer import encoded
+from sfumato._profile import equivalence_classes, joint_counts, record_sample
+from sfumato._profile import table_scan as surveying
+from sfumato._profile.piece_offsets import Offset
+from sfumato._profile.table_scan import survey
+from sfumato._publication_plan import open_table
+from sfumato._risk.attackers import attacker_knowledge, planned_exposure, predictive_columns
 from sfumato.cli.program import WithoutPandas
-from sfumato.draws import Draws
-from sfumato.mechanisms import subset
-from sfumato.outlook import open_table
-from sfumato.parquet.file import EncodedRows, Encoder, FileWriter
+from sfumato.mechanisms._subset_selection import subset
 
 DOMAIN_SIZES = (77, 2, 14, 6, 9, 10, 83, 50)
 ROW_GROUP = 1 << 20
@@ -191,20 +191,20 @@ class _Watch:
         self.clock: list[float] = []
         """By the main thread alone: other work goes on beside the others."""
         self._inside = threading.local()
-        self.wrap(together._Group, "hash")
-        self.wrap(alike, "value_words")
+        self.wrap(joint_counts._Group, "hash")
+        self.wrap(equivalence_classes, "value_words")
         for name in ("_sort", "result"):  # adding is little but sorting
-            self.wrap(alike.Combinations, name)
-        self.wrap(alike, "alone_among")
+            self.wrap(equivalence_classes.Combinations, name)
+        self.wrap(equivalence_classes, "alone_among")
         for name in ("add", "merge", "result"):
-            self.wrap(sample.Sampler, name)
+            self.wrap(record_sample.Sampler, name)
         self.wrap(surveying, "alone_without")
         for name in ("targets", "tellings", "column_notices", "attacks"):
-            self.wrap(outlook, name)
+            self.wrap(_publication_plan, name)
         for name in ("best_guess", "told_groups"):
-            self.wrap(telling, name)
-        self.wrap(exposure, "attack")
-        self.wrap(knowledge.Evidence, "of")
+            self.wrap(predictive_columns, name)
+        self.wrap(planned_exposure, "attack")
+        self.wrap(attacker_knowledge.Evidence, "of")
 
     def wrap(self, owner: Any, name: str) -> None:
         """Time a function, unless another one that is timed has called it in the same thread."""

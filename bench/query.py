@@ -34,9 +34,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato import Release, publish
-from sfumato.estimate.count.many import count_many
-from sfumato.estimate.count.queries import CountQuery
-from sfumato.shown.values import Values
+from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.many_counts import count_many
+from sfumato._records.value_records import Values
 
 sys.path.insert(0, str(Path(__file__).parent))
 tables = importlib.import_module("publish")

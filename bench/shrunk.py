@@ -23,12 +23,12 @@ from decoys import histogram_of, slots_of
 
 from papers.coded_table import CodedTable
 from papers.query_pools import Band
-from sfumato.arrays import Codes
-from sfumato.draws import Draws
+from sfumato._core.arrays import Codes
+from sfumato._core.random_draws import Draws
+from sfumato._records.tally import Tally
+from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.requirements import BreachBound, PrivacySpec
 from sfumato.mechanisms import REGISTRY
-from sfumato.request.group_spec import DecoyGroups
-from sfumato.request.spec import BreachBound, PrivacySpec
-from sfumato.shown.tally import Tally
 
 BANDS = (
     Band("0", 0, 1),

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from papers.query_pools import Band, Pool
-from sfumato.arrays import Counts, Floats
+from sfumato._core.arrays import Counts, Floats
+from sfumato._query.estimate import Estimates
+from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato.errors import SpecError
-from sfumato.estimate.estimate import Estimates
-from sfumato.estimate.intervals import DEFAULT_LEVEL
 
 
 @dataclass(frozen=True)

@@ -16,19 +16,19 @@ from typing import Any
 
 import typer
 
+from sfumato._core.option_fields import options_of
+from sfumato._planning.mechanism_choice import AUTO
+from sfumato._query.release import Release
 from sfumato.cli.option_group import command_parameter
 from sfumato.cli.options import PROMISE, PromiseOptions
 from sfumato.cli.questions import QueryOptions
 from sfumato.errors import QueryError, SpecError
-from sfumato.estimate.release import Release
 from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms.buckets import Sizes
-from sfumato.mechanisms.buckets.dealing import Deal
-from sfumato.mechanisms.decoys.leaks import Creation
-from sfumato.mechanisms.fine_grain import Direction, Objective
-from sfumato.mechanisms.small_domain import Merge
-from sfumato.plan.choose import AUTO
-from sfumato.request.flags import options_of
+from sfumato.mechanisms._bucketization.buckets import Sizes
+from sfumato.mechanisms._bucketization.buckets.record_assignment import Deal
+from sfumato.mechanisms._decoys.leak_matrix import Creation
+from sfumato.mechanisms._randomized_response.fine_grain import Direction, Objective
+from sfumato.mechanisms._randomized_response.small_domain import Merge
 
 
 @dataclass(frozen=True)

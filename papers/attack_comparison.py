@@ -13,18 +13,18 @@ from pathlib import Path
 
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import Outcome, Verdict
-from sfumato.apply.local import LocalEngine
-from sfumato.audit.attackers.attack import Attack
-from sfumato.audit.attackers.scene import seeded
-from sfumato.comparison.compare import usual_count
-from sfumato.comparison.trial import Rehearsal, Trial, attacked, options_for, posed
+from sfumato._comparison.compare_mechanisms import usual_count
+from sfumato._comparison.mechanism_trial import Rehearsal, Trial, attacked, options_for, posed
+from sfumato._engines.local_engine import LocalEngine
+from sfumato._figures.line_chart import Axis, MeasuredLine, measured_lines
+from sfumato._figures.number_format import joined, percent
+from sfumato._publication_plan import Request, open_table, surveyed
+from sfumato._request.guarantee import Guarantee
+from sfumato._request.requirements import BreachBound
+from sfumato._request.schema import Schema
+from sfumato._risk.attackers.attack_result import Attack
+from sfumato._risk.attackers.attack_setup import seeded
 from sfumato.mechanisms import REGISTRY
-from sfumato.outlook import Request, open_table, surveyed
-from sfumato.report.lines import Axis, MeasuredLine, measured_lines
-from sfumato.report.wording import joined, percent
-from sfumato.request.guarantee import Guarantee
-from sfumato.request.schema import Schema
-from sfumato.request.spec import BreachBound
 
 LETTERS = {"F": "frequencies", "C": "one column", "P": "all columns", "O": "columns, others"}
 """The attackers, and what they know of a person and of others; those who know least first."""

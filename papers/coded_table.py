@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from sfumato.arrays import Codes, Counts, Places
+from sfumato._core.arrays import Codes, Counts, Places
+from sfumato._core.cell_values import Scalar
 from sfumato.errors import SchemaError
-from sfumato.request.values import Scalar
 
 BLOCK_RECORDS, BLOCK_QUESTIONS = 4096, 1024
 """How many records are compared with how many questions at a time."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from sfumato.report.figure import Figure
+from sfumato._figures.figure import Figure
 
 STANDARD_ERRORS = 3
 """Ours agrees if what is published lies within so many standard errors of our repeats."""

@@ -22,13 +22,13 @@ from papers.experiment import Conditions
 from papers.experiment_outcome import STANDARD_ERRORS
 from papers.experiment_tables import TableSample
 from papers.query_pools import Band, Pool
-from sfumato.arrays import Floats
-from sfumato.estimate.estimate import Estimates
-from sfumato.estimate.release import Release
-from sfumato.outlook import Request
-from sfumato.publication import publish
-from sfumato.request.schema import Schema
-from sfumato.request.spec import PrivacySpec
+from sfumato._core.arrays import Floats
+from sfumato._publication import publish
+from sfumato._publication_plan import Request
+from sfumato._query.estimate import Estimates
+from sfumato._query.release import Release
+from sfumato._request.requirements import PrivacySpec
+from sfumato._request.schema import Schema
 
 REPEATS = 3
 """Releases of a full run: enough for a standard error."""

@@ -27,10 +27,10 @@ from typing import Any
 import numpy as np
 
 from papers.coded_table import CodedTable, ColumnCodes
-from sfumato.arrays import Counts, Mask, Places
+from sfumato._core.arrays import Counts, Mask, Places
+from sfumato._core.exact_numbers import Exact, exact
+from sfumato._query.counting.count_queries import Condition, CountQuery
 from sfumato.errors import SchemaError, SpecError
-from sfumato.estimate.count.queries import Condition, CountQuery
-from sfumato.request.exact import Exact, exact
 
 CONDITIONS = 200
 QUERIES = 5000

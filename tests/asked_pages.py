@@ -13,9 +13,9 @@ from typing import Any
 import pyarrow as pa
 from playwright.sync_api import Browser, Page
 
-from sfumato.estimate.estimate import Estimate
-from sfumato.estimate.release import Release
-from sfumato.pages import AskPage
+from sfumato._query.estimate import Estimate
+from sfumato._query.release import Release
+from sfumato._report import AskPage
 
 Question = dict[str, Any]
 CLOSE = 1e-6

@@ -14,8 +14,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from sfumato.request.group_spec import ShareCap
-from sfumato.request.histogram import Histogram
+from sfumato._request.group_requirements import ShareCap
+from sfumato._request.histogram import Histogram
 
 
 def linear_caps(counts: Sequence[int], factor: Fraction, offset: Fraction) -> tuple[Fraction, ...]:

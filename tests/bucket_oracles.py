@@ -10,8 +10,8 @@ from fractions import Fraction
 
 from hypothesis import strategies as st
 
-from sfumato.mechanisms.buckets.problem import Blocked, Problem, pose
-from sfumato.mechanisms.buckets.setting import Setting
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
 
 Pairs = tuple[tuple[int, int], ...]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from releases import people
-from sfumato.request.schema import Schema
+from sfumato._request.schema import Schema
 
 ROWS = 101
 

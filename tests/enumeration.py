@@ -11,10 +11,10 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from sfumato.arrays import Words
-from sfumato.draws import Draws
+from sfumato._core.arrays import Words
+from sfumato._core.random_draws import Draws
+from sfumato._records import Replaced
 from sfumato.mechanisms.mechanism import AnyMechanism
-from sfumato.shown import Replaced
 
 Outcome = TypeVar("Outcome")
 Shown = int | tuple[int, int] | frozenset[int] | tuple[int, frozenset[int]]

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sfumato.apply.engine import Means, Progress, TablePiece
-from sfumato.apply.local import no_progress
-from sfumato.apply.scatter import Bundle
-from sfumato.apply.source import Source
+from sfumato._engines.engine import Means, Progress, TablePiece
+from sfumato._engines.local_engine import no_progress
+from sfumato._engines.shuffle import Bundle
+from sfumato._readers.sources import Source
 
 Thing = TypeVar("Thing")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from statistics import NormalDist
 
-from sfumato.report import (
+from sfumato._figures import (
     AlikeCurve,
     AnswerRow,
     BesideTheTruth,

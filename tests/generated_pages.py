@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from releases import SENSITIVE, WAYS, accepting, people
-from sfumato.audit.original import verify
+from sfumato._evidence import Dossier, audit_release
+from sfumato._publication import publish
+from sfumato._publication_plan import Outlook, Request, plan_table
+from sfumato._query.release import Release
+from sfumato._release.manifest import README
+from sfumato._report import ask_page, certificate, plan_page, report_page
+from sfumato._request.schema import Schema
+from sfumato._verify.against_original import verify
 from sfumato.cli import render
-from sfumato.estimate.release import Release
-from sfumato.evidence import Dossier, audit_release
-from sfumato.outlook import Outlook, Request, plan_table
-from sfumato.pages import ask_page, certificate, plan_page, report_page
-from sfumato.publication import publish
-from sfumato.release.manifest import README
-from sfumato.request.schema import Schema
 
 DAY = date(2026, 3, 1)
 QUESTIONS = (

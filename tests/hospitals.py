@@ -16,9 +16,9 @@ import pytest
 
 from conditions import Condition, Row
 from releases import published
-from sfumato.estimate.release import Release
-from sfumato.release.manifest import WEIGHTS
-from sfumato.shown import DATA
+from sfumato._query.release import Release
+from sfumato._records import DATA
+from sfumato._release.manifest import WEIGHTS
 
 DISEASES = ["flu", "HIV", "cold", "crohn's", None, "asthma", "flu"]
 TOWNS = ["Aix", "Birr", "Lich", "Virum"]

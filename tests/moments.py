@@ -22,13 +22,13 @@ from typing import Any
 import pyarrow as pa
 
 from sfumato import BreachBound, Request, Schema, publish
+from sfumato._planning import plan_file
+from sfumato._release import atomic_renames, staging
+from sfumato._release.release_folder import pack
+from sfumato._release.staging import LOCK, PREFIX, move_into_place, remove_stale, workshop
 from sfumato.errors import TargetError
-from sfumato.plan import plan_file
-from sfumato.release import renames, staging
-from sfumato.release.staging import LOCK, PREFIX, move_into_place, remove_stale, workshop
-from sfumato.release.store import pack
 
-WATCHED = {staging.__file__, renames.__file__, plan_file.__file__}
+WATCHED = {staging.__file__, atomic_renames.__file__, plan_file.__file__}
 
 
 def run_scenario(*arguments: str | Path | int) -> str:
@@ -118,9 +118,9 @@ def moving(base: Path, step: int, second: str) -> None:
         shutil.copytree(base / "first", base / text / "release")
         (base / text / "release" / "README.md").write_text(text)
         pack(base / text / "release", base / text / "release.zip")
-    present = renames.renameat2
+    present = atomic_renames.renameat2
     cases = product((present, absent), ("release", "release.zip"), (True, False))
-    for number, (renames.renameat2, name, force) in enumerate(cases):
+    for number, (atomic_renames.renameat2, name, force) in enumerate(cases):
         print(_moving(base, name, range(1 + number % step, sys.maxsize, step), force=force, second=bool(second)))
 
 
@@ -147,7 +147,9 @@ def _moving(base: Path, name: str, when: Sequence[int], *, force: bool, second: 
 
     for moment, was_killed in moments(afresh, when):
         there = content(desk / name)
-        assert there in ((before, new) if was_killed else (new,)) or (there is None and renames.renameat2 is absent)
+        assert there in ((before, new) if was_killed else (new,)) or (
+            there is None and atomic_renames.renameat2 is absent
+        )
         again = 1
         while second and killed(lambda: remove_stale(desk / name), again):
             again += 1

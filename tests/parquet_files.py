@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.arrays import Codes
-from sfumato.parquet.file import Encoder, FileWriter
-from sfumato.parquet.footer import AboutFields, PageFields, chunks_of, read_footer, value_of
-from sfumato.parquet.pages import DATA_PAGE
-from sfumato.parquet.thrift import Struct, read
-from sfumato.shown.columns import smallest_type
+from sfumato._core.arrays import Codes
+from sfumato._parquet.dictionary_pages import DATA_PAGE
+from sfumato._parquet.footer import AboutFields, PageFields, chunks_of, read_footer, value_of
+from sfumato._parquet.parquet_writer import Encoder, FileWriter
+from sfumato._parquet.thrift_compact import Struct, read
+from sfumato._records.column_codes import smallest_type
 
 TEXTS = ["Aix", "", "Lich am See", "Ærø", "\N{FACE WITH TEARS OF JOY}"]
 DAYS = [datetime.date(1900 + 31 * number, 2, 28) for number in range(5)]

@@ -12,21 +12,24 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sfumato.apply.engine import Engine
+from sfumato._core.digests import file_digest
+from sfumato._engines.engine import Engine
+from sfumato._publication import publish
+from sfumato._publication_plan import Request
+from sfumato._query.release import Release
+from sfumato._records import DATA
+from sfumato._release.manifest import FIRST_TEMPLATE, MANIFEST, README, WEIGHTS, manifest_digest
+from sfumato._release.manifest_reader import parse_manifest
+from sfumato._release.readme import release_readme
+from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.requirements import BreachBound, PrivacySpec, Tolerance
+from sfumato._request.schema import NullPolicy, Role, Schema
 from sfumato.errors import ReleaseFormatError
-from sfumato.estimate.release import Release
-from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, harmonic, levels, small_domain, subset, uniform
-from sfumato.outlook import Request
-from sfumato.publication import publish
-from sfumato.release.manifest import FIRST_TEMPLATE, MANIFEST, README, WEIGHTS, manifest_digest
-from sfumato.release.readme import release_readme
-from sfumato.release.suspicion import parse_manifest
-from sfumato.request.digest import file_digest
-from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap
-from sfumato.request.hierarchy import Hierarchy
-from sfumato.request.schema import NullPolicy, Role, Schema
-from sfumato.request.spec import BreachBound, PrivacySpec, Tolerance
-from sfumato.shown import DATA
+from sfumato.mechanisms import _decoys
+from sfumato.mechanisms._bucketization import anatomy, buckets
+from sfumato.mechanisms._randomized_response import fine_grain, harmonic, small_domain, uniform
+from sfumato.mechanisms._subset_selection import levels, subset
 
 SENSITIVE = "disease"
 BOUND = BreachBound("1/10", "1/2")
@@ -82,7 +85,7 @@ WAYS: dict[str, Way] = {
     "fine-grain": Way(Tolerance("3/2"), fine_grain.Options(objective=fine_grain.Objective.AGGREGATE)),
     "buckets": Way(LinearCap("3/2"), buckets.Options()),
     "anatomy": Way(Diversity(2), anatomy.Options()),
-    "decoys": Way(DecoyGroups(2), decoys.Options()),
+    "decoys": Way(DecoyGroups(2), _decoys.Options()),
 }
 """One way for each mechanism: sets of two of four values, several cells, coins of their own, buckets, decoys."""
 

@@ -15,15 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from releases import SENSITIVE, WAYS, accepting
-from sfumato.audit.attackers.released import Matched, matched, original_of
-from sfumato.estimate.release import Release
+from sfumato._planning.plan_file import Remembered
+from sfumato._publication import publish
+from sfumato._publication_plan import Request
+from sfumato._query.release import Release
+from sfumato._records import Replaced
+from sfumato._request.requirements import PrivacySpec
+from sfumato._request.schema import Schema
+from sfumato._risk.attackers.release_matching import Matched, matched, original_of
 from sfumato.mechanisms import REGISTRY
-from sfumato.outlook import Request
-from sfumato.plan.plan_file import Remembered
-from sfumato.publication import publish
-from sfumato.request.schema import Schema
-from sfumato.request.spec import PrivacySpec
-from sfumato.shown import Replaced
 from tampering import rewrite
 
 RECORDS, VALUES = 3000, 5

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sfumato.estimate.estimate import Estimate
-from sfumato.mechanisms.method import Method, Moments
-from sfumato.shown.tally import Tally
+from sfumato._query.estimate import Estimate
+from sfumato._records.tally import Tally
+from sfumato.mechanisms.estimator import Method, Moments
 
 
 @dataclass(frozen=True)

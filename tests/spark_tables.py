@@ -17,11 +17,11 @@ import pyarrow.parquet as pq
 from engine_inputs import Input
 from releases import WAYS, accepting, known_key, people
 from sfumato import BreachBound, Schema, SparkEngine
-from sfumato.apply.engine import Engine
-from sfumato.apply.scatter import Bundle
+from sfumato._engines.engine import Engine
+from sfumato._engines.shuffle import Bundle
+from sfumato._publication import publish
+from sfumato._publication_plan import Request
 from sfumato.errors import SfumatoError
-from sfumato.outlook import Request
-from sfumato.publication import publish
 
 
 def content(folder: Path) -> dict[str, bytes]:

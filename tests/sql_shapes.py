@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from releases import known_key
+from sfumato._publication import publish
+from sfumato._publication_plan import Request
+from sfumato._query.describe_statements import AS_PUBLISHED
+from sfumato._query.estimate import EXACT_METHOD
+from sfumato._query.release import Release
+from sfumato._request.requirements import BreachBound
+from sfumato._request.schema import Schema
 from sfumato.errors import QueryError
-from sfumato.estimate.describing import AS_PUBLISHED
-from sfumato.estimate.estimate import EXACT_METHOD
-from sfumato.estimate.release import Release
-from sfumato.outlook import Request
-from sfumato.publication import publish
-from sfumato.request.schema import Schema
-from sfumato.request.spec import BreachBound
 
 PAGE = Path(__file__).parents[1] / "docs" / "sql.md"
 BEGINS, ENDS = "<!-- shapes: written by tests/sql_shapes.py -->", "<!-- end of shapes -->"

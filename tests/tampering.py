@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from releases import edit_manifest
-from sfumato.audit.files import verify_folder
-from sfumato.audit.original import verify
-from sfumato.parquet.table import write_table
+from sfumato._parquet.small_table import write_table
+from sfumato._verify.against_original import verify
+from sfumato._verify.file_checks import verify_folder
 
 Design = dict[str, Any]
 

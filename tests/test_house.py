@@ -13,20 +13,25 @@ import pytest
 
 import papers
 import sfumato
-from sfumato.audit.laws import LAWS
+from sfumato._records.encoding_registry import KINDS
+from sfumato._verify.reference_distributions import LAWS
 from sfumato.mechanisms import REGISTRY
-from sfumato.shown.kinds import KINDS
 
 ROOT = Path(sfumato.__file__).parent
 PAPERS = Path(papers.__file__).parent
 NAMES = [path.relative_to(ROOT).as_posix() for path in sorted(ROOT.rglob("*.py"))]
 
-KNOWING_MECHANISMS = ("mechanisms/", "audit/laws/", "cli/demo.py")
+KNOWING_MECHANISMS = ("mechanisms/", "_verify/reference_distributions/", "cli/demo.py")
 """Only these know a mechanism; everybody else asks the `Mechanism` for what it needs."""
-KNOWING_KINDS = ("shown/", "mechanisms/", "audit/laws/")
-"""Only `shown/` knows what kind of thing a record shows; a mechanism and its law say which kind theirs is."""
+KNOWING_KINDS = ("_records/", "mechanisms/", "_verify/reference_distributions/")
+"""Only `_records/` knows what kind of thing a record shows; a mechanism and its law say which kind theirs is."""
 
-WITH_HIERARCHIES = ("request/hierarchy.py", "release/entries.py", "audit/original.py", "cli/render.py")
+WITH_HIERARCHIES = (
+    "_request/hierarchy.py",
+    "_release/manifest_entries.py",
+    "_verify/against_original.py",
+    "cli/render.py",
+)
 """These read and write the levels of a hierarchy, by a key that a mechanism is called by too."""
 
 ROOMS = {each.plan.__module__.removeprefix("sfumato.mechanisms.").split(".")[0] for each in REGISTRY.values()} | {
@@ -101,7 +106,7 @@ def test_only_mechanisms_and_their_laws_know_a_mechanism() -> None:
     rooms = tuple(f"sfumato.mechanisms.{room}" for room in ROOMS)
     for name, module in strangers(KNOWING_MECHANISMS).items():
         # A kind of record has the name of a mechanism; and what hierarchies have is called levels, where it is written.
-        alike = {"buckets"} if name.startswith("shown/") else {"levels"} if name in WITH_HIERARCHIES else set()
+        alike = {"buckets"} if name.startswith("_records/") else {"levels"} if name in WITH_HIERARCHIES else set()
         named = set(REGISTRY) - alike
         assert not named & module.constants, f"{name} names a mechanism"
         assert not [each for each in module.imports if each.startswith(rooms)], f"{name} imports a mechanism"
@@ -121,8 +126,10 @@ def test_nobody_asks_a_mechanism_or_a_record_what_it_is() -> None:
 
 
 def test_rule_would_notice_who_knows_too_much() -> None:
-    module = read("from sfumato.mechanisms import uniform\nname = 'subset'\nisinstance(name, Sets | Values)")
-    assert "sfumato.mechanisms.uniform" in module.imports
+    module = read(
+        "from sfumato.mechanisms._randomized_response import uniform\nname = 'subset'\nisinstance(name, Sets | Values)"
+    )
+    assert "sfumato.mechanisms._randomized_response.uniform" in module.imports
     assert "subset" in module.constants
     assert module.asked == {3: {"Sets", "Values"}}
 
@@ -135,7 +142,10 @@ def test_every_mechanism_has_a_law_and_every_law_a_mechanism() -> None:
 
 def test_laws_use_no_code_of_the_mechanisms() -> None:
     for name, module in modules().items():
-        if name.startswith("audit/laws/") and name != "audit/laws/__init__.py":  # which knows the registry
+        if (
+            name.startswith("_verify/reference_distributions/")
+            and name != "_verify/reference_distributions/__init__.py"
+        ):  # which knows the registry
             assert not [each for each in module.imports if each.startswith("sfumato.mechanisms")], name
 
 

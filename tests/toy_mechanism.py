@@ -14,28 +14,28 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.arrays import Codes, Floats, Numbers
-from sfumato.audit.comparison import Connection
-from sfumato.audit.laws import shown_values
-from sfumato.audit.laws.any_prior import bounded_posteriors, check_any_prior
-from sfumato.audit.laws.cells import CellLaw, cell_posteriors
-from sfumato.audit.laws.law import Law
-from sfumato.audit.result import Check
-from sfumato.audit.written import Written
-from sfumato.draws import Draws
+from sfumato._core.arrays import Codes, Floats, Numbers
+from sfumato._core.cell_values import Value, values_from_json, values_to_json
+from sfumato._core.exact_numbers import exact
+from sfumato._core.option_fields import option
+from sfumato._core.random_draws import Draws
+from sfumato._records import Replaced
+from sfumato._records.value_records import Values
+from sfumato._request.guarantee import Guarantee
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato._verify.manifest_view import Written
+from sfumato._verify.original_counts import Connection
+from sfumato._verify.reference_distributions import value_distribution
+from sfumato._verify.reference_distributions.any_prior import bounded_posteriors, check_any_prior
+from sfumato._verify.reference_distributions.reference_distribution import Law
+from sfumato._verify.reference_distributions.sub_table_distribution import CellLaw, cell_posteriors
+from sfumato._verify.verification import Check
 from sfumato.errors import InfeasibleError, ReleaseFormatError
-from sfumato.mechanisms.coins.methods import ONE_CELL
-from sfumato.mechanisms.coins.operators import Cell, Operator
-from sfumato.mechanisms.coins.words import any_prior
+from sfumato.mechanisms._randomized_response.estimators import ONE_CELL
+from sfumato.mechanisms._randomized_response.guarantee_sentences import any_prior
+from sfumato.mechanisms._randomized_response.operators import Cell, Operator
 from sfumato.mechanisms.mechanism import Mechanism
-from sfumato.request.exact import exact
-from sfumato.request.flags import option
-from sfumato.request.guarantee import Guarantee
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
-from sfumato.request.values import Value, values_from_json, values_to_json
-from sfumato.shown import Replaced
-from sfumato.shown.values import Values
 
 NAME = "toy"
 
@@ -165,7 +165,7 @@ def check_promise(folder: Path, written: Written) -> Check:
 
 def check_draws(connection: Connection, written: Written) -> Check:
     """By its coin."""
-    return shown_values.check_draws(connection, written, [law_of(written.design)])
+    return value_distribution.check_draws(connection, written, [law_of(written.design)])
 
 
 def check_posteriors(connection: Connection, written: Written) -> Check:
@@ -181,8 +181,8 @@ def without_weights(written: Written) -> str:
 
 LAW = Law(
     guarantees=("any-prior",),
-    shown=shown_values.whole_domain,
-    domain=shown_values.check_domain,
+    shown=value_distribution.whole_domain,
+    domain=value_distribution.check_domain,
     promise=check_promise,
     draws=check_draws,
     posteriors=check_posteriors,

@@ -7,8 +7,8 @@ from zipfile import BadZipFile
 import numpy as np
 import pyarrow as pa
 
-from sfumato.apply.formats.reader import Opening, TableReader
-from sfumato.apply.source import MemorySource
+from sfumato._readers.reader import Opening, TableReader
+from sfumato._readers.sources import MemorySource
 from sfumato.errors import SourceError
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from releases import people, published_by
-from sfumato.estimate.release import Release
+from sfumato._query.release import Release
 from slow_counts import SlowRelease
 
 Asked = Callable[[Mapping[str, Any]], float | None]

@@ -17,8 +17,8 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, eye_array, hstack, kron
 
-from sfumato.mechanisms.buckets.problem import Problem
-from sfumato.mechanisms.buckets.setting import Setting, as_setting
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, as_setting
 
 OPTIMAL, INFEASIBLE = 0, 2  # status codes of scipy.optimize.milp
 

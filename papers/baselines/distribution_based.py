@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sfumato.arrays import Codes, Mask
-from sfumato.draws import Draws
+from sfumato._core.arrays import Codes, Mask
+from sfumato._core.random_draws import Draws
 from sfumato.errors import SchemaError
 
 

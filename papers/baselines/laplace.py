@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.comparison.baselines import SENSITIVITY, laplace_scale
+from sfumato._comparison.comparison_baselines import SENSITIVITY, laplace_scale
 from sfumato.errors import InternalError, MissingExtraError
 
 

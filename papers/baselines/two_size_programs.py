@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.mechanisms.buckets.caps import Integers
-from sfumato.mechanisms.buckets.problem import Blocked, Problem, TooFewSizes
-from sfumato.mechanisms.buckets.setting import Setting
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, TooFewSizes
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
+from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
 
 Booleans = npt.NDArray[np.bool_]
 

@@ -11,11 +11,11 @@ from itertools import combinations, product
 
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import Outcome, Verdict, verdict_of, within
-from sfumato.mechanisms.fine_grain import Direction
-from sfumato.mechanisms.fine_grain.solver import record_utility, solve
-from sfumato.report.corruption import Corruption, corruption
-from sfumato.report.wording import percent
-from sfumato.request.spec import BreachBound
+from sfumato._figures.known_others import Corruption, corruption
+from sfumato._figures.number_format import percent
+from sfumato._request.requirements import BreachBound
+from sfumato.mechanisms._randomized_response.fine_grain import Direction
+from sfumato.mechanisms._randomized_response.fine_grain.retention_solver import record_utility, solve
 
 SARS, HIV, H1N1, CANCER = VALUES = ("SARS", "HIV", "H1N1", "cancer")
 PLACES = range(len(VALUES))

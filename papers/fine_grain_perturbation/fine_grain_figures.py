@@ -17,17 +17,18 @@ import numpy as np
 
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import STANDARD_ERRORS, Outcome, Verdict, verdict_of, within
-from sfumato.arrays import Floats
-from sfumato.draws import Draws
+from sfumato._core.arrays import Floats
+from sfumato._core.random_draws import Draws
+from sfumato._figures.figure import Figure
+from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, measured_lines, measured_panels
+from sfumato._figures.number_format import percent, quantity
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato.errors import InfeasibleError
-from sfumato.mechanisms import fine_grain, mechanism_of
+from sfumato.mechanisms import mechanism_of
+from sfumato.mechanisms._randomized_response import fine_grain
 from sfumato.mechanisms.capabilities import AttackModel, ErrorPrediction
 from sfumato.mechanisms.mechanism import AnyMechanism
-from sfumato.report.figure import Figure
-from sfumato.report.lines import Axis, MeasuredLine, Panel, measured_lines, measured_panels
-from sfumato.report.wording import percent, quantity
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, BreachBoundPerValue
 
 UNIFORM, FINE, FOR_COUNTS, HARMONIC, SUBSET = "uniform", "fine-grain", "fine-grain, counts", "harmonic", "subset"
 MECHANISMS: Mapping[str, tuple[str, Mapping[str, Any]]] = {

@@ -32,13 +32,13 @@ from papers.multiple_sized_bucketization.printed_problems import (
     written,
 )
 from papers.multiple_sized_bucketization.top_down_splitting import example12, example13, figure6_1
-from sfumato.mechanisms.buckets.caps import least_size
-from sfumato.mechanisms.buckets.dealing import round_robin
-from sfumato.mechanisms.buckets.one_size import one_size
-from sfumato.mechanisms.buckets.optimal import optimal
-from sfumato.mechanisms.buckets.setting import Assignment, Setting, assign, is_valid
-from sfumato.mechanisms.buckets.top_down import second_part
-from sfumato.mechanisms.buckets.two_sizes import pairs_of, two_sizes
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, assign, is_valid
+from sfumato.mechanisms._bucketization.buckets.least_loss import optimal
+from sfumato.mechanisms._bucketization.buckets.one_size import one_size
+from sfumato.mechanisms._bucketization.buckets.record_assignment import round_robin
+from sfumato.mechanisms._bucketization.buckets.share_caps import least_size
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import second_part
+from sfumato.mechanisms._bucketization.buckets.two_sizes import pairs_of, two_sizes
 
 Pair = tuple[int, int]
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from papers.experiment import Conditions
-from sfumato.mechanisms.buckets.caps import least_size
-from sfumato.mechanisms.buckets.problem import Problem, pose
-from sfumato.mechanisms.buckets.setting import Setting
-from sfumato.report.lines import Axis
-from sfumato.request.group_spec import ShareCap
-from sfumato.request.histogram import Histogram
+from sfumato._figures.line_chart import Axis
+from sfumato._request.group_requirements import ShareCap
+from sfumato._request.histogram import Histogram
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
+from sfumato.mechanisms._bucketization.buckets.share_caps import least_size
 
 OFFSET = "0.02"
 FACTORS = (2, 4, 8, 16, 32)

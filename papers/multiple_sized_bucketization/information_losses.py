@@ -20,11 +20,11 @@ from papers.multiple_sized_bucketization.census_problems import (
     diversity,
     posed,
 )
-from sfumato.mechanisms.buckets.optimal import optimal
-from sfumato.mechanisms.buckets.problem import Blocked, Problem
-from sfumato.mechanisms.buckets.setting import Setting
-from sfumato.mechanisms.buckets.sizes import HEURISTICS
-from sfumato.report.lines import Axis, MeasuredLine, Panel, measured_panels
+from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, measured_panels
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
+from sfumato.mechanisms._bucketization.buckets.least_loss import optimal
+from sfumato.mechanisms._bucketization.buckets.size_methods import HEURISTICS
 
 ROWS = 300_000
 SLIGHTLY = 1.1

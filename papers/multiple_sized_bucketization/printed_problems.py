@@ -14,11 +14,11 @@ from functools import cached_property
 import numpy as np
 
 from papers.experiment_outcome import Outcome, verdict_of, within
-from sfumato.mechanisms.buckets.caps import Integers, least_size
-from sfumato.mechanisms.buckets.problem import Problem, pose
-from sfumato.mechanisms.buckets.setting import Setting
-from sfumato.request.group_spec import ShareCap
-from sfumato.request.histogram import Histogram
+from sfumato._request.group_requirements import ShareCap
+from sfumato._request.histogram import Histogram
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
+from sfumato.mechanisms._bucketization.buckets.share_caps import Integers, least_size
 
 Buckets = Sequence[Sequence[int]]
 """The numbers of the values that each bucket holds."""

@@ -32,10 +32,10 @@ from papers.multiple_sized_bucketization.census_problems import (
     Census,
 )
 from papers.query_pools import Pool, spread
-from sfumato.mechanisms.buckets import Options, Sizes
-from sfumato.mechanisms.buckets.dealing import Deal
-from sfumato.report.lines import Axis, MeasuredLine, Panel, measured_panels
-from sfumato.request.group_spec import LinearCap
+from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, measured_panels
+from sfumato._request.group_requirements import LinearCap
+from sfumato.mechanisms._bucketization.buckets import Options, Sizes
+from sfumato.mechanisms._bucketization.buckets.record_assignment import Deal
 
 UNIFORM, INVERSE, SHRUNK = "uniform", "inverse", "shrunk"
 KINDS = {Sizes.TWO: "two sizes", Sizes.MULTI: "several", Sizes.OPTIMAL: "optimal"}

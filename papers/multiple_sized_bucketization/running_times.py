@@ -19,10 +19,10 @@ from papers.baselines.two_size_programs import fully_pruned, loss_pruned, unprun
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import Outcome, Verdict
 from papers.multiple_sized_bucketization.census_problems import BOTH, OCCUPATIONS, Census, posed
-from sfumato.mechanisms.buckets.optimal import optimal
-from sfumato.mechanisms.buckets.problem import Blocked, Problem
-from sfumato.mechanisms.buckets.two_sizes import two_sizes
-from sfumato.report.lines import Axis, MeasuredLine, Panel, measured_panels
+from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, measured_panels
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem
+from sfumato.mechanisms._bucketization.buckets.least_loss import optimal
+from sfumato.mechanisms._bucketization.buckets.two_sizes import two_sizes
 
 NONE, LOSS, FULL, PROGRAMME = "no pruning", "loss pruning", "full pruning", "integer programme"
 DIRECT, OPTIMAL = "ours, two sizes", "ours, any sizes"

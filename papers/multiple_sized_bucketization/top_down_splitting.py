@@ -13,11 +13,11 @@ import numpy as np
 from papers.experiment import Conditions
 from papers.experiment_outcome import Outcome, verdict_of
 from papers.multiple_sized_bucketization.printed_problems import EXAMPLE_13, named, written
-from sfumato.mechanisms.buckets.optimal import optimal
-from sfumato.mechanisms.buckets.problem import Problem, pose
-from sfumato.mechanisms.buckets.setting import Setting, blocking_set, is_valid
-from sfumato.mechanisms.buckets.top_down import rounds
-from sfumato.report.lines import Axis, MeasuredLine, measured_lines
+from sfumato._figures.line_chart import Axis, MeasuredLine, measured_lines
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, blocking_set, is_valid
+from sfumato.mechanisms._bucketization.buckets.least_loss import optimal
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import rounds
 
 
 def example12(_: Conditions) -> Outcome:

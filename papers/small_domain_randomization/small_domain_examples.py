@@ -15,12 +15,16 @@ from typing import Any
 
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import Outcome, Verdict, verdict_of, within
-from sfumato.draws import Draws
-from sfumato.mechanisms import uniform
-from sfumato.mechanisms.mechanism import NoOptions
-from sfumato.mechanisms.small_domain import USUAL_MINIMUM
-from sfumato.mechanisms.small_domain.balancing import Balanced, balance, protected_places
-from sfumato.mechanisms.small_domain.merging import (
+from sfumato._core.exact_numbers import Exact, exact
+from sfumato._core.random_draws import Draws
+from sfumato._figures.line_chart import Axis, MeasuredLine, measured_lines
+from sfumato._figures.number_format import percent
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response.small_domain import USUAL_MINIMUM
+from sfumato.mechanisms._randomized_response.small_domain.balancing import Balanced, balance, protected_places
+from sfumato.mechanisms._randomized_response.small_domain.merging import (
     CountedCell,
     Part,
     cell,
@@ -29,12 +33,8 @@ from sfumato.mechanisms.small_domain.merging import (
     merged_by_variance,
     total_variance,
 )
-from sfumato.mechanisms.small_domain.rearranging import rearranged
-from sfumato.report.lines import Axis, MeasuredLine, measured_lines
-from sfumato.report.wording import percent
-from sfumato.request.exact import Exact, exact
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
+from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearranged
+from sfumato.mechanisms.mechanism import NoOptions
 
 EXAMPLE = (12, 8, 6, 5, 4, 3, 1, 1, 1, 1)
 PRIOR = "1/13"

@@ -22,14 +22,14 @@ from papers.experiment_tables import TableSample
 from papers.measured_errors import Contestant, Errors, Measured, measure, released
 from papers.query_pools import Band, Pool, crossed, passing
 from papers.small_domain_randomization.small_domain_examples import Planned
+from sfumato._figures.figure import Figure
+from sfumato._figures.line_chart import Axis, MeasuredLine, Panel, measured_lines, measured_panels
+from sfumato._figures.number_format import quantity
+from sfumato._figures.scatter_chart import Cloud, scattered
+from sfumato._request.group_requirements import Diversity
+from sfumato._request.requirements import BreachBound
 from sfumato.errors import InfeasibleError
-from sfumato.mechanisms import small_domain
-from sfumato.report.figure import Figure
-from sfumato.report.lines import Axis, MeasuredLine, Panel, measured_lines, measured_panels
-from sfumato.report.scatter import Cloud, scattered
-from sfumato.report.wording import quantity
-from sfumato.request.group_spec import Diversity
-from sfumato.request.spec import BreachBound
+from sfumato.mechanisms._randomized_response import small_domain
 
 SELECTIVITIES = ("0.1%", "0.5%", "1%")
 PP, UP, ANATOMY = "PP", "UP", "Anatomy"

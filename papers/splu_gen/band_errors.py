@@ -12,9 +12,9 @@ from papers.experiment_outcome import Verdict
 from papers.measured_errors import REPEATS, Errors, mean_errors
 from papers.query_pools import Band, between
 from papers.splu_gen.query_trials import QueriedTable, answers
-from sfumato.report.figure import Figure
-from sfumato.report.lines import Axis, MeasuredLine, measured_lines
-from sfumato.report.wording import percent, quantity
+from sfumato._figures.figure import Figure
+from sfumato._figures.line_chart import Axis, MeasuredLine, measured_lines
+from sfumato._figures.number_format import percent, quantity
 
 DEFAULT = 5
 """The group size of the paper's comparisons on CENSUS."""

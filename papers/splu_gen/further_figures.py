@@ -34,10 +34,10 @@ from papers.splu_gen.query_trials import (
     iterate,
     ours,
 )
+from sfumato._figures.number_format import percent, quantity
+from sfumato._query.estimate import Estimates
+from sfumato._query.intervals import DEFAULT_LEVEL
 from sfumato.errors import SourceError
-from sfumato.estimate.estimate import Estimates
-from sfumato.estimate.intervals import DEFAULT_LEVEL
-from sfumato.report.wording import percent, quantity
 
 # ---------------------------------------------------------------------------------------------- two sensitive columns
 

@@ -20,25 +20,26 @@ from papers.coded_table import CodedTable, ColumnCodes, Taken
 from papers.experiment import Conditions
 from papers.experiment_tables import TableSample
 from papers.query_pools import Band, Pool, within
-from sfumato.apply.slots import Slots
-from sfumato.arrays import Codes, Counts, Floats, Numbers, Places
-from sfumato.comparison.baselines import laplace_scale
-from sfumato.draws import Draws
-from sfumato.mechanisms import anatomy, decoys
-from sfumato.mechanisms.buckets import contents
-from sfumato.mechanisms.decoys.iteration import MOST_ROUNDS, iterated
-from sfumato.mechanisms.method import Moments
-from sfumato.request.group_spec import DecoyGroups, Diversity
-from sfumato.request.histogram import Histogram, margins
-from sfumato.request.schema import Schema
-from sfumato.request.values import Scalar
-from sfumato.shown.tally import Holdings, Tally
+from sfumato._comparison.comparison_baselines import laplace_scale
+from sfumato._core.arrays import Codes, Counts, Floats, Numbers, Places
+from sfumato._core.cell_values import Scalar
+from sfumato._core.random_draws import Draws
+from sfumato._perturb.random_slots import Slots
+from sfumato._records.tally import Holdings, Tally
+from sfumato._request.group_requirements import DecoyGroups, Diversity
+from sfumato._request.histogram import Histogram, margins
+from sfumato._request.schema import Schema
+from sfumato.mechanisms import _decoys
+from sfumato.mechanisms._bucketization import anatomy
+from sfumato.mechanisms._bucketization.buckets import contents
+from sfumato.mechanisms._decoys.splu_iteration import MOST_ROUNDS, iterated
+from sfumato.mechanisms.estimator import Moments
 
 PRINTED, BY_ORDER, OURS, SHRUNK = "printed", "printed, ties by order", "ours", "ours, shrunk"
 ANATOMY, INVERTED, DBR = "Anatomy", "Anatomy, inverted", "DBR"
 LAPLACE = {"Laplace ln 2": math.log(2), "Laplace ln 3": math.log(3)}
 CONSTANT, GUESS = "always 2", 2
-CREATIONS = {PRINTED: decoys.Creation.ANATOMY_RANDOM, BY_ORDER: decoys.Creation.ANATOMY}
+CREATIONS = {PRINTED: _decoys.Creation.ANATOMY_RANDOM, BY_ORDER: _decoys.Creation.ANATOMY}
 BUCKET_METHODS = {ANATOMY: "uniform", INVERTED: "inverse"}
 MOST_BUCKETS = 1 << 20
 """Whose contents are listed at a time."""
@@ -184,7 +185,7 @@ class RepeatDraws:
 
     def slots(self, trial: QueriedTable, purpose: str) -> Numbers:
         """The slot of each record among those of its value, for each sensitive column if there are several."""
-        codes = decoys.column_codes(trial.table.sensitive.codes, trial.sizes)
+        codes = _decoys.column_codes(trial.table.sensitive.codes, trial.sizes)
         held = margins(trial.histogram.counts, trial.sizes)
         found = [
             Slots(draws, purpose, counts.tolist())(own, np.zeros(len(counts), dtype=np.int64))
@@ -194,13 +195,13 @@ class RepeatDraws:
 
 
 def published(
-    conditions: Conditions, trial: QueriedTable, group_size: int, number: int, creation: decoys.Creation
-) -> tuple[decoys.Design, Codes]:
+    conditions: Conditions, trial: QueriedTable, group_size: int, number: int, creation: _decoys.Creation
+) -> tuple[_decoys.Design, Codes]:
     """Decoys: their design, and what each record publishes."""
     key, codes = RepeatDraws.of(conditions, trial, number), trial.table.sensitive.codes
-    plan = decoys.plan(trial.histogram, DecoyGroups(group_size), decoys.Options(creation), key.whole)
-    made = decoys.replace(plan, codes, key.slots(trial, decoys.NAME), key.column, 0)
-    return decoys.design(plan), np.asarray(made.values)
+    plan = _decoys.plan(trial.histogram, DecoyGroups(group_size), _decoys.Options(creation), key.whole)
+    made = _decoys.replace(plan, codes, key.slots(trial, _decoys.NAME), key.column, 0)
+    return _decoys.design(plan), np.asarray(made.values)
 
 
 def iterate(
@@ -208,7 +209,7 @@ def iterate(
     trial: QueriedTable,
     group_size: int,
     number: int,
-    creation: decoys.Creation = CREATIONS[PRINTED],
+    creation: _decoys.Creation = CREATIONS[PRINTED],
 ) -> tuple[Floats, Counts]:
     """The printed iteration on printed groups: what it finds, and after how many rounds."""
     _, codes = published(conditions, trial, group_size, number, creation)
@@ -219,17 +220,17 @@ def iterate(
 
 def ours(conditions: Conditions, trial: QueriedTable, group_size: int, number: int, name: str = OURS) -> Moments:
     """Our decoys by their default estimator, or shrunk: the answers, with their errors."""
-    design, codes = published(conditions, trial, group_size, number, decoys.Creation.MIXED)
+    design, codes = published(conditions, trial, group_size, number, _decoys.Creation.MIXED)
     table, (different, line_of) = trial.shown(codes), trial.lines
     tally = Tally.of_symbols(np.stack([table.held(where) for where in different]))
     tally = tally.beside(Tally.of_symbols(table.held({})), None)
     places = np.unique(trial.combined)
     groups = [np.flatnonzero(trial.combined == place) for place in places]
     if name == SHRUNK:  # it looks at all values of a condition whatever is asked, so all is asked at once
-        found = decoys.MECHANISM.estimators["shrunk"].count(design, tally, [np.array([place]) for place in places])
+        found = _decoys.MECHANISM.estimators["shrunk"].count(design, tally, [np.array([place]) for place in places])
         parts = [moments.take(line_of[group]) for moments, group in zip(found, groups, strict=True)]
     else:
-        method = decoys.MECHANISM.estimators[decoys.default_method(design)]
+        method = _decoys.MECHANISM.estimators[_decoys.default_method(design)]
         parts = [
             method.count(design, tally.take(line_of[group]), [np.array([place])])[0]
             for place, group in zip(places, groups, strict=True)

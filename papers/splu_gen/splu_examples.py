@@ -16,13 +16,13 @@ import numpy as np
 
 from papers.experiment import Conditions, Experiment
 from papers.experiment_outcome import Outcome, Verdict, verdict_of, within
-from sfumato.mechanisms.decoys.bounds import leak
-from sfumato.mechanisms.decoys.creation import fullest_first
-from sfumato.mechanisms.decoys.groups import Groups, transition
-from sfumato.mechanisms.decoys.iteration import iterated
-from sfumato.report.lines import Axis, MeasuredLine, measured_lines
-from sfumato.report.wording import percent, quantity
-from sfumato.request.published_counts import accurate_count, chebyshev, error_probability, tail, tail_figure
+from sfumato._figures.line_chart import Axis, MeasuredLine, measured_lines
+from sfumato._figures.number_format import percent, quantity
+from sfumato._request.decoy_count_errors import accurate_count, chebyshev, error_probability, tail, tail_figure
+from sfumato.mechanisms._decoys.decoy_groups import Groups, transition
+from sfumato.mechanisms._decoys.group_creation import fullest_first
+from sfumato.mechanisms._decoys.likelihood_ratios import leak
+from sfumato.mechanisms._decoys.splu_iteration import iterated
 
 GROUP_SIZE = 10
 """Of Examples 1 and 2; Figure 4 names none."""

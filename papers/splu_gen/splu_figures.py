@@ -40,7 +40,7 @@ from papers.splu_gen.query_trials import (
     QueriedTable,
     without_table,
 )
-from sfumato.report.wording import percent
+from sfumato._figures.number_format import percent
 
 GROUP_SIZES = tuple(range(2, 11))
 FEWER = (2, 3, 4, 5, 8, 10)

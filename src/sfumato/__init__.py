@@ -18,17 +18,33 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato.apply.formats.read_options import ReadOptions
-    from sfumato.apply.local import LocalEngine
-    from sfumato.apply.spark import SparkEngine
-    from sfumato.audit.attackers.attack import Attack
-    from sfumato.audit.lint.finding import Finding, Inspection
-    from sfumato.audit.lint.linting import lint
-    from sfumato.audit.measures.measure import Measures, measure
-    from sfumato.audit.original import verify
-    from sfumato.audit.result import Verification
-    from sfumato.comparison.compare import compare
-    from sfumato.comparison.outcome import Comparison
+    from sfumato._comparison.compare_mechanisms import compare
+    from sfumato._comparison.comparison_outcome import Comparison
+    from sfumato._engines.local_engine import LocalEngine
+    from sfumato._engines.spark_engine import SparkEngine
+    from sfumato._planning.bound_for_error import bound_for_error
+    from sfumato._planning.mechanism_choice import choose
+    from sfumato._planning.predicted_error import Chosen
+    from sfumato._publication import Publication, publish
+    from sfumato._publication_plan import Outlook, Request, plan_table
+    from sfumato._query.answer import Answer
+    from sfumato._query.counting.count_queries import CountQuery, Range
+    from sfumato._query.estimate import Estimate, Estimates, Interval
+    from sfumato._query.export import Exported, export
+    from sfumato._query.release import Release
+    from sfumato._readers.read_options import ReadOptions
+    from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
+    from sfumato._request.hierarchy import Hierarchy
+    from sfumato._request.histogram import Histogram
+    from sfumato._request.requirements import BreachBound, BreachBoundPerValue, Tolerance
+    from sfumato._request.schema import Bins, NullPolicy, Role, Schema
+    from sfumato._request.warnings import Notice, NoticeWarning
+    from sfumato._risk.attackers.attack_result import Attack
+    from sfumato._risk.lint.findings import Finding, Inspection
+    from sfumato._risk.lint.lint_table import lint
+    from sfumato._risk.privacy_models.measure_table import Measures, measure
+    from sfumato._verify.against_original import verify
+    from sfumato._verify.verification import Verification
     from sfumato.errors import (
         EngineError,
         InfeasibleError,
@@ -44,23 +60,7 @@ if TYPE_CHECKING:
         SpecError,
         TargetError,
     )
-    from sfumato.estimate.answer import Answer
-    from sfumato.estimate.count.queries import CountQuery, Range
-    from sfumato.estimate.estimate import Estimate, Estimates, Interval
-    from sfumato.estimate.exporting import Exported, export
-    from sfumato.estimate.release import Release
-    from sfumato.mechanisms.curve import ErrorAt
-    from sfumato.outlook import Outlook, Request, plan_table
-    from sfumato.plan.choose import choose
-    from sfumato.plan.predict import Chosen
-    from sfumato.plan.target import bound_for_error
-    from sfumato.publication import Publication, publish
-    from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap, ShareCap
-    from sfumato.request.hierarchy import Hierarchy
-    from sfumato.request.histogram import Histogram
-    from sfumato.request.notice import Notice, NoticeWarning
-    from sfumato.request.schema import Bins, NullPolicy, Role, Schema
-    from sfumato.request.spec import BreachBound, BreachBoundPerValue, Tolerance
+    from sfumato.mechanisms.error_curve import ErrorAt
 
 __all__ = [
     "Answer",
@@ -125,65 +125,65 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Answer": "sfumato.estimate.answer",
-    "Attack": "sfumato.audit.attackers.attack",
-    "Bins": "sfumato.request.schema",
-    "BreachBound": "sfumato.request.spec",
-    "BreachBoundPerValue": "sfumato.request.spec",
-    "Chosen": "sfumato.plan.predict",
-    "Comparison": "sfumato.comparison.outcome",
-    "CountQuery": "sfumato.estimate.count.queries",
-    "DecoyGroups": "sfumato.request.group_spec",
-    "Diversity": "sfumato.request.group_spec",
+    "Answer": "sfumato._query.answer",
+    "Attack": "sfumato._risk.attackers.attack_result",
+    "Bins": "sfumato._request.schema",
+    "BreachBound": "sfumato._request.requirements",
+    "BreachBoundPerValue": "sfumato._request.requirements",
+    "Chosen": "sfumato._planning.predicted_error",
+    "Comparison": "sfumato._comparison.comparison_outcome",
+    "CountQuery": "sfumato._query.counting.count_queries",
+    "DecoyGroups": "sfumato._request.group_requirements",
+    "Diversity": "sfumato._request.group_requirements",
     "EngineError": "sfumato.errors",
-    "ErrorAt": "sfumato.mechanisms.curve",
-    "Estimate": "sfumato.estimate.estimate",
-    "Estimates": "sfumato.estimate.estimate",
-    "Exported": "sfumato.estimate.exporting",
-    "Finding": "sfumato.audit.lint.finding",
-    "Hierarchy": "sfumato.request.hierarchy",
-    "Histogram": "sfumato.request.histogram",
+    "ErrorAt": "sfumato.mechanisms.error_curve",
+    "Estimate": "sfumato._query.estimate",
+    "Estimates": "sfumato._query.estimate",
+    "Exported": "sfumato._query.export",
+    "Finding": "sfumato._risk.lint.findings",
+    "Hierarchy": "sfumato._request.hierarchy",
+    "Histogram": "sfumato._request.histogram",
     "InfeasibleError": "sfumato.errors",
-    "Inspection": "sfumato.audit.lint.finding",
+    "Inspection": "sfumato._risk.lint.findings",
     "InternalError": "sfumato.errors",
-    "Interval": "sfumato.estimate.estimate",
-    "LinearCap": "sfumato.request.group_spec",
-    "LocalEngine": "sfumato.apply.local",
-    "Measures": "sfumato.audit.measures.measure",
+    "Interval": "sfumato._query.estimate",
+    "LinearCap": "sfumato._request.group_requirements",
+    "LocalEngine": "sfumato._engines.local_engine",
+    "Measures": "sfumato._risk.privacy_models.measure_table",
     "MissingCapabilityError": "sfumato.errors",
     "MissingExtraError": "sfumato.errors",
-    "Notice": "sfumato.request.notice",
+    "Notice": "sfumato._request.warnings",
     "NoticeError": "sfumato.errors",
-    "NoticeWarning": "sfumato.request.notice",
-    "NullPolicy": "sfumato.request.schema",
-    "Outlook": "sfumato.outlook",
-    "Publication": "sfumato.publication",
+    "NoticeWarning": "sfumato._request.warnings",
+    "NullPolicy": "sfumato._request.schema",
+    "Outlook": "sfumato._publication_plan",
+    "Publication": "sfumato._publication",
     "QueryError": "sfumato.errors",
-    "Range": "sfumato.estimate.count.queries",
-    "ReadOptions": "sfumato.apply.formats.read_options",
-    "Release": "sfumato.estimate.release",
+    "Range": "sfumato._query.counting.count_queries",
+    "ReadOptions": "sfumato._readers.read_options",
+    "Release": "sfumato._query.release",
     "ReleaseFormatError": "sfumato.errors",
-    "Request": "sfumato.outlook",
-    "Role": "sfumato.request.schema",
-    "Schema": "sfumato.request.schema",
+    "Request": "sfumato._publication_plan",
+    "Role": "sfumato._request.schema",
+    "Schema": "sfumato._request.schema",
     "SchemaError": "sfumato.errors",
     "SfumatoError": "sfumato.errors",
-    "ShareCap": "sfumato.request.group_spec",
+    "ShareCap": "sfumato._request.group_requirements",
     "SourceError": "sfumato.errors",
-    "SparkEngine": "sfumato.apply.spark",
+    "SparkEngine": "sfumato._engines.spark_engine",
     "SpecError": "sfumato.errors",
     "TargetError": "sfumato.errors",
-    "Tolerance": "sfumato.request.spec",
-    "Verification": "sfumato.audit.result",
-    "bound_for_error": "sfumato.plan.target",
-    "choose": "sfumato.plan.choose",
-    "compare": "sfumato.comparison.compare",
-    "export": "sfumato.estimate.exporting",
-    "lint": "sfumato.audit.lint.linting",
-    "measure": "sfumato.audit.measures.measure",
-    "plan_table": "sfumato.outlook",
-    "publish": "sfumato.publication",
-    "verify": "sfumato.audit.original",
+    "Tolerance": "sfumato._request.requirements",
+    "Verification": "sfumato._verify.verification",
+    "bound_for_error": "sfumato._planning.bound_for_error",
+    "choose": "sfumato._planning.mechanism_choice",
+    "compare": "sfumato._comparison.compare_mechanisms",
+    "export": "sfumato._query.export",
+    "lint": "sfumato._risk.lint.lint_table",
+    "measure": "sfumato._risk.privacy_models.measure_table",
+    "plan_table": "sfumato._publication_plan",
+    "publish": "sfumato._publication",
+    "verify": "sfumato._verify.against_original",
 }
 """Where each name lives: a module is loaded when one of its names is first used, because some take long to load."""
 

@@ -26,7 +26,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sfumato.printable import printable, without_passwords
+from sfumato._terminal_safe import printable, without_passwords
 
 
 class SfumatoError(Exception):

@@ -27,15 +27,15 @@ from sfumato import (
     Schema,
     publish,
 )
+from sfumato._query.arrow_answers import Tabular
+from sfumato._query.estimate import Estimate
+from sfumato._query.notebook_html import MOST_ROWS
+from sfumato._query.parser.allowed_sql import parse
+from sfumato._query.parser.answer_names import output_names
+from sfumato._terminal_safe import UNPRINTABLE
 from sfumato.cli.answers import show_answer
 from sfumato.cli.render import GuardedConsole
-from sfumato.estimate.estimate import Estimate
-from sfumato.estimate.notebook import MOST_ROWS
-from sfumato.estimate.sql.grammar import parse
-from sfumato.estimate.sql.naming import output_names
-from sfumato.estimate.tabular import Tabular
-from sfumato.mechanisms.method import Moments
-from sfumato.printable import UNPRINTABLE
+from sfumato.mechanisms.estimator import Moments
 
 HOSTILE = '<script>alert(1)</script>"&\x1b[2J\u202e[red]\n│'
 

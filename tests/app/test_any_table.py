@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 
 from releases import known_key
 from selection import examples
+from sfumato._publication import publish
+from sfumato._publication_plan import Request
+from sfumato._request.requirements import BreachBound, BreachBoundPerValue, Tolerance
+from sfumato._request.schema import Schema
 from sfumato.errors import InfeasibleError
-from sfumato.mechanisms import fine_grain, small_domain, subset
-from sfumato.outlook import Request
-from sfumato.publication import publish
-from sfumato.request.schema import Schema
-from sfumato.request.spec import BreachBound, BreachBoundPerValue, Tolerance
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain
+from sfumato.mechanisms._subset_selection import subset
 from slow_counts import SlowRelease
 
 KINDS: dict[str, st.SearchStrategy[Any]] = {

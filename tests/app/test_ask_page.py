@@ -33,21 +33,22 @@ from asked_pages import (
 )
 from command_line import fail, publishing, run, succeed
 from releases import WAYS, accepting, known_key, people, published_by
+from sfumato._publication import publish
+from sfumato._publication_plan import Request
+from sfumato._query.exact_intervals import FEW
+from sfumato._query.intervals import intervals
+from sfumato._query.release import Release
+from sfumato._release.description import Description
+from sfumato._report import ask_page
+from sfumato._report.question_page.page_file import LARGEST, LEVELS
+from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.requirements import BreachBound
+from sfumato._request.schema import Schema
 from sfumato.cli import pages as commands
-from sfumato.estimate.intervals import intervals
-from sfumato.estimate.inversion import FEW
-from sfumato.estimate.release import Release
-from sfumato.mechanisms import decoys, subset
-from sfumato.mechanisms.method import Moments
-from sfumato.outlook import Request
-from sfumato.pages import ask_page
-from sfumato.pages.ask.page import LARGEST, LEVELS
-from sfumato.publication import publish
-from sfumato.release.description import Description
-from sfumato.request.group_spec import DecoyGroups
-from sfumato.request.hierarchy import Hierarchy
-from sfumato.request.schema import Schema
-from sfumato.request.spec import BreachBound
+from sfumato.mechanisms import _decoys
+from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms.estimator import Moments
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +140,7 @@ DESIGNS: dict[str, tuple[pa.Table, Schema, dict[str, Any]]] = {
     "fullest": (
         patients(300),
         Schema.of("disease"),
-        {"spec": DecoyGroups(2), "options": {"decoys": decoys.Options(groups=decoys.Creation.ANATOMY_RANDOM)}},
+        {"spec": DecoyGroups(2), "options": {"decoys": _decoys.Options(groups=_decoys.Creation.ANATOMY_RANDOM)}},
     ),
     "in every group": (
         people(200, disease=["flu", "flu", "cold", "cold"]),

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from command_line import fail, people, run, write_csv
-from sfumato.release.manifest import manifest_digest
+from sfumato._release.manifest import manifest_digest
 
 QUESTION = "SELECT COUNT(*) FROM release WHERE disease = 'flu'"
 

@@ -24,12 +24,12 @@ import pytest
 
 from command_line import Outcome, complaint, run, succeed
 from releases import SENSITIVE, WAYS, published_by
+from sfumato._core.cell_values import Value
+from sfumato._query.counting.count_queries import CountQuery, Range
+from sfumato._query.intervals import DEFAULT_LEVEL
+from sfumato._query.release import Release
 from sfumato.cli.answers import answer_json
 from sfumato.errors import SfumatoError
-from sfumato.estimate.count.queries import CountQuery, Range
-from sfumato.estimate.intervals import DEFAULT_LEVEL
-from sfumato.estimate.release import Release
-from sfumato.request.values import Value
 
 ROWS = 300
 DAY = datetime.date(2020, 2, 29)

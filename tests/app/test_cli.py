@@ -42,18 +42,19 @@ from command_line import (
 )
 from releases import fit_digests
 from sfumato import BreachBound, Histogram, cli
-from sfumato.apply.local import LocalEngine
+from sfumato._core.exact_numbers import Exact
+from sfumato._core.option_fields import option, options_of
+from sfumato._core.random_draws import Draws
+from sfumato._engines.local_engine import LocalEngine
+from sfumato._request.requirement_kinds import REQUESTS
 from sfumato.cli.app import build
 from sfumato.cli.commands import EXAMPLES
 from sfumato.cli.options import PromiseOptions
-from sfumato.draws import Draws
-from sfumato.mechanisms import REGISTRY, uniform
-from sfumato.mechanisms.buckets import Sizes
-from sfumato.mechanisms.coins.bounds import Direction
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms._bucketization.buckets import Sizes
+from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._randomized_response.value_bounds import Direction
 from sfumato.mechanisms.mechanism import AnyMechanism, NoOptions
-from sfumato.request.exact import Exact
-from sfumato.request.flags import option, options_of
-from sfumato.request.requests import REQUESTS
 
 FILES = {"README.md", "data.parquet", "datapackage.json", "weights.parquet"}
 DISEASES = ["HIV", "asthma", "cold", "flu"]
@@ -245,13 +246,13 @@ def test_full_memory_is_told_in_words_and_leaves_nothing_behind(
 
 SIGNALLED = """
 import os, signal, sys
-from sfumato import publication
+from sfumato import _publication
 from sfumato.cli import main
-sent, is_ignored, written = signal.Signals[sys.argv[1]], sys.argv[2] == "ignored", publication.write_records
+sent, is_ignored, written = signal.Signals[sys.argv[1]], sys.argv[2] == "ignored", _publication.write_records
 def write_records(*given, **named):
     os.kill(os.getpid(), sent)
     return written(*given, **named)
-publication.write_records = write_records
+_publication.write_records = write_records
 if is_ignored:
     signal.signal(sent, signal.SIG_IGN)
 main(sys.argv[3:])

@@ -10,9 +10,9 @@ import pytest
 
 from command_line import BOUND, fail, succeed
 from generated_pages import verdicts
+from sfumato._comparison.matching_criteria import WEAKEST
+from sfumato._comparison.mechanism_trial import ATTACKERS
 from sfumato.cli import comparing
-from sfumato.comparison.aims import WEAKEST
-from sfumato.comparison.trial import ATTACKERS
 from sfumato.mechanisms import REGISTRY
 
 COMPARE = ("compare", "people.csv", "--sensitive", "disease")

@@ -19,15 +19,15 @@ from command_line import TEST_KEY, run, succeed, write_csv_rows, write_parquet
 from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, bounds_file, readme_count, refused, spread
 from selection import examples
 from sfumato import Release
-from sfumato.audit.laws.law import Coin
-from sfumato.audit.original import verify
-from sfumato.audit.proof import check_parts, part_posteriors
-from sfumato.draws import Draws
+from sfumato._core.random_draws import Draws
+from sfumato._planning.mechanism_choice import choose
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato._verify.against_original import verify
+from sfumato._verify.plan_checks import check_parts, part_posteriors
+from sfumato._verify.reference_distributions.reference_distribution import Coin
 from sfumato.errors import InfeasibleError, QueryError
-from sfumato.mechanisms import small_domain
-from sfumato.plan.choose import choose
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
+from sfumato.mechanisms._randomized_response import small_domain
 from slow_counts import SlowRelease, Test, everything
 
 ROLES = ("--compound", "disease,drug")

@@ -10,7 +10,7 @@ import pytest
 
 from command_line import complaint, run, succeed
 from releases import people, published
-from sfumato.estimate.consistent.tables import CALIBRATED, CONSISTENT
+from sfumato._query.consistency.consistent_tables import CALIBRATED, CONSISTENT
 
 SQL = "SELECT sex, disease, COUNT(*) FROM release GROUP BY sex, disease"
 COLUMNS = ["sex", "disease", "n", "n_se", "n_low", "n_high"]

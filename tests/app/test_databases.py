@@ -19,12 +19,12 @@ import pytest
 import sfumato
 from command_line import BOUND, TEST_KEY, Outcome, content, fail, people, run, succeed, write_parquet
 from postgres_server import PASSWORD, Server, serving
-from sfumato.apply.formats import workbook_size
-from sfumato.apply.formats.open_table import open_source
-from sfumato.apply.formats.postgres import PostgresTable
-from sfumato.apply.formats.workbook_size import MOST_CELLS
+from sfumato._readers import workbook_size
+from sfumato._readers.open_table import open_source
+from sfumato._readers.postgres_tables import PostgresTable
+from sfumato._readers.workbook_size import MOST_CELLS
+from sfumato._records import DATA
 from sfumato.errors import SourceError
-from sfumato.shown import DATA
 
 TABLE = pa.table(people(300, weight=[0.5, 1.25, None, 2.0], day=[datetime.date(2024, 1, 31), None]))
 

@@ -14,10 +14,10 @@ from releases import SENSITIVE, edit_manifest, published_by
 from releases import people as arrow_people
 from rendered import marks, rendered
 from sfumato import Release, ReleaseFormatError, Request, Schema, SpecError, publish
-from sfumato.mechanisms import subset
-from sfumato.release.description import Description
-from sfumato.release.manifest import MANIFEST
-from sfumato.request.spec import BreachBound
+from sfumato._release.description import Description
+from sfumato._release.manifest import MANIFEST
+from sfumato._request.requirements import BreachBound
+from sfumato.mechanisms._subset_selection import subset
 
 SAID = """
 title = "Diagnoses of 2024"

@@ -22,11 +22,11 @@ import pytest
 
 from command_line import complaint, run, succeed
 from papers import command_line as papers
-from sfumato import Release, errors, report
-from sfumato.apply.formats.reader import TableReader
-from sfumato.apply.formats.reader_registry import READERS
+from sfumato import Release, _figures, errors
+from sfumato._readers.reader import TableReader
+from sfumato._readers.reader_registry import READERS
+from sfumato._request.warnings import NoticeWarning
 from sfumato.cli.app import build
-from sfumato.request.notice import NoticeWarning
 from store_server import make_bucket, serving
 
 ROOT = Path(__file__).parents[2]
@@ -236,7 +236,7 @@ def test_every_extra_of_a_reader_can_be_installed() -> None:
 
 
 def test_figures_of_the_reference_are_drawn() -> None:
-    (block,) = (each for each in blocks(DOCS / "reference.md", "python") if "sfumato.report" in each)
+    (block,) = (each for each in blocks(DOCS / "reference.md", "python") if "sfumato._figures" in each)
     scope: dict[str, Any] = {}
     exec(block, scope)
     assert scope["figure"].reading.startswith("A count of 1,000 records is typically off by ")
@@ -245,7 +245,7 @@ def test_figures_of_the_reference_are_drawn() -> None:
 @pytest.mark.slow
 def test_attackers_of_the_reference_are_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (block,) = (each for each in blocks(DOCS / "reference.md", "python") if "sfumato.audit.attackers" in each)
+    (block,) = (each for each in blocks(DOCS / "reference.md", "python") if "sfumato._risk.attackers" in each)
     scope: dict[str, Any] = {}
     with warnings.catch_warnings(action="ignore", category=NoticeWarning):
         exec(block, scope)
@@ -260,8 +260,8 @@ def test_reference_names_every_figure() -> None:
     text = (DOCS / "reference.md").read_text(encoding="utf-8")
     drawing = [
         name
-        for name in report.__all__
-        if getattr(getattr(report, name), "__annotations__", {}).get("return") == "Figure"
+        for name in _figures.__all__
+        if getattr(getattr(_figures, name), "__annotations__", {}).get("return") == "Figure"
     ]
     assert len(drawing) == 11
     assert [name for name in drawing if f"`{name}`" not in text] == []

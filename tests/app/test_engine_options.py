@@ -10,7 +10,7 @@ import pytest
 from command_line import complaint, publishing, run, succeed
 from releases import BOUND
 from sfumato import Request, Schema, SparkEngine, publish
-from sfumato.apply.spark import usual_engine
+from sfumato._engines.spark_engine import usual_engine
 from sfumato.errors import MissingExtraError
 
 LACKS = "Spark is not installed; install it (pip install 'sfumato[spark]')."

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from command_line import succeed, write_parquet
 from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, WAYS, patients, refused, spread
 from selection import examples
+from sfumato._publication_plan import Request, plan_table
+from sfumato._request.requirements import BreachBound
+from sfumato._request.schema import Schema
 from sfumato.errors import InfeasibleError
-from sfumato.mechanisms import small_domain
-from sfumato.outlook import Request, plan_table
-from sfumato.request.schema import Schema
-from sfumato.request.spec import BreachBound
+from sfumato.mechanisms._randomized_response import small_domain
 from slow_beliefs import beliefs, right
 
 Cells = Sequence[Mapping[Any, tuple[int, Fraction]]]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from command_line import BOUND, SCRIPT, TEST_KEY, fail, people, publishing, run, succeed, write_csv, write_parquet
-from sfumato.shown import DATA
+from sfumato._records import DATA
 
 
 def piped(content: bytes, *arguments: str | Path) -> subprocess.CompletedProcess[bytes]:

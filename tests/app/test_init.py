@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from command_line import complaint, content, fail, people, run, succeed, write_csv, write_csv_rows, write_parquet
-from sfumato.apply import guesses
-from sfumato.apply.formats.open_table import open_source
+from sfumato._profile import role_guessing
+from sfumato._readers.open_table import open_source
 from sfumato.cli.draft import quoted, said_path
 from sfumato.cli.request_file import known_keys
 
@@ -125,7 +125,7 @@ def test_file_is_read_once_and_once_more_where_it_is_to_be_read_otherwise(
         opened.append(Path(name).name)
         return open_source(name, *place, **how)
 
-    monkeypatch.setattr(guesses, "open_source", noted)
+    monkeypatch.setattr(role_guessing, "open_source", noted)
     drafted(table)
     drafted(german, "--encoding", "latin-1")
     assert opened == [table.name, german.name, german.name]

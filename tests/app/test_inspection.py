@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from command_line import fail, people, publishing, run, succeed, write_csv, write_parquet
-from sfumato.audit.lint.finding import FINDINGS, NOTES
-from sfumato.audit.measures.measure import MODELS
-from sfumato.printable import UNPRINTABLE
+from sfumato._risk.lint.findings import FINDINGS, NOTES
+from sfumato._risk.privacy_models.measure_table import MODELS
+from sfumato._terminal_safe import UNPRINTABLE
 
 VERDICT = re.compile("anonymous|anonymi[sz]ed|(is|are) safe|harmless|no risk", flags=re.IGNORECASE)
 HOSTILE = "ward\x1b]0;owned\x07\u2066[red]"

@@ -16,12 +16,12 @@ import pytest
 
 from command_line import SCRIPT, complaint, run, run_apart
 from releases import people, published, published_by
+from sfumato._query import child_process
+from sfumato._query.answer import Answer
+from sfumato._query.answering import Asker
+from sfumato._query.child_process import Asking, ask_apart
+from sfumato._query.release import Release
 from sfumato.errors import QueryError
-from sfumato.estimate import apart
-from sfumato.estimate.answer import Answer
-from sfumato.estimate.apart import Asking, ask_apart
-from sfumato.estimate.ask import Asker
-from sfumato.estimate.release import Release
 from slow_questions import BOUNDED, COUNT, ENDLESS
 
 pytestmark = pytest.mark.slow  # questions that are stopped by a clock
@@ -47,7 +47,7 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> None:
         return ask(asker, sql)
 
     monkeypatch.setattr(Asker, "ask", sleeping)
-    monkeypatch.setattr(apart, "GRACE", 0.1)
+    monkeypatch.setattr(child_process, "GRACE", 0.1)
 
 
 @pytest.mark.usefixtures("stuck")
@@ -104,11 +104,11 @@ def test_answer_is_that_of_python(tmp_path: Path, mechanism: str) -> None:
 @pytest.mark.full
 def test_answer_of_a_new_process_is_that_of_a_copy(release: Release) -> None:
     script = (
-        "import sys; from sfumato.estimate import apart; from sfumato.estimate.release import Release\n"
+        "import sys; from sfumato._query import child_process; from sfumato._query.release import Release\n"
         "if __name__ == '__main__':\n"
-        "    apart.START = sys.argv[1]\n"
-        "    asking = apart.Asking(Release.open(sys.argv[2]), (sys.argv[3],), is_batch=False)\n"
-        "    print(apart.ask_apart(asking)[0].rows)"
+        "    child_process.START = sys.argv[1]\n"
+        "    asking = child_process.Asking(Release.open(sys.argv[2]), (sys.argv[3],), is_batch=False)\n"
+        "    print(child_process.ask_apart(asking)[0].rows)"
     )
     ran = [
         subprocess.run(

@@ -13,9 +13,9 @@ import pytest
 import sfumato
 from command_line import BOUND, complaint, content, people, publishing, run, succeed, write_csv
 from sfumato import BreachBound, Notice, NoticeError, NoticeWarning, Request, Schema, SfumatoError, SpecError, publish
+from sfumato._publication_plan import notice_codes
+from sfumato._request.warnings import CODES
 from sfumato.mechanisms import REGISTRY
-from sfumato.outlook import notice_codes
-from sfumato.request.notice import CODES
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference.md"
 COUNT = "SELECT COUNT(*) FROM release"

@@ -13,8 +13,8 @@ import pytest
 from command_line import BOUND, TEST_KEY, fail, people, publishing, run, succeed, write_csv, write_parquet
 from releases import edit_manifest, read_json
 from sfumato import BreachBound, ReadOptions, Request, Schema, SchemaError, publish, verify
-from sfumato.apply.formats.open_table import open_source
-from sfumato.release.manifest import MANIFEST
+from sfumato._readers.open_table import open_source
+from sfumato._release.manifest import MANIFEST
 
 MARKED: dict[str, Any] = {"weight": [50, "?", 70], "ward": ["north", "NA", "south"]}
 MISSING = ("--missing", "?", "--missing", "NA")

@@ -15,9 +15,9 @@ import pytest
 
 from command_line import OPEN_BOUND, people, succeed, write_csv, write_parquet
 from releases import WAYS, published_by
-from sfumato.audit.files import FIT
-from sfumato.audit.original import verify
-from sfumato.request.values import to_json
+from sfumato._core.cell_values import to_json
+from sfumato._verify.against_original import verify
+from sfumato._verify.file_checks import FIT
 
 DAY = datetime.date(2024, 2, 29)
 NOON = datetime.datetime(2024, 2, 29, 12, 0, 0, 250_000)

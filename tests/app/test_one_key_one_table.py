@@ -26,12 +26,12 @@ from command_line import content, write_csv
 from postgres_server import Server, serving
 from releases import WAYS, known_key
 from sfumato import BreachBound, Request, Schema, publish
-from sfumato.apply.formats.open_table import open_source
-from sfumato.apply.formats.reader_registry import READERS
-from sfumato.draws import Draws
+from sfumato._core.random_draws import Draws
+from sfumato._planning.plan_file import PlanFile, Remembered
+from sfumato._readers.open_table import open_source
+from sfumato._readers.reader_registry import READERS
 from sfumato.errors import ReleaseFormatError
 from sfumato.mechanisms import REGISTRY
-from sfumato.plan.plan_file import PlanFile, Remembered
 
 ROWS = 60
 DISEASES = ("asthma", "cold", "flu", "gout", "HIV")

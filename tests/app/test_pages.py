@@ -19,9 +19,9 @@ from generated_pages import WRITERS, made
 from releases import SENSITIVE
 from releases import people as table_of_people
 from sfumato import Answer, Estimate, compare
+from sfumato._report import compare_page
+from sfumato._report.html_page import HOLDER
 from sfumato.cli import pages as commands
-from sfumato.pages import compare_page
-from sfumato.pages.page import HOLDER
 
 PLAN = ("plan", "people.csv", "--sensitive", "disease", *BOUND)
 

@@ -24,7 +24,7 @@ from sfumato import (
     publish,
     verify,
 )
-from sfumato.release.manifest import MANIFEST, README, manifest_digest
+from sfumato._release.manifest import MANIFEST, README, manifest_digest
 
 BOUND = BreachBound("1/10", "1/2")
 ROWS = 60

@@ -15,11 +15,12 @@ import pytest
 import sfumato
 import toy_mechanism as toy
 from command_line import BOUND, Outcome, people, run_apart, write_parquet
-from sfumato.audit.laws import LAWS
+from sfumato._planning.mechanism_choice import choose
+from sfumato._request.requirements import BreachBound
+from sfumato._verify.reference_distributions import LAWS
 from sfumato.errors import SpecError
-from sfumato.mechanisms import MECHANISMS, REGISTRY, VERIFIERS, Mechanism, Registry, missing, register, uniform
-from sfumato.plan.choose import choose
-from sfumato.request.spec import BreachBound
+from sfumato.mechanisms import MECHANISMS, REGISTRY, VERIFIERS, Mechanism, Registry, missing, register
+from sfumato.mechanisms._randomized_response import uniform
 
 TESTS = Path(toy.__file__).parent
 SOURCE = Path(sfumato.__file__).parent.parent

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.estimate.release import Release
+from sfumato._query.release import Release
 from sql_shapes import PAGE, SHAPES, Shape, open_release, told, with_table, written
 
-pytestmark = pytest.mark.filterwarnings("ignore::sfumato.request.notice.NoticeWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::sfumato._request.warnings.NoticeWarning")
 
 
 @pytest.fixture(scope="module")

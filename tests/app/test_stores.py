@@ -22,13 +22,13 @@ import sfumato
 from command_line import BOUND, TEST_KEY, complaint, people, publishing, run, succeed, write_csv
 from far_engine import FarEngine
 from releases import known_key, published_by
-from sfumato.address import Address
-from sfumato.apply import scatter
-from sfumato.apply.formats.open_table import open_source
-from sfumato.apply.formats.reader_registry import READERS, reader_of_file
+from sfumato._core.object_store import Address
+from sfumato._engines import shuffle
+from sfumato._query.release import Release
+from sfumato._readers.open_table import open_source
+from sfumato._readers.reader_registry import READERS, reader_of_file
+from sfumato._release.manifest import MANIFEST
 from sfumato.errors import ReleaseFormatError, SourceError, TargetError
-from sfumato.estimate.release import Release
-from sfumato.release.manifest import MANIFEST
 from store_server import Store, make_bucket, serving
 
 pytestmark = pytest.mark.slow
@@ -130,7 +130,7 @@ def test_table_that_changes_in_the_store_is_refused(bucket: str, desk: Path) -> 
 def test_store_that_refuses_half_way_is_named_and_nothing_is_left(
     bucket: str, store: Store, desk: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.apply.kept.MOST_ROW_BYTES", 0)  # as a wide table, which is read twice
+    monkeypatch.setattr("sfumato._engines.scan_cache.MOST_ROW_BYTES", 0)  # as a wide table, which is read twice
     pq.write_table(pa.table(people(60)), desk / "people.parquet")
     address(f"{bucket}/people.parquet").put(desk / "people.parquet")
     schema, bound = sfumato.Schema.of("disease"), sfumato.BreachBound("1/10", "1/2")
@@ -150,15 +150,15 @@ def test_store_that_refuses_half_way_is_named_and_nothing_is_left(
 def test_release_appears_with_its_manifest_which_comes_last(bucket: str, store: Store, desk: Path) -> None:
     succeed(*publishing(write_csv(desk / "people.csv", people()), out=f"{bucket}/release"))
     written = [asked for asked in store.asked if asked.startswith(("PUT", "POST"))]
-    assert written[-1].endswith(f"/release/{MANIFEST}")
+    assert written[-1].endswith(f"/_release/{MANIFEST}")
     version = next(each.parent for each in address(f"{bucket}/release").below() if "version-" in each.key)
-    address(f"{bucket}/release/{MANIFEST}").remove()
+    address(f"{bucket}/_release/{MANIFEST}").remove()
     assert version.is_dir()
     with pytest.raises(ReleaseFormatError, match=f"has no {MANIFEST}"):
         Release.open(f"{bucket}/release")
 
 
-@pytest.mark.parametrize("step", [r"(PUT|POST) .*README", rf"(PUT|POST) .*release/{MANIFEST}"])
+@pytest.mark.parametrize("step", [r"(PUT|POST) .*README", rf"(PUT|POST) .*_release/{MANIFEST}"])
 def test_what_cannot_be_put_leaves_nothing_and_the_old_release_as_it_was(
     step: str, bucket: str, store: Store, desk: Path
 ) -> None:
@@ -221,7 +221,7 @@ def test_publishing_the_same_again_spoils_nothing_when_it_is_cut_off(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("sfumato.address.shutil.copyfileobj", cut_off)
+        patch.setattr("sfumato._core.object_store.shutil.copyfileobj", cut_off)
         run(*again, "--force")
     succeed("verify", out)
 
@@ -277,7 +277,7 @@ def test_release_put_there_by_other_means_is_read_and_replaced(bucket: str, desk
     table = write_csv(desk / "people.csv", people())
     succeed(*publishing(table, out="release"))
     for name in names_in(desk / "release"):
-        address(f"{bucket}/release/{name}").put(desk / "release" / name)
+        address(f"{bucket}/_release/{name}").put(desk / "release" / name)
     assert succeed("query", f"{bucket}/release", COUNT).out == succeed("query", "release", COUNT).out
     succeed(*publishing(table, "--force", out=f"{bucket}/release"))
     assert names(f"{bucket}/release") == [MANIFEST, *(f"version/{name}" for name in names_in(desk / "release"))]
@@ -286,7 +286,7 @@ def test_release_put_there_by_other_means_is_read_and_replaced(bucket: str, desk
 @pytest.mark.parametrize("mechanism", ["uniform", "buckets"])
 def test_engine_counts_where_the_records_are(mechanism: str, bucket: str, desk: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scatter, "FILE_ROWS", 40)
+        patch.setattr(shuffle, "FILE_ROWS", 40)
         here = published_by(mechanism, pa.table(people(100)), desk / "release")
         published_by(mechanism, pa.table(people(100)), f"{bucket}/release")
     far = Release.open(f"{bucket}/release")

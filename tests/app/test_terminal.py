@@ -31,9 +31,9 @@ from command_line import (
     write_parquet,
 )
 from sfumato import BreachBound, Request, Schema, SourceError, publish
+from sfumato._terminal_safe import UNPRINTABLE
 from sfumato.cli import app
 from sfumato.cli.render import GuardedConsole
-from sfumato.printable import UNPRINTABLE
 
 CLEARING, TURNED, FORGED = "\x1b[2Jflu", "\u202eVIH", "cold\n│ HIV  │ 60 │"
 COLUMN = "ward\x1b]0;owned\x07\u2066[red]"
@@ -177,7 +177,7 @@ def test_traceback_of_a_table_that_cannot_be_read_repeats_no_row(desk: Path) -> 
         assert caught.value.__suppress_context__
 
 
-SEEING = ("apply/", "mechanisms/", "plan/", "shown/", "audit/", "publication.py")
+SEEING = ("_profile/", "mechanisms/", "_planning/", "_records/", "_verify/", "publication.py")
 """The modules that see values of the table; what they raise must keep them apart from the sentence."""
 
 

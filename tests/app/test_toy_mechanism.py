@@ -11,11 +11,11 @@ import pytest
 import toy_mechanism as toy
 from command_line import people, run, succeed, write_parquet
 from sfumato import BreachBound, CountQuery, Histogram, Release, Request, Schema, choose, plan_table, publish, verify
-from sfumato.audit.laws import LAWS
-from sfumato.draws import Draws
+from sfumato._core.random_draws import Draws
+from sfumato._report import ask_page
+from sfumato._verify.reference_distributions import LAWS
 from sfumato.errors import InternalError, MissingCapabilityError
 from sfumato.mechanisms import REGISTRY, missing
-from sfumato.pages import ask_page
 
 BOUND = BreachBound("1/10", "1/2")
 FLAGS = ("--prior", "1/10", "--posterior", "1/2")

@@ -10,8 +10,8 @@ import pytest
 import toy_reader
 from command_line import complaint, content, people, run, succeed
 from sfumato import BreachBound, Request, Schema, publish, verify
-from sfumato.apply.formats.open_table import open_source
-from sfumato.apply.formats.reader_registry import READERS, describe_endings, describe_tables
+from sfumato._readers.open_table import open_source
+from sfumato._readers.reader_registry import READERS, describe_endings, describe_tables
 from sfumato.errors import ReleaseFormatError
 
 ROOT = Path(__file__).parents[2]

@@ -26,33 +26,35 @@ from engine_inputs import INPUTS, ROWS, Input, every_type, with_gaps
 from far_engine import FarEngine
 from parquet_files import pages_of
 from releases import BOUND, WAYS, known_key, people, published, published_by
-from sfumato import outlook, publication
-from sfumato.apply import engine as engines
-from sfumato.apply import rewrite as rewriting
-from sfumato.apply import scatter, writing
-from sfumato.apply.engine import Engine
-from sfumato.apply.formats.open_table import open_source
-from sfumato.apply.formats.read_options import ReadOptions
-from sfumato.apply.local import LocalEngine
-from sfumato.apply.rewrite import Rewrite
-from sfumato.apply.scatter import Bundle, Rows
-from sfumato.apply.source import MemorySource, Source
-from sfumato.apply.survey import Survey
-from sfumato.apply.writing import write_records, write_side
-from sfumato.draws import Draws
+from sfumato import _publication, _publication_plan
+from sfumato._core.random_draws import Draws
+from sfumato._engines import engine as engines
+from sfumato._engines import shuffle
+from sfumato._engines.engine import Engine
+from sfumato._engines.local_engine import LocalEngine
+from sfumato._engines.shuffle import Bundle, Rows
+from sfumato._parquet import dictionary_pages
+from sfumato._parquet.parquet_writer import FileWriter
+from sfumato._perturb import perturbation as rewriting
+from sfumato._perturb import record_writer
+from sfumato._perturb.perturbation import Rewrite
+from sfumato._perturb.record_writer import write_records, write_side
+from sfumato._planning.mechanism_choice import choose
+from sfumato._profile.table_scan import Survey
+from sfumato._publication import publish
+from sfumato._publication_plan import Request
+from sfumato._readers.open_table import open_source
+from sfumato._readers.read_options import ReadOptions
+from sfumato._readers.sources import MemorySource, Source
+from sfumato._records import DATA, Naming
+from sfumato._records.bucket_records import Buckets, NumberColumn
+from sfumato._records.column_codes import CodedColumn, PublishedColumn
+from sfumato._records.set_records import SetColumn
+from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.schema import Schema
 from sfumato.errors import EngineError, InternalError, SourceError, TargetError
-from sfumato.mechanisms import REGISTRY, subset
-from sfumato.outlook import Request
-from sfumato.parquet import pages
-from sfumato.parquet.file import FileWriter
-from sfumato.plan.choose import choose
-from sfumato.publication import publish
-from sfumato.request.group_spec import DecoyGroups
-from sfumato.request.schema import Schema
-from sfumato.shown import DATA, Naming
-from sfumato.shown.buckets import Buckets, NumberColumn
-from sfumato.shown.columns import CodedColumn, PublishedColumn
-from sfumato.shown.sets import SetColumn
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms._subset_selection import subset
 
 RECORDS, BUCKETS = Buckets.FILES
 DRAWS = Draws.unsafe_test_key(known_key(1))
@@ -88,16 +90,16 @@ def given_input(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
     """A table to publish; where it says so, even short columns count as wide."""
     found = INPUTS[request.param]
     if found.most_values is not None:
-        monkeypatch.setattr("sfumato.apply.profile.MOST_VALUES", found.most_values)
+        monkeypatch.setattr("sfumato._profile.table_profile.MOST_VALUES", found.most_values)
     return found
 
 
 def make_small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a table of a hundred rows several parts, row groups and pages, and a batch several blocks."""
-    monkeypatch.setattr(scatter, "PART_ROWS", 16)
+    monkeypatch.setattr(shuffle, "PART_ROWS", 16)
     monkeypatch.setattr(rewriting, "BLOCK_ROWS", 3)
-    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 25)
-    monkeypatch.setattr(pages, "PAGE_ROWS", 8)
+    monkeypatch.setattr(record_writer, "ROW_GROUP_ROWS", 25)
+    monkeypatch.setattr(dictionary_pages, "PAGE_ROWS", 8)
 
 
 @pytest.fixture(params=["usual sizes", "small sizes"])
@@ -117,7 +119,7 @@ def surveyed(
     source, way = open_source(given_input.table, folder / "spool"), WAYS[mechanism]
     schema = way.schema(given_input.schema, given_input.table)
     request = Request(given_input.table, schema=schema, **way.request(mechanism))
-    request, found = outlook.surveyed(request, source, engine, folder, draws, keeps=True)
+    request, found = _publication_plan.surveyed(request, source, engine, folder, draws, keeps=True)
     chosen = choose(found.histogram, way.spec, draws, mechanism, options=request.options)
     counts = found.histogram.counts
     return found, Rewrite(found.columns, found.sensitive, chosen.mechanism, chosen.plan, counts, draws)
@@ -150,7 +152,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> Usual:
 
     def of(given_input: Input, mechanism: str) -> bytes:
         (name,) = (name for name, each in INPUTS.items() if each is given_input)
-        return made(name, mechanism, writing.ROW_GROUP_ROWS, pages.PAGE_ROWS)
+        return made(name, mechanism, record_writer.ROW_GROUP_ROWS, dictionary_pages.PAGE_ROWS)
 
     return of
 
@@ -274,16 +276,16 @@ def test_same_key_gives_the_same_bytes_where_columns_are_protected_each_for_itse
 def test_number_of_parts_does_not_matter(
     part_rows: int, mechanism: str, usual: Usual, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 25)
+    monkeypatch.setattr(record_writer, "ROW_GROUP_ROWS", 25)
     expected = usual(INPUTS["every type"], mechanism)
-    monkeypatch.setattr(scatter, "PART_ROWS", part_rows)
+    monkeypatch.setattr(shuffle, "PART_ROWS", part_rows)
     engine = LocalEngine(10, 2, 500)
     assert written(INPUTS["every type"], engine, tmp_path / "other", mechanism) == expected
 
 
 @MECHANISMS
 def test_rows_are_grouped_in_the_file_as_asked(mechanism: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 25)
+    monkeypatch.setattr(record_writer, "ROW_GROUP_ROWS", 25)
     written(INPUTS["every type"], LocalEngine(7, 2, 0), tmp_path / "folder", mechanism)
     metadata = pq.read_metadata(tmp_path / "folder" / records_of(mechanism))
     assert [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)] == [25, 25, 25, 25, 1]
@@ -498,7 +500,7 @@ def test_same_rows_of_persons_are_chosen_by_every_engine(
         return (tmp_path / name / DATA).read_bytes()
 
     expected = release("expected", USUAL)
-    monkeypatch.setattr(scatter, "PART_ROWS", 16)
+    monkeypatch.setattr(shuffle, "PART_ROWS", 16)
     assert release("here", LocalEngine(7, 2, 0)) == release("elsewhere", FarEngine(20)) == expected
 
 
@@ -743,7 +745,7 @@ def test_wide_column_that_changes_between_the_passes_is_refused(
     names: list[str | None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its values are not remembered from the first pass, so only the digest of the table can tell."""
-    monkeypatch.setattr("sfumato.apply.profile.MOST_VALUES", 20)
+    monkeypatch.setattr("sfumato._profile.table_profile.MOST_VALUES", 20)
     path = tmp_path / "people.parquet"
     pq.write_table(people(ROWS, name=[f"name {row}" for row in range(ROWS)]), path)
     meddler = Meddler(path, "counting", lambda path: pq.write_table(people(ROWS, name=names), path))
@@ -756,7 +758,7 @@ def test_wide_column_that_changes_between_the_passes_is_refused(
 def test_table_that_is_lost_as_soon_as_it_was_opened_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, opened = tmp_path / "people.csv", publication.open_table
+    path, opened = tmp_path / "people.csv", _publication.open_table
     pa_csv.write_csv(people(ROWS), path)
 
     def lost(*given: Any) -> Source:
@@ -764,7 +766,7 @@ def test_table_that_is_lost_as_soon_as_it_was_opened_is_refused(
         path.unlink()
         return found
 
-    monkeypatch.setattr(publication, "open_table", lost)
+    monkeypatch.setattr(_publication, "open_table", lost)
     with pytest.raises(SourceError, match=r"^the table cannot be read: No such file or directory\.$"):
         published(path, tmp_path / "release")
     assert os.listdir(tmp_path) == []
@@ -789,7 +791,7 @@ def test_engine_that_does_not_tell_of_its_last_piece_leaves_nothing_out(
 ) -> None:
     """Neither the table of buckets, nor the last look at the table, of which here only the digest tells a change."""
     assert published_by("buckets", people(ROWS), tmp_path / "buckets", engine=Quiet(7, 2, 0)).rows == ROWS
-    monkeypatch.setattr("sfumato.apply.profile.MOST_VALUES", 20)
+    monkeypatch.setattr("sfumato._profile.table_profile.MOST_VALUES", 20)
     path = tmp_path / "people.parquet"
     pq.write_table(people(ROWS, name=[f"name {row}" for row in range(ROWS)]), path)
     meddler = Meddler(path, "counting", lambda path: pq.write_table(people(ROWS, name=["name 1", "other"]), path))

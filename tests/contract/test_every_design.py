@@ -21,12 +21,14 @@ from hypothesis import strategies as st
 from enumeration import Law, Shown, transition_law, whole_law
 from selection import examples
 from sfumato import InfeasibleError
-from sfumato.draws import Draws, TablePermutation
-from sfumato.mechanisms import REGISTRY, decoys, fine_grain, small_domain, subset, uniform
-from sfumato.mechanisms.coins.operators import Coins
-from sfumato.request.group_spec import DecoyGroups
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, BreachBoundPerValue
+from sfumato._core.random_draws import Draws, TablePermutation
+from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound, BreachBoundPerValue
+from sfumato.mechanisms import REGISTRY, _decoys
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain, uniform
+from sfumato.mechanisms._randomized_response.operators import Coins
+from sfumato.mechanisms._subset_selection import subset
 
 DRAWS = Draws.unsafe_test_key("e7" * 32)
 
@@ -198,14 +200,14 @@ def test_every_small_domain_design_has_the_published_law_and_keeps_the_bound_for
 @given(
     st.lists(st.integers(0, 9), min_size=2, max_size=8).filter(any),
     st.integers(2, 5),
-    st.sampled_from(decoys.Creation),
+    st.sampled_from(_decoys.Creation),
 )
 @settings(max_examples=examples(80))
 def test_every_table_of_decoys_shows_all_of_a_group_alike_and_is_believed_with_one_over_the_size_at_most(
-    counts: list[int], group_size: int, creation: decoys.Creation
+    counts: list[int], group_size: int, creation: _decoys.Creation
 ) -> None:
     assume(max(counts) * group_size <= sum(counts))
-    plan = _planned("decoys", counts, DecoyGroups(group_size), decoys.Options(creation))
+    plan = _planned("decoys", counts, DecoyGroups(group_size), _decoys.Options(creation))
     law = whole_law(REGISTRY["decoys"], plan, counts)
     for place, count in enumerate(counts):
         assert sum(law[place].values()) == (count > 0)
@@ -225,7 +227,7 @@ def test_all_outcomes_at_once_are_the_outcomes_one_by_one(name: str) -> None:
         "subset": (BOUNDS[4], subset.Options()),
         "fine-grain": (BreachBoundPerValue({"value 0": BOUNDS[1], "value 2": BOUNDS[4]}), fine_grain.Options()),
         "small-domain": (BOUNDS[1], small_domain.Options(min_cell=0)),
-        "decoys": (DecoyGroups(2), decoys.Options()),
+        "decoys": (DecoyGroups(2), _decoys.Options()),
     }[name]
     counts = [3, 2, 2, 1, 1]
     plan = _planned(name, counts, spec, options)

@@ -16,19 +16,20 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.apply import domains, profile, sample
-from sfumato.apply.slots import Slots
-from sfumato.audit.attackers import telling
-from sfumato.audit.attackers.learning import Beliefs, learned
-from sfumato.audit.laws import statistics
-from sfumato.draws import Draws
+from sfumato._core import exact_numbers
+from sfumato._core.random_draws import Draws
+from sfumato._perturb.random_slots import Slots
+from sfumato._profile import column_checks, record_sample, table_profile
+from sfumato._records.tally import Holdings
+from sfumato._request.group_requirements import DecoyGroups, Diversity
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
+from sfumato._risk.attackers import predictive_columns
+from sfumato._risk.attackers.naive_bayes import Beliefs, learned
+from sfumato._verify.reference_distributions import score_tests
 from sfumato.errors import InfeasibleError
-from sfumato.mechanisms import REGISTRY, decoys, fine_grain, small_domain
-from sfumato.request import exact
-from sfumato.request.group_spec import DecoyGroups, Diversity
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
-from sfumato.shown.tally import Holdings
+from sfumato.mechanisms import REGISTRY, _decoys
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain
 
 Codes = npt.NDArray[np.int64]
 
@@ -67,8 +68,8 @@ def twice() -> tuple[Codes, Codes, Codes]:
     shown = []
     for number in (1, 2):
         draws = _key(number)
-        plan = decoys.plan(_histogram(counts.tolist()), DecoyGroups(GROUP_SIZE), decoys.Options(), draws)
-        shown.append(decoys.replace(plan, codes, _slots(counts, codes, draws, decoys.NAME), draws, 0).values)
+        plan = _decoys.plan(_histogram(counts.tolist()), DecoyGroups(GROUP_SIZE), _decoys.Options(), draws)
+        shown.append(_decoys.replace(plan, codes, _slots(counts, codes, draws, _decoys.NAME), draws, 0).values)
     return codes, shown[0].astype(np.int64), shown[1].astype(np.int64)
 
 
@@ -258,13 +259,21 @@ def test_a_belief_of_three_tenths_rises_to_two_thirds_by_an_amplification_of_nin
 
 def test_a_false_alarm_of_verify_has_a_chance_of_one_in_a_million_at_most() -> None:
     """By Bernstein's inequality for sums of independent coins, where the variance is the smallest that is looked at."""
-    variance, deviation = statistics.SMALLEST_VARIANCE, statistics.MOST_DEVIATION
+    variance, deviation = score_tests.SMALLEST_VARIANCE, score_tests.MOST_DEVIATION
     off = deviation * math.sqrt(variance)
     one_count = 2 * math.exp(-(off**2) / 2 / (variance + off / 3))
     assert 10_000 * one_count < 1e-6
 
 
 def test_the_sizes_in_the_limits_are_those_of_the_code() -> None:
-    assert (sample.MOST_RECORDS, profile.MOST_VALUES, profile.MOST_BYTES >> 20) == (200_000, 1_048_576, 256)
-    assert (telling.SMALLEST_GROUP, domains.MANY_VALUES, profile.FEW_RECORDS - 2) == (20, 1000, 3)
-    assert (small_domain.USUAL_MINIMUM, exact.FINEST_STEPS, exact.COARSEST_STEP) == (1000, 100, 10)
+    assert (record_sample.MOST_RECORDS, table_profile.MOST_VALUES, table_profile.MOST_BYTES >> 20) == (
+        200_000,
+        1_048_576,
+        256,
+    )
+    assert (predictive_columns.SMALLEST_GROUP, column_checks.MANY_VALUES, table_profile.FEW_RECORDS - 2) == (
+        20,
+        1000,
+        3,
+    )
+    assert (small_domain.USUAL_MINIMUM, exact_numbers.FINEST_STEPS, exact_numbers.COARSEST_STEP) == (1000, 100, 10)

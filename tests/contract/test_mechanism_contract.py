@@ -31,41 +31,30 @@ from hypothesis import strategies as st
 
 from enumeration import Law, Shown, replaced_by, shown_by, transition_law, whole_law
 from releases import people, published_by
-from sfumato.apply.slots import Slots
-from sfumato.arrays import Words
-from sfumato.audit.laws import LAWS, law_of
-from sfumato.draws import Draws
+from sfumato._core.arrays import Words
+from sfumato._core.random_draws import Draws
+from sfumato._perturb.random_slots import Slots
+from sfumato._planning.mechanism_choice import choose
+from sfumato._query.counting.count_queries import Condition, CountQuery, Range
+from sfumato._records.bucket_records import Buckets
+from sfumato._records.level_records import LeveledSets
+from sfumato._records.set_records import Sets, packed
+from sfumato._records.tally import Holdings, Tally
+from sfumato._records.value_records import Values
+from sfumato._request.group_requirements import DecoyGroups, Diversity, ShareCap
+from sfumato._request.guarantee import Guarantee
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound, BreachBoundPerValue
+from sfumato._verify.reference_distributions import LAWS, law_of
 from sfumato.errors import InternalError, MissingCapabilityError, ReleaseFormatError, SfumatoError, SpecError
-from sfumato.estimate.count.queries import Condition, CountQuery, Range
-from sfumato.mechanisms import (
-    REGISTRY,
-    UNNAMED,
-    anatomy,
-    buckets,
-    decoys,
-    fine_grain,
-    harmonic,
-    levels,
-    mechanism_of,
-    missing,
-    small_domain,
-    subset,
-    uniform,
-)
+from sfumato.mechanisms import REGISTRY, UNNAMED, _decoys, mechanism_of, missing
+from sfumato.mechanisms._bucketization import anatomy, buckets
+from sfumato.mechanisms._randomized_response import fine_grain, harmonic, small_domain, uniform
+from sfumato.mechanisms._subset_selection import levels, subset
 from sfumato.mechanisms.capabilities import Capability, ErrorPrediction, EstimationWeights, GroupRisk
+from sfumato.mechanisms.estimator import Method
 from sfumato.mechanisms.mechanism import CAPABILITIES, ESTIMATOR_CAPABILITIES, AnyMechanism, Mechanism
-from sfumato.mechanisms.method import Method
-from sfumato.plan.choose import choose
-from sfumato.request.group_spec import DecoyGroups, Diversity, ShareCap
-from sfumato.request.guarantee import Guarantee
-from sfumato.request.hierarchy import Hierarchy
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, BreachBoundPerValue
-from sfumato.shown.buckets import Buckets
-from sfumato.shown.levels import LeveledSets
-from sfumato.shown.sets import Sets, packed
-from sfumato.shown.tally import Holdings, Tally
-from sfumato.shown.values import Values
 from single import Single, check_lines, counted
 
 pytestmark = pytest.mark.light
@@ -294,7 +283,7 @@ THREE = levels.Options("value=1/2,level 1=1/4,level 2=1/4")
 CLEAR = buckets.Options(buckets.Sizes.MULTI, min_bucket=1)
 TWO_SIZES = buckets.Options(buckets.Sizes.TWO, dealing=buckets.Deal.ROUND_ROBIN)
 ONE_SIZE = buckets.Options(buckets.Sizes.ONE)
-RANDOM_TIES, TIES_BY_PLACE = decoys.Creation.ANATOMY_RANDOM, decoys.Creation.ANATOMY
+RANDOM_TIES, TIES_BY_PLACE = _decoys.Creation.ANATOMY_RANDOM, _decoys.Creation.ANATOMY
 
 CASES: Mapping[str, Sequence[Case]] = {
     name: [Case(words, name, *rest) for words, *rest in entries]
@@ -368,12 +357,12 @@ CASES: Mapping[str, Sequence[Case]] = {
             ("many left over", Diversity(4), anatomy.Options(), (2, 2, 2, 2, 2, 1)),
         ],
         "decoys": [
-            ("pairs", DecoyGroups(2), decoys.Options(), (3, 3, 2, 2)),
-            ("triples, one record left over", DecoyGroups(3), decoys.Options(), (3, 2, 2, 2, 1)),
-            ("nobody has one, several tranches", DecoyGroups(2), decoys.Options(), (12, 9, 0, 7, 5, 2)),
-            ("a value in every group", DecoyGroups(3), decoys.Options(), (4, 0, 3, 3, 1, 1)),
-            ("fullest first", DecoyGroups(3), decoys.Options(RANDOM_TIES), (5, 4, 0, 4, 3, 1)),
-            ("fullest first, ties by place", DecoyGroups(2), decoys.Options(TIES_BY_PLACE), (5, 4, 3, 1)),
+            ("pairs", DecoyGroups(2), _decoys.Options(), (3, 3, 2, 2)),
+            ("triples, one record left over", DecoyGroups(3), _decoys.Options(), (3, 2, 2, 2, 1)),
+            ("nobody has one, several tranches", DecoyGroups(2), _decoys.Options(), (12, 9, 0, 7, 5, 2)),
+            ("a value in every group", DecoyGroups(3), _decoys.Options(), (4, 0, 3, 3, 1, 1)),
+            ("fullest first", DecoyGroups(3), _decoys.Options(RANDOM_TIES), (5, 4, 0, 4, 3, 1)),
+            ("fullest first, ties by place", DecoyGroups(2), _decoys.Options(TIES_BY_PLACE), (5, 4, 3, 1)),
         ],
     }.items()
 }
@@ -888,7 +877,7 @@ def test_likelihoods_of_decoys_are_those_of_the_law_on_average_over_the_other_re
     And where they are mixed: others are made again by who attacks, and tell which values go together.
     """
     shown, found = _likelihoods(case)
-    if case.options.groups is not decoys.Creation.MIXED:
+    if case.options.groups is not _decoys.Creation.MIXED:
         assert max(len({round(each, 12) for each in likely}) for likely in found.tolist()) > 2
         return
     enlarged = {place for members, _ in case.runs if len(members) > case.spec.group_size for place in members}
@@ -1023,7 +1012,7 @@ def test_who_knows_the_counts_of_the_table_believes_no_published_value_beyond_on
     after = _after(np.array(case.counts) / sum(case.counts), likely)
     believed = [after[row, place] for row, place in enumerate(shown)]
     assert max(believed) <= 1 / case.spec.group_size * (1 + 1e-9)
-    if case.options.groups is decoys.Creation.MIXED:
+    if case.options.groups is _decoys.Creation.MIXED:
         assert believed == pytest.approx([1 / case.spec.group_size] * len(shown))
 
 
@@ -1077,7 +1066,7 @@ def test_the_predicted_variance_is_that_of_the_closed_form(case: Case, share: fl
     total = held.sum()
     leaks = held * (size - 1) / (size * (total - held))
     noise = share * (held * (size - 1) / size**2 + (total - held) * leaks * (1 - leaks))
-    is_told = (held * size < total) & (share == 1 or case.options.groups is not decoys.Creation.ANATOMY)
+    is_told = (held * size < total) & (share == 1 or case.options.groups is not _decoys.Creation.ANATOMY)
     gains = np.where(is_told, 1 / size - leaks, np.nan)
     expected = (1 - share) * noise / gains**2 + share**2 * held * (1 - 1 / size)
     found = case.mechanism.error_prediction.predict_variances(

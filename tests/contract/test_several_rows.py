@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from enumeration import Law, whole_law
 from selection import examples
 from sfumato import BreachBound, BreachBoundPerValue, Hierarchy, Histogram, SpecError, choose
-from sfumato.draws import Draws
-from sfumato.mechanisms import REGISTRY, levels, subset, uniform
+from sfumato._core.random_draws import Draws
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._subset_selection import levels, subset
 from sfumato.mechanisms.mechanism import NoOptions
 
 DRAWS = Draws.unsafe_test_key("3c" * 32)

@@ -21,15 +21,18 @@ import pytest
 from parquet_files import pages_of
 from releases import fit_digests
 from sfumato import BreachBound, Release, Request, Schema, publish
-from sfumato.apply import scatter
-from sfumato.audit.files import FIT, README_TEXT, verify_folder
-from sfumato.audit.laws import law_of
-from sfumato.mechanisms import REGISTRY, buckets, decoys, fine_grain, small_domain, subset
-from sfumato.parquet.file import CREATED_BY
-from sfumato.release.manifest import MANIFEST, README, WEIGHTS
-from sfumato.request.group_spec import DecoyGroups, Diversity, LinearCap
-from sfumato.request.hierarchy import Hierarchy
-from sfumato.request.spec import PrivacySpec, Tolerance
+from sfumato._engines import shuffle
+from sfumato._parquet.parquet_writer import CREATED_BY
+from sfumato._release.manifest import MANIFEST, README, WEIGHTS
+from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.requirements import PrivacySpec, Tolerance
+from sfumato._verify.file_checks import FIT, README_TEXT, verify_folder
+from sfumato._verify.reference_distributions import law_of
+from sfumato.mechanisms import REGISTRY, _decoys
+from sfumato.mechanisms._bucketization import buckets
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain
+from sfumato.mechanisms._subset_selection import subset
 
 HERE = Path(__file__).parent
 KEY = "5f" * 32
@@ -94,7 +97,7 @@ class Written:
         """The release, made again with the same key."""
         with pytest.MonkeyPatch.context() as patch:
             if self.file_rows is not None:
-                patch.setattr(scatter, "FILE_ROWS", self.file_rows)
+                patch.setattr(shuffle, "FILE_ROWS", self.file_rows)
             return publish(self.request(), folder, unsafe_test_key=KEY).release
 
 
@@ -111,7 +114,7 @@ CHAPTERS = [
     (None, "other"),
 ]
 KINDS = Schema.of("disease", drop=["drug"], hierarchies={"disease": Hierarchy.of(("disease", "chapter"), CHAPTERS)})
-MERGED = {"decoys": decoys.Options(decoys.Creation.ANATOMY_RANDOM, ratio_limit="50", rare=decoys.Rare.MERGE)}
+MERGED = {"decoys": _decoys.Options(_decoys.Creation.ANATOMY_RANDOM, ratio_limit="50", rare=_decoys.Rare.MERGE)}
 
 RELEASES = {
     "1": Written("uniform", "asthma", 56.75000000000001, 5.382262535402746),

@@ -7,10 +7,10 @@ import pytest
 
 from papers.accuracy import Accuracy, accuracy, relative_errors
 from papers.query_pools import Band, Pool
+from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.estimate import Estimates
 from sfumato.errors import SpecError
-from sfumato.estimate.count.queries import CountQuery
-from sfumato.estimate.estimate import Estimates
-from sfumato.mechanisms.method import Moments
+from sfumato.mechanisms.estimator import Moments
 
 POOL = Pool((CountQuery({"sex": "F"}, ["flu"]),) * 4, np.array([2, 10, 100, 400]))
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from papers.baselines.distribution_based import count, redraw
 from papers.baselines.laplace import answer
-from sfumato.comparison.baselines import laplace_scale
+from sfumato._comparison.comparison_baselines import laplace_scale
 from sfumato.errors import MissingExtraError, SchemaError, SpecError
 from statistical.support import (
     ALPHA,
@@ -66,7 +66,8 @@ def test_redrawn_rows_do_not_depend_on_batches(counts: list[int], first: int) ->
 def test_every_record_is_drawn_by_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """All numbers that a row can draw, once each: the values come out exactly as often as the table has them."""
     monkeypatch.setattr(
-        "sfumato.draws.Stream.integers", lambda stream, first, rows, bound: np.arange(bound, dtype=np.uint64)
+        "sfumato._core.random_draws.Stream.integers",
+        lambda stream, first, rows, bound: np.arange(bound, dtype=np.uint64),
     )
     drawn = redraw(COUNTS, sum(COUNTS), keyed_draws(4))
     assert counts_of(drawn, len(COUNTS)).tolist() == list(COUNTS)

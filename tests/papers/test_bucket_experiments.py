@@ -28,7 +28,7 @@ from papers.multiple_sized_bucketization.running_times import (
     programme_beside,
     split,
 )
-from sfumato.mechanisms.buckets.top_down import rounds, top_down
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import rounds, top_down
 
 
 @pytest.mark.parametrize(

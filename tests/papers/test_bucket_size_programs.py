@@ -9,10 +9,10 @@ from bucket_cases import CASES, Case
 from bucket_oracles import seeded_requests
 from papers.baselines.assignment_program import solve
 from papers.baselines.two_size_programs import fully_pruned, loss_pruned, unpruned
-from sfumato.mechanisms.buckets.optimal import optimal
-from sfumato.mechanisms.buckets.problem import Blocked, Problem, pose
-from sfumato.mechanisms.buckets.setting import Setting, is_valid
-from sfumato.mechanisms.buckets.two_sizes import two_sizes
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, is_valid
+from sfumato.mechanisms._bucketization.buckets.least_loss import optimal
+from sfumato.mechanisms._bucketization.buckets.two_sizes import two_sizes
 
 PROGRAMS = [unpruned, loss_pruned, fully_pruned]
 SMALL = [case for case in CASES if sum(case.counts) < 1000 and (case.two or case.optimum is not None)]

@@ -27,13 +27,13 @@ from bucket_oracles import Request, can_be_filled, requests, settings
 from bucket_tables import Table, one_cap, tables
 from papers.baselines.two_size_programs import fully_pruned, loss_pruned
 from selection import examples
-from sfumato.mechanisms.buckets.caps import floors
-from sfumato.mechanisms.buckets.dealing import round_robin
-from sfumato.mechanisms.buckets.optimal import optimal
-from sfumato.mechanisms.buckets.problem import Blocked, CapBelowShare, Problem, pose
-from sfumato.mechanisms.buckets.setting import Assignment, Setting, is_valid
-from sfumato.mechanisms.buckets.top_down import top_down
-from sfumato.mechanisms.buckets.two_sizes import fillable, pairs_of, two_sizes
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, CapBelowShare, Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, is_valid
+from sfumato.mechanisms._bucketization.buckets.least_loss import optimal
+from sfumato.mechanisms._bucketization.buckets.record_assignment import round_robin
+from sfumato.mechanisms._bucketization.buckets.share_caps import floors
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import top_down
+from sfumato.mechanisms._bucketization.buckets.two_sizes import fillable, pairs_of, two_sizes
 
 Pair = tuple[int, int]
 METHODS = [two_sizes, loss_pruned, fully_pruned]

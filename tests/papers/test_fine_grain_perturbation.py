@@ -37,9 +37,9 @@ from papers.fine_grain_perturbation.fine_grain_figures import (
     planned,
     zipf,
 )
-from sfumato.arrays import Floats
-from sfumato.mechanisms.fine_grain import Direction
-from sfumato.mechanisms.fine_grain.solver import record_utility
+from sfumato._core.arrays import Floats
+from sfumato.mechanisms._randomized_response.fine_grain import Direction
+from sfumato.mechanisms._randomized_response.fine_grain.retention_solver import record_utility
 
 STANDARD_ERRORS = 6
 """Of a mean over some hundred tables: beyond by chance once in 10^9."""

@@ -9,8 +9,8 @@ import pytest
 
 from papers.measured_errors import Errors, Measured
 from papers.query_pools import Band, Pool, passing
-from sfumato.estimate.estimate import Estimates
-from sfumato.mechanisms.method import Moments
+from sfumato._query.estimate import Estimates
+from sfumato.mechanisms.estimator import Moments
 
 
 def test_smaller_by_three_standard_errors_is_below() -> None:

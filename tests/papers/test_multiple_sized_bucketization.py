@@ -20,12 +20,12 @@ from papers.multiple_sized_bucketization.printed_problems import (
     are_within_caps,
     counts_and_caps,
 )
-from sfumato.mechanisms.buckets.optimal import optimal
-from sfumato.mechanisms.buckets.problem import Blocked, Problem, pose
-from sfumato.mechanisms.buckets.setting import Setting, is_valid
-from sfumato.mechanisms.buckets.sizes import choose
-from sfumato.mechanisms.buckets.top_down import top_down
-from sfumato.mechanisms.buckets.two_sizes import fillable, two_sizes
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting, is_valid
+from sfumato.mechanisms._bucketization.buckets.least_loss import optimal
+from sfumato.mechanisms._bucketization.buckets.size_methods import choose
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import top_down
+from sfumato.mechanisms._bucketization.buckets.two_sizes import fillable, two_sizes
 
 SOLVABLE = [case for case in CASES if case.optimum is not None]
 BLOCKED = [case for case in CASES if case.optimum is None]

@@ -18,24 +18,25 @@ from hypothesis import strategies as st
 
 from enumeration import replaced_by
 from selection import examples
-from sfumato.arrays import Floats
-from sfumato.audit.laws.cells import CellLaw, cell_posteriors, fallen, reached
-from sfumato.audit.laws.subset import SetLaw
-from sfumato.draws import Draws
-from sfumato.estimate.estimate import Estimate
-from sfumato.estimate.intervals import score_ends
-from sfumato.mechanisms import fine_grain, small_domain, subset, uniform
-from sfumato.mechanisms.coins import risk as exposure
-from sfumato.mechanisms.coins.inverse import iterated
-from sfumato.mechanisms.coins.operators import Cell, Operator
-from sfumato.mechanisms.method import Moments
-from sfumato.mechanisms.selection import best_members
-from sfumato.mechanisms.small_domain import Merge
-from sfumato.mechanisms.small_domain.balancing import balance
-from sfumato.mechanisms.small_domain.rearranging import rearranged
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, BreachBoundPerValue
-from sfumato.shown.tally import Tally
+from sfumato._core.arrays import Floats
+from sfumato._core.random_draws import Draws
+from sfumato._query.estimate import Estimate
+from sfumato._query.intervals import score_ends
+from sfumato._records.tally import Tally
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound, BreachBoundPerValue
+from sfumato._verify.reference_distributions.sub_table_distribution import CellLaw, cell_posteriors, fallen, reached
+from sfumato._verify.reference_distributions.subset_distribution import SetLaw
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain, uniform
+from sfumato.mechanisms._randomized_response import posterior_risk as exposure
+from sfumato.mechanisms._randomized_response.inverse_estimation import iterated
+from sfumato.mechanisms._randomized_response.operators import Cell, Operator
+from sfumato.mechanisms._randomized_response.small_domain import Merge
+from sfumato.mechanisms._randomized_response.small_domain.balancing import balance
+from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearranged
+from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms._subset_selection.set_sampler import best_members
+from sfumato.mechanisms.estimator import Moments
 
 DRAWS = Draws.unsafe_test_key("ca" * 32)
 Law = list[list[Fraction]]

@@ -21,8 +21,8 @@ from papers.query_pools import (
     wanted_values,
     within,
 )
+from sfumato._query.counting.count_queries import CountQuery
 from sfumato.errors import SchemaError, SpecError
-from sfumato.estimate.count.queries import CountQuery
 
 ROWS = 600
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from papers import EXPERIMENTS, Conditions, Experiment, Outcome, Verdict, reproduce, select_experiments
+from sfumato._figures.line_chart import Axis, MeasuredLine, measured_lines
 from sfumato.errors import SpecError, TargetError
-from sfumato.report.lines import Axis, MeasuredLine, measured_lines
 
 
 def figure_of(number: int) -> Outcome:

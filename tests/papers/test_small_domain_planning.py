@@ -16,8 +16,9 @@ from statistics import mean
 import pytest
 
 from papers.small_domain_randomization.small_domain_examples import Planned
-from sfumato.mechanisms.small_domain.balancing import Balanced, Group, protected_places
-from sfumato.mechanisms.small_domain.merging import (
+from sfumato._request.histogram import Histogram
+from sfumato.mechanisms._randomized_response.small_domain.balancing import Balanced, Group, protected_places
+from sfumato.mechanisms._randomized_response.small_domain.merging import (
     CountedCell,
     Part,
     cell,
@@ -26,7 +27,6 @@ from sfumato.mechanisms.small_domain.merging import (
     merged_by_variance,
     total_variance,
 )
-from sfumato.request.histogram import Histogram
 from small_domain_cases import (
     CASES,
     EDUCATION_300K,

@@ -16,8 +16,8 @@ import pytest
 
 from papers.experiment import Conditions
 from papers.splu_gen.splu_examples import theorem4
-from sfumato.mechanisms.decoys.bounds import amplification, leak, likelihood_ratio
-from sfumato.request.published_counts import accurate_count, chebyshev, chebyshev_count, error_probability, tail
+from sfumato._request.decoy_count_errors import accurate_count, chebyshev, chebyshev_count, error_probability, tail
+from sfumato.mechanisms._decoys.likelihood_ratios import amplification, leak, likelihood_ratio
 
 THREE_TENTHS = Fraction(3, 10)
 

@@ -14,19 +14,19 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from sfumato._records.tally import Tally
+from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.histogram import Histogram
 from sfumato.errors import InfeasibleError
-from sfumato.mechanisms import decoys
-from sfumato.mechanisms.decoys import Design
-from sfumato.mechanisms.decoys.bounds import largest_group_size
-from sfumato.mechanisms.decoys.creation import fullest_first, mixed
-from sfumato.mechanisms.decoys.groups import Groups, transition
-from sfumato.mechanisms.decoys.iteration import iterated
-from sfumato.mechanisms.decoys.joint import Joint
-from sfumato.mechanisms.decoys.leaks import Creation, EvenLaw, capped_counts, group_law
-from sfumato.mechanisms.decoys.methods import METHODS
-from sfumato.request.group_spec import DecoyGroups
-from sfumato.request.histogram import Histogram
-from sfumato.shown.tally import Tally
+from sfumato.mechanisms import _decoys
+from sfumato.mechanisms._decoys import Design
+from sfumato.mechanisms._decoys.decoy_estimators import METHODS
+from sfumato.mechanisms._decoys.decoy_groups import Groups, transition
+from sfumato.mechanisms._decoys.group_creation import fullest_first, mixed
+from sfumato.mechanisms._decoys.joint_columns import Joint
+from sfumato.mechanisms._decoys.leak_matrix import Creation, EvenLaw, capped_counts, group_law
+from sfumato.mechanisms._decoys.likelihood_ratios import largest_group_size
+from sfumato.mechanisms._decoys.splu_iteration import iterated
 from single import Single
 from statistical.support import keyed_draws
 
@@ -46,9 +46,9 @@ def wrapped(counts: Sequence[int], group_size: int) -> Groups:
     return mixed(counts, group_size, np.array([order, order]))
 
 
-def planned(counts: Sequence[int], group_size: int) -> decoys.Plan:
+def planned(counts: Sequence[int], group_size: int) -> _decoys.Plan:
     histogram = Histogram.of([f"value {place}" for place in range(len(counts))], counts)
-    return decoys.plan(histogram, DecoyGroups(group_size), decoys.Options(Creation.ANATOMY), keyed_draws(0))
+    return _decoys.plan(histogram, DecoyGroups(group_size), _decoys.Options(Creation.ANATOMY), keyed_draws(0))
 
 
 # ------------------------------------------------------------------------------------------------- Figures and examples

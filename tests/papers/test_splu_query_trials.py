@@ -16,10 +16,11 @@ from papers.query_pools import Band
 from papers.splu_gen import query_trials as trials
 from papers.splu_gen.further_figures import with_age_groups
 from papers.splu_gen.query_trials import QueriedTable
+from sfumato._records.tally import Tally
+from sfumato._request.group_requirements import DecoyGroups, Diversity
 from sfumato.errors import SourceError
-from sfumato.mechanisms import anatomy, decoys
-from sfumato.request.group_spec import DecoyGroups, Diversity
-from sfumato.shown.tally import Tally
+from sfumato.mechanisms import _decoys
+from sfumato.mechanisms._bucketization import anatomy
 
 CONDITIONS = Conditions(is_quick=True)
 ROWS = 1200
@@ -81,7 +82,7 @@ def test_the_printed_iteration_is_the_one_of_the_mechanism(name: str) -> None:
     tally = tally.beside(Tally.of_symbols(table.held({})), None)
     for number in range(0, len(trial.pool), 20):
         place = np.array([trial.combined[number]])
-        (moments,) = decoys.MECHANISM.estimators["paper"].count(
+        (moments,) = _decoys.MECHANISM.estimators["paper"].count(
             design, tally.take(line_of[number : number + 1]), [place]
         )
         assert found[number] == pytest.approx(moments.value[0])
@@ -91,7 +92,7 @@ def test_the_printed_iteration_is_the_one_of_the_mechanism(name: str) -> None:
 @pytest.mark.parametrize("name", ["one", "two"])
 def test_ours_is_what_a_release_with_the_same_key_answers(name: str) -> None:
     trial = {"one": one, "two": two}[name]()
-    contestant = Contestant("ours", decoys.NAME, DecoyGroups(3))
+    contestant = Contestant("ours", _decoys.NAME, DecoyGroups(3))
     schema = trials.Schema.of(trial.names)
     for release, _ in released(CONDITIONS, sample(), contestant, 1, schema):
         answers = release.count_many(trial.pool.queries)

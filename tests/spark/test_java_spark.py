@@ -15,7 +15,7 @@ import pytest
 from engine_inputs import INPUTS, ROWS, every_type
 from releases import known_key
 from sfumato import EngineError, MissingExtraError, Release, SparkEngine, publish
-from sfumato.apply import spark_tasks
+from sfumato._core import spark_tasks
 from spark_files import check_files
 from spark_tables import (
     Bundles,
@@ -110,7 +110,7 @@ def test_package_that_spark_lacks_is_named(java: Any, monkeypatch: pytest.Monkey
 
 WITHOUT = """
 import sys
-from sfumato.apply.spark_frames import session
+from sfumato._readers.spark_frames import session
 sys.modules["grpc"] = None
 session("sc://127.0.0.1:1")
 """

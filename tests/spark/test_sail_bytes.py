@@ -17,12 +17,14 @@ from pyarrow import feather
 from engine_inputs import INPUTS, ROWS, Input, every_type, with_gaps
 from releases import BOUND, WAYS, known_key, people
 from sfumato import CountQuery, EngineError, ReadOptions, Release, Request, Schema, SparkEngine, publish
-from sfumato.apply import rewrite, scatter, spark, writing
-from sfumato.apply.engine import Engine
-from sfumato.apply.scatter import Bundle
-from sfumato.mechanisms import REGISTRY, subset
-from sfumato.parquet import pages
-from sfumato.request.group_spec import DecoyGroups
+from sfumato._engines import shuffle, spark_engine
+from sfumato._engines.engine import Engine
+from sfumato._engines.shuffle import Bundle
+from sfumato._parquet import dictionary_pages
+from sfumato._perturb import perturbation, record_writer
+from sfumato._request.group_requirements import DecoyGroups
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms._subset_selection import subset
 from spark_tables import Bundles, asked, content, outcome, released, saved
 
 MECHANISMS = pytest.mark.parametrize("mechanism", REGISTRY)
@@ -31,10 +33,10 @@ MECHANISMS = pytest.mark.parametrize("mechanism", REGISTRY)
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give a table of a hundred rows three files, each with several parts, row groups and pages."""
-    monkeypatch.setattr(scatter, "FILE_ROWS", 40)
-    monkeypatch.setattr(scatter, "PART_ROWS", 16)
-    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 25)
-    monkeypatch.setattr(pages, "PAGE_ROWS", 8)
+    monkeypatch.setattr(shuffle, "FILE_ROWS", 40)
+    monkeypatch.setattr(shuffle, "PART_ROWS", 16)
+    monkeypatch.setattr(record_writer, "ROW_GROUP_ROWS", 25)
+    monkeypatch.setattr(dictionary_pages, "PAGE_ROWS", 8)
 
 
 def same(given: Input, mechanism: str, group_rows: int, session: Any, folder: Path) -> None:
@@ -82,7 +84,7 @@ def test_every_mechanism_publishes_every_table_in_the_same_bytes(
 
 def _wide(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if INPUTS[name].most_values is not None:
-        monkeypatch.setattr("sfumato.apply.profile.MOST_VALUES", INPUTS[name].most_values)
+        monkeypatch.setattr("sfumato._profile.table_profile.MOST_VALUES", INPUTS[name].most_values)
 
 
 @pytest.mark.parametrize("mechanism", ["uniform", "small-domain", "buckets"])
@@ -175,7 +177,7 @@ def test_rows_of_equal_words_keep_the_order_of_the_table(
 ) -> None:
     words = np.array([1 << 63, 5, 1 << 62], dtype=np.uint64)
     monkeypatch.setattr(
-        rewrite, "order_words", lambda draws, first, rows: words.take((first + np.arange(rows)) % len(words))
+        perturbation, "order_words", lambda draws, first, rows: words.take((first + np.arange(rows)) % len(words))
     )
     same(Input(people(ROWS, age=list(range(ROWS))), Schema.of("disease", keep=["age"])), "uniform", 15, sail, tmp_path)
 
@@ -205,7 +207,7 @@ def test_progress_is_told_up_to_the_last_row(sail: Any, tmp_path: Path) -> None:
 
 
 def test_results_come_in_the_order_of_the_items(sail: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sfumato.apply.spark.TASKS_PER_CORE", 1)
+    monkeypatch.setattr("sfumato._engines.spark_engine.TASKS_PER_CORE", 1)
     monkeypatch.setattr(SparkEngine, "_cores", 3)  # several jobs
     assert list(SparkEngine(sail).each(str, range(8))) == [str(number) for number in range(8)]
     assert list(SparkEngine(sail).each(str, [])) == []
@@ -226,13 +228,13 @@ def gathered(part: int, bundles: Any) -> Any:
 @pytest.mark.parametrize("of", ["each", "blocks", "parts"])
 def test_result_that_comes_twice_is_refused(of: str, sail: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that tries again may deliver what it had delivered before."""
-    known = spark.sent_from
+    known = spark_engine.sent_from
 
     def twice(frame: Any, run: Any, *given: Any) -> Any:
-        sent, is_last = known(frame, run, *given), run is spark._finished
+        sent, is_last = known(frame, run, *given), run is spark_engine._finished
         return sent.unionAll(sent) if is_last == (of == "parts") else sent
 
-    monkeypatch.setattr(spark, "sent_from", twice)
+    monkeypatch.setattr(spark_engine, "sent_from", twice)
     engine = SparkEngine(sail)
     with pytest.raises(EngineError, match="lost or repeated"):
         list(engine.each(str, range(3)) if of == "each" else engine.shuffled(Bundles(), range(3), First(), 2, print))

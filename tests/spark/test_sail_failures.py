@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 from engine_inputs import ROWS
 from releases import BOUND, people
 from sfumato import EngineError, LocalEngine, Request, Schema, SfumatoError, SparkEngine, publish
-from sfumato.apply import spark_tasks
-from sfumato.apply.engine import Engine
-from sfumato.parquet.file import FileWriter
+from sfumato._core import spark_tasks
+from sfumato._engines.engine import Engine
+from sfumato._parquet.parquet_writer import FileWriter
 from spark_tables import Failing, content, outcome, saved, secrets_in
 
 PUBLIC = ("age", "sex")

@@ -17,11 +17,11 @@ import pytest
 from engine_inputs import INPUTS, every_type
 from releases import BOUND, people
 from sfumato import EngineError, Request, Schema, SchemaError, SourceError, publish
-from sfumato.apply import spark_frames
-from sfumato.apply.spark_frames import spooled
-from sfumato.apply.spark_tasks import collected
+from sfumato._core.spark_tasks import collected
+from sfumato._readers import spark_frames
+from sfumato._readers.spark_frames import spooled
+from sfumato._release.staging import PREFIX
 from sfumato.errors import ReleaseFormatError
-from sfumato.release.staging import PREFIX
 from spark_tables import asked, content, released, saved
 
 GIVEN = INPUTS["every type"]

@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from sfumato.arrays import Mask
-from sfumato.estimate.estimate import Estimate, Estimates
-from sfumato.mechanisms.method import Moments
+from sfumato._core.arrays import Mask
+from sfumato._query.estimate import Estimate, Estimates
+from sfumato.mechanisms.estimator import Moments
 from statistical.support import ALPHA
 
 Floats = npt.NDArray[np.float64]

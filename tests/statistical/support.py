@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from sfumato.draws import Draws
+from sfumato._core.random_draws import Draws
 
 ALPHA = 1e-9
 """The probability that one assertion fails although the code is right."""

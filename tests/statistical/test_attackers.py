@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.arrays import Codes, Floats
-from sfumato.audit.attackers.attack import wilson
-from sfumato.audit.attackers.exposure import ONE_COLUMN, Target, attack, shown
-from sfumato.audit.attackers.knowledge import Knowledge
+from sfumato._core.arrays import Codes, Floats
+from sfumato._planning.mechanism_choice import choose
+from sfumato._records.column_codes import CodedColumn, Sensitive
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato._risk.attackers.attack_result import wilson
+from sfumato._risk.attackers.attacker_knowledge import Knowledge
+from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, Target, attack, shown
 from sfumato.mechanisms import REGISTRY
-from sfumato.plan.choose import choose
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
-from sfumato.shown.columns import CodedColumn, Sensitive
 from statistical.support import LARGEST_SCORE, assert_mean, assert_other_mean, keyed_draws
 
 pytestmark = pytest.mark.statistical

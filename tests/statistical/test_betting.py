@@ -13,7 +13,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from sfumato.audit.lint.betting import (
+from sfumato._risk.lint.betting_tests import (
     FALSE_ALARMS,
     binned,
     chance,

@@ -19,12 +19,12 @@ import pytest
 from scipy import stats
 
 from releases import people, published
-from sfumato.arrays import Mask
-from sfumato.mechanisms import uniform
-from sfumato.mechanisms.method import Moments
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
-from sfumato.shown.tally import Tally
+from sfumato._core.arrays import Mask
+from sfumato._records.tally import Tally
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms.estimator import Moments
 from statistical.covering import halved, held
 from statistical.support import ALPHA, assert_mean, assert_other_mean, keyed_draws
 

@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.apply.slots import Slots
-from sfumato.mechanisms import buckets
-from sfumato.mechanisms.buckets import Deal, Options, Plan, Sizes
-from sfumato.mechanisms.method import Moments
-from sfumato.request.group_spec import ShareCap
-from sfumato.request.histogram import Histogram
-from sfumato.shown.tally import Holdings, Tally
+from sfumato._perturb.random_slots import Slots
+from sfumato._records.tally import Holdings, Tally
+from sfumato._request.group_requirements import ShareCap
+from sfumato._request.histogram import Histogram
+from sfumato.mechanisms._bucketization import buckets
+from sfumato.mechanisms._bucketization.buckets import Deal, Options, Plan, Sizes
+from sfumato.mechanisms.estimator import Moments
 from statistical.covering import assert_covers, assert_covers_too_rarely, halved, holds
 from statistical.support import keyed_draws
 

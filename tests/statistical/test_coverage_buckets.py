@@ -14,13 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.apply.slots import Slots
-from sfumato.mechanisms import anatomy
-from sfumato.mechanisms.buckets import Deal, Plan
-from sfumato.mechanisms.method import Moments
-from sfumato.request.group_spec import Diversity
-from sfumato.request.histogram import Histogram
-from sfumato.shown.tally import Holdings, Tally
+from sfumato._perturb.random_slots import Slots
+from sfumato._records.tally import Holdings, Tally
+from sfumato._request.group_requirements import Diversity
+from sfumato._request.histogram import Histogram
+from sfumato.mechanisms._bucketization import anatomy
+from sfumato.mechanisms._bucketization.buckets import Deal, Plan
+from sfumato.mechanisms.estimator import Moments
 from statistical.covering import assert_covers, assert_covers_too_rarely, halved, holds
 from statistical.support import keyed_draws
 

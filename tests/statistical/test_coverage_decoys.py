@@ -20,16 +20,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.apply.slots import Slots
-from sfumato.estimate.estimate import Estimate
-from sfumato.mechanisms import decoys
-from sfumato.mechanisms.decoys import Plan
-from sfumato.mechanisms.decoys.leaks import Creation
-from sfumato.mechanisms.decoys.options import Options
-from sfumato.mechanisms.method import Moments
-from sfumato.request.group_spec import DecoyGroups
-from sfumato.request.histogram import Histogram
-from sfumato.shown.tally import Tally
+from sfumato._perturb.random_slots import Slots
+from sfumato._query.estimate import Estimate
+from sfumato._records.tally import Tally
+from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.histogram import Histogram
+from sfumato.mechanisms import _decoys
+from sfumato.mechanisms._decoys import Plan
+from sfumato.mechanisms._decoys.decoy_options import Options
+from sfumato.mechanisms._decoys.leak_matrix import Creation
+from sfumato.mechanisms.estimator import Moments
 from statistical.covering import Range, assert_covers, assert_covers_too_rarely, halved, holds
 from statistical.support import assert_mean, assert_other_mean, keyed_draws
 
@@ -119,9 +119,9 @@ def published(setting: Setting, codes: Integers, key: int) -> tuple[Plan, Intege
     """The plan, and what each record shows."""
     counts = np.bincount(codes, minlength=len(setting.shares)).tolist()
     draws, histogram = keyed_draws(key), Histogram.of(range(len(counts)), counts)
-    plan = decoys.plan(histogram, DecoyGroups(setting.group_size), Options(setting.creation), draws)
-    slots = Slots(draws, decoys.NAME, counts)(codes, np.zeros(len(counts), dtype=np.int64))
-    shown = decoys.replace(plan, codes, slots, draws, 0).values
+    plan = _decoys.plan(histogram, DecoyGroups(setting.group_size), Options(setting.creation), draws)
+    slots = Slots(draws, _decoys.NAME, counts)(codes, np.zeros(len(counts), dtype=np.int64))
+    shown = _decoys.replace(plan, codes, slots, draws, 0).values
     assert shown is not None
     return plan, shown.astype(np.int64)
 
@@ -133,13 +133,13 @@ def trials(setting: Setting) -> dict[Wanted, list[Trial]]:
     for key in range(KEYS):
         codes, many, few = table(setting, key)
         plan, shown = published(setting, codes, key)
-        whole, design = Tally.of_symbols(np.bincount(shown, minlength=size)), decoys.design(plan)
+        whole, design = Tally.of_symbols(np.bincount(shown, minlength=size)), _decoys.design(plan)
         for column in range(COLUMNS):
             for wanted, places in setting.wanted(column).items():
                 is_selected = few[column] if wanted is Wanted.FEW else many[column]
                 counts = np.bincount(shown[is_selected], minlength=size)
                 tally = Tally.of_symbols(counts).beside(whole, None)
-                (moments,) = decoys.MECHANISM.estimators[setting.method].count(design, tally, [places])
+                (moments,) = _decoys.MECHANISM.estimators[setting.method].count(design, tally, [places])
                 truth = int(np.isin(codes[is_selected], places).sum())
                 found[wanted].append(Trial(truth, moments))
     return found
@@ -220,8 +220,8 @@ def test_estimates_are_right_on_average_up_to_a_fraction_of_their_error(setting:
         column, place = key % COLUMNS, key % setting.values
         counts = np.bincount(shown[many[column]], minlength=setting.values)
         tally = Tally.of_symbols(counts).beside(whole, None)
-        method = decoys.MECHANISM.estimators[setting.method]
-        (moments,) = method.count(decoys.design(plan), tally, [np.array([place])])
+        method = _decoys.MECHANISM.estimators[setting.method]
+        (moments,) = method.count(_decoys.design(plan), tally, [np.array([place])])
         error = Estimate.of(moments, "", "").standard_error
         assert error is not None
         scores.append((moments.value[0] - int((codes[many[column]] == place).sum())) / error)

@@ -14,16 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.arrays import Places
+from sfumato._core.arrays import Places
+from sfumato._query.estimate import Estimate
+from sfumato._records.tally import Tally
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound, BreachBoundPerValue
 from sfumato.errors import QueryError
-from sfumato.estimate.estimate import Estimate
-from sfumato.mechanisms import fine_grain
-from sfumato.mechanisms.fine_grain import Objective, Options
-from sfumato.mechanisms.fine_grain.ladder import Direction
-from sfumato.mechanisms.method import Moments
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, BreachBoundPerValue
-from sfumato.shown.tally import Tally
+from sfumato.mechanisms._randomized_response import fine_grain
+from sfumato.mechanisms._randomized_response.fine_grain import Objective, Options
+from sfumato.mechanisms._randomized_response.fine_grain.amplification_order import Direction
+from sfumato.mechanisms.estimator import Moments
 from statistical.covering import (
     LEVELS,
     MEANS,

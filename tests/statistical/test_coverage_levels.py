@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.mechanisms import levels
-from sfumato.mechanisms.coins.methods import DEFAULT
-from sfumato.mechanisms.method import Moments
-from sfumato.request.hierarchy import Hierarchy
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
-from sfumato.shown.sets import packed
-from sfumato.shown.tally import Tally
+from sfumato._records.set_records import packed
+from sfumato._records.tally import Tally
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato.mechanisms._randomized_response.estimators import DEFAULT
+from sfumato.mechanisms._subset_selection import levels
+from sfumato.mechanisms.estimator import Moments
 from statistical.covering import RANGES, assert_covers, halved, held, share_held
 from statistical.support import LARGEST_SCORE, keyed_draws, standard_score
 

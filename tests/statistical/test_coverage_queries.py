@@ -25,14 +25,17 @@ import pytest
 
 from releases import Way, known_key
 from selection import examples
-from sfumato.estimate.estimate import Estimate
-from sfumato.estimate.release import Release
-from sfumato.mechanisms import buckets, decoys, fine_grain, small_domain, subset, uniform
-from sfumato.outlook import Request
-from sfumato.publication import publish
-from sfumato.request.group_spec import DecoyGroups, LinearCap
-from sfumato.request.schema import Schema
-from sfumato.request.spec import BreachBound, Tolerance
+from sfumato._publication import publish
+from sfumato._publication_plan import Request
+from sfumato._query.estimate import Estimate
+from sfumato._query.release import Release
+from sfumato._request.group_requirements import DecoyGroups, LinearCap
+from sfumato._request.requirements import BreachBound, Tolerance
+from sfumato._request.schema import Schema
+from sfumato.mechanisms import _decoys
+from sfumato.mechanisms._bucketization import buckets
+from sfumato.mechanisms._randomized_response import fine_grain, small_domain, uniform
+from sfumato.mechanisms._subset_selection import subset
 from statistical.covering import assert_covers, assert_covers_too_rarely
 
 pytestmark = pytest.mark.statistical
@@ -49,7 +52,7 @@ WAYS: Mapping[str, Way] = {
     "small-domain": Way(BreachBound("1/3", "3/4"), small_domain.Options(min_cell=500)),
     "fine-grain": Way(Tolerance(2), fine_grain.Options(objective=fine_grain.Objective.AGGREGATE)),
     "buckets": Way(LinearCap("3/2", "1/10"), buckets.Options()),
-    "decoys": Way(DecoyGroups(2), decoys.Options()),
+    "decoys": Way(DecoyGroups(2), _decoys.Options()),
 }
 
 SHAPES: Mapping[str, str] = {

@@ -14,16 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.arrays import Places
+from sfumato._core.arrays import Places
+from sfumato._query.estimate import Estimate
+from sfumato._records.tally import Tally
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
 from sfumato.errors import QueryError
-from sfumato.estimate.estimate import Estimate
-from sfumato.mechanisms import small_domain
-from sfumato.mechanisms.coins.methods import BIASED, PLUG_IN
-from sfumato.mechanisms.coins.operators import Operator
-from sfumato.mechanisms.method import Moments
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
-from sfumato.shown.tally import Tally
+from sfumato.mechanisms._randomized_response import small_domain
+from sfumato.mechanisms._randomized_response.estimators import BIASED, PLUG_IN
+from sfumato.mechanisms._randomized_response.operators import Operator
+from sfumato.mechanisms.estimator import Moments
 from statistical.covering import (
     LEVELS,
     MEANS,

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.mechanisms import subset
-from sfumato.mechanisms.coins.methods import DEFAULT
-from sfumato.mechanisms.method import Moments
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
-from sfumato.shown.tally import Tally
+from sfumato._records.tally import Tally
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato.mechanisms._randomized_response.estimators import DEFAULT
+from sfumato.mechanisms._subset_selection import subset
+from sfumato.mechanisms.estimator import Moments
 from single import Single
 from statistical.covering import LEVELS, MEANS, RANGES, Floats, halved, holds
 from statistical.support import keyed_draws

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.estimate.estimate import Estimate
-from sfumato.mechanisms.method import Moments
+from sfumato._query.estimate import Estimate
+from sfumato.mechanisms.estimator import Moments
 from statistical.covering import (
     LEVELS,
     MEANS,

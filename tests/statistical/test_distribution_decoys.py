@@ -18,20 +18,20 @@ import pytest
 from scipy import stats
 
 from releases import known_key
-from sfumato.apply.local import LocalEngine
-from sfumato.apply.rewrite import Rewrite
-from sfumato.apply.slots import Slots
-from sfumato.apply.source import MemorySource
-from sfumato.draws import Draws
-from sfumato.mechanisms import REGISTRY, decoys
-from sfumato.mechanisms.decoys.leaks import Creation
-from sfumato.mechanisms.decoys.options import Options
-from sfumato.outlook import Request, surveyed
-from sfumato.publication import publish
-from sfumato.request.group_spec import DecoyGroups
-from sfumato.request.histogram import Histogram
-from sfumato.request.schema import Schema
-from sfumato.shown import DATA
+from sfumato._core.random_draws import Draws
+from sfumato._engines.local_engine import LocalEngine
+from sfumato._perturb.perturbation import Rewrite
+from sfumato._perturb.random_slots import Slots
+from sfumato._publication import publish
+from sfumato._publication_plan import Request, surveyed
+from sfumato._readers.sources import MemorySource
+from sfumato._records import DATA
+from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.histogram import Histogram
+from sfumato._request.schema import Schema
+from sfumato.mechanisms import REGISTRY, _decoys
+from sfumato.mechanisms._decoys.decoy_options import Options
+from sfumato.mechanisms._decoys.leak_matrix import Creation
 from statistical.support import (
     ALPHA,
     assert_different,
@@ -61,7 +61,7 @@ every_way = pytest.mark.parametrize("way", WAYS)
 class Released(NamedTuple):
     """What became of the records of a table sorted by value."""
 
-    plan: decoys.Plan
+    plan: _decoys.Plan
     codes: Numbers
     runs: Numbers
     shown: Numbers
@@ -71,10 +71,10 @@ class Released(NamedTuple):
 def released(way: str) -> Released:
     histogram = Histogram.of(range(len(COUNTS)), COUNTS)
     draws = keyed_draws(11)
-    plan = decoys.plan(histogram, DecoyGroups(GROUP_SIZE), WAYS[way], draws)
+    plan = _decoys.plan(histogram, DecoyGroups(GROUP_SIZE), WAYS[way], draws)
     codes = np.repeat(np.arange(len(COUNTS), dtype=np.uint8), COUNTS)
-    slots = Slots(draws, decoys.NAME, COUNTS)(codes, np.zeros(len(COUNTS), dtype=np.int64))
-    shown = decoys.replace(plan, codes, slots, draws, 0).values
+    slots = Slots(draws, _decoys.NAME, COUNTS)(codes, np.zeros(len(COUNTS), dtype=np.int64))
+    shown = _decoys.replace(plan, codes, slots, draws, 0).values
     assert shown is not None
     runs = plan.columns[0].groups.run_of(codes, slots)
     return Released(plan, codes.astype(np.int64), runs, shown.astype(np.int64))
@@ -192,11 +192,11 @@ def test_the_order_of_the_table_tells_nothing_of_the_group(way: str) -> None:
 def test_the_first_record_of_a_value_is_in_each_of_its_groups_with_the_same_chance() -> None:
     """Over many keys, with groups that do not change: ties by place."""
     counts, keys = (6, 5, 4, 3, 2), 3000
-    plan = decoys.plan(Histogram.of(range(5), counts), DecoyGroups(2), WAYS["fullest first, ties by place"], _draws(0))
+    plan = _decoys.plan(Histogram.of(range(5), counts), DecoyGroups(2), WAYS["fullest first, ties by place"], _draws(0))
     groups = plan.columns[0].groups
     runs = []
     for key in range(keys):
-        slots = Slots(_draws(key), decoys.NAME, counts)(np.array([1]), np.zeros(5, dtype=np.int64))
+        slots = Slots(_draws(key), _decoys.NAME, counts)(np.array([1]), np.zeros(5, dtype=np.int64))
         runs.append(int(groups.run_of(np.array([1]), slots)[0]))
     has_value = [1 in row[:size] for row, size in zip(groups.members, groups.sizes, strict=True)]
     holds = np.where(has_value, groups.lengths, 0)
@@ -232,14 +232,14 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Pair:
     source, engine, folder = MemorySource(table), LocalEngine(), tmp_path_factory.mktemp("pair")
     draws = keyed_draws(5)
     _, found = surveyed(request, source, engine, folder, draws)
-    plan = decoys.plan(found.histogram, DecoyGroups(3), Options(), draws)
+    plan = _decoys.plan(found.histogram, DecoyGroups(3), Options(), draws)
     rewrite = Rewrite(found.columns, found.sensitive, REGISTRY["decoys"], plan, found.histogram.counts, draws)
     (batch,) = table.combine_chunks().to_batches()
     codes = found.sensitive.encode(found.preparation(batch))
     slots = rewrite._slots_of(codes, np.zeros(sum(found.sensitive.sizes), dtype=np.int64))
-    shown = decoys.replace(plan, codes, slots, rewrite._draws, 0).values
+    shown = _decoys.replace(plan, codes, slots, rewrite._draws, 0).values
     assert shown is not None
-    return Pair(values, np.array(decoys.column_codes(shown, plan.sizes)), slots)
+    return Pair(values, np.array(_decoys.column_codes(shown, plan.sizes)), slots)
 
 
 def test_two_columns_deal_their_records_independently(pair: Pair) -> None:

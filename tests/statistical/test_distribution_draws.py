@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.draws import LARGEST_TABLE, FeistelPermutation, Stream, TablePermutation
+from sfumato._core.random_draws import LARGEST_TABLE, FeistelPermutation, Stream, TablePermutation
 from statistical.support import (
     Counts,
     assert_different,
@@ -101,7 +101,7 @@ def test_feistel_scatters_the_first_and_the_last_rank_of_a_large_range_evenly() 
 @pytest.mark.parametrize("rounds", [0, 2])
 def test_a_feistel_network_of_too_few_rounds_would_be_noticed(rounds: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rounds come in pairs: of none, ranks stay in place; of one pair, ranks of one column stay in one column."""
-    monkeypatch.setattr("sfumato.draws.FEISTEL_ROUNDS", rounds)
+    monkeypatch.setattr("sfumato._core.random_draws.FEISTEL_ROUNDS", rounds)
     size = 12
     slots = _feistel_slots(size, [0, 3], KEYS // 4)
     apart = 1 - np.eye(size)

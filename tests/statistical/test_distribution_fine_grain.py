@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.mechanisms import fine_grain
-from sfumato.mechanisms.fine_grain import FINEST, Objective, Options
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, BreachBoundPerValue
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound, BreachBoundPerValue
+from sfumato.mechanisms._randomized_response import fine_grain
+from sfumato.mechanisms._randomized_response.fine_grain import FINEST, Objective, Options
 from statistical.support import (
     assert_different,
     assert_same_distribution,

@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sfumato.estimate.estimate import Estimate
-from sfumato.mechanisms import harmonic
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, BreachBoundPerValue
-from sfumato.shown.tally import Tally
+from sfumato._query.estimate import Estimate
+from sfumato._records.tally import Tally
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound, BreachBoundPerValue
+from sfumato.mechanisms._randomized_response import harmonic
 from statistical.covering import LEVELS, RANGES, assert_covers, assert_covers_too_rarely, halved, share_held
 from statistical.support import (
     assert_different,

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.mechanisms import levels
-from sfumato.request.hierarchy import Hierarchy
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato.mechanisms._subset_selection import levels
 from statistical.support import (
     assert_different,
     assert_same_distribution,

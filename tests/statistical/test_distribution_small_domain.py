@@ -12,11 +12,11 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from sfumato.apply.slots import Slots
-from sfumato.draws import LARGEST_TABLE
-from sfumato.mechanisms import small_domain
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
+from sfumato._core.random_draws import LARGEST_TABLE
+from sfumato._perturb.random_slots import Slots
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato.mechanisms._randomized_response import small_domain
 from statistical.support import (
     ALPHA,
     Counts,

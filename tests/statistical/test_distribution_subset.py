@@ -12,9 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.mechanisms import subset, uniform
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato.mechanisms._randomized_response import uniform
+from sfumato.mechanisms._subset_selection import subset
 from statistical.support import (
     ALPHA,
     LARGEST_SCORE,

@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.draws import Draws
-from sfumato.mechanisms import uniform
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
+from sfumato._core.random_draws import Draws
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato.mechanisms._randomized_response import uniform
 from statistical.support import (
     assert_different,
     assert_same_distribution,

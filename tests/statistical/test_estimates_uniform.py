@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sfumato.mechanisms import uniform
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound
-from sfumato.shown.tally import Tally
+from sfumato._records.tally import Tally
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato.mechanisms._randomized_response import uniform
 from single import Single, counted
 from statistical.support import ALPHA, assert_mean, assert_other_mean, counts_of, keyed_draws
 

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pytest
 from scipy import stats
 
-from sfumato.plan.choose import choose
-from sfumato.plan.predict import Chosen
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, BreachBoundPerValue, PrivacySpec
-from sfumato.shown.tally import Tally
+from sfumato._planning.mechanism_choice import choose
+from sfumato._planning.predicted_error import Chosen
+from sfumato._records.tally import Tally
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec
 from statistical.support import ALPHA, keyed_draws
 
 pytestmark = pytest.mark.statistical

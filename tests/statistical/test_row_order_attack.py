@@ -18,11 +18,11 @@ import pytest
 from scipy import stats
 
 from releases import known_key
-from sfumato.outlook import Request
-from sfumato.publication import publish
-from sfumato.request.group_spec import Diversity, LinearCap
-from sfumato.request.schema import Schema
-from sfumato.request.spec import PrivacySpec
+from sfumato._publication import publish
+from sfumato._publication_plan import Request
+from sfumato._request.group_requirements import Diversity, LinearCap
+from sfumato._request.requirements import PrivacySpec
+from sfumato._request.schema import Schema
 from statistical.support import ALPHA
 
 pytestmark = pytest.mark.statistical

@@ -19,18 +19,25 @@ from scipy import stats
 
 from releases import SENSITIVE, WAYS, accepting, edit_manifest
 from sabotage import RECORDS, patients, plan_of, released, truth
-from sfumato.apply import scatter
-from sfumato.audit import row_order
-from sfumato.audit.attackers.released import matched, original_of
-from sfumato.audit.original import verify
-from sfumato.audit.row_order import Labelled, label_parts, label_values, log_chance, log_chance_of_runs, log_factorials
-from sfumato.estimate.release import Release
+from sfumato._engines import shuffle
+from sfumato._parquet.small_table import write_table
+from sfumato._publication import publish
+from sfumato._publication_plan import Request
+from sfumato._query.release import Release
+from sfumato._request.requirements import BreachBound
+from sfumato._request.schema import Schema
+from sfumato._risk.attackers.release_matching import matched, original_of
+from sfumato._verify import row_order
+from sfumato._verify.against_original import verify
+from sfumato._verify.row_order import (
+    Labelled,
+    label_parts,
+    label_values,
+    log_chance,
+    log_chance_of_runs,
+    log_factorials,
+)
 from sfumato.mechanisms import REGISTRY
-from sfumato.outlook import Request
-from sfumato.parquet.table import write_table
-from sfumato.publication import publish
-from sfumato.request.schema import Schema
-from sfumato.request.spec import BreachBound
 from tampering import failed, rewrite
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow]
@@ -117,7 +124,7 @@ def test_wrong_orders_are_noticed_and_shuffles_pass(honest: tuple[Path, Places, 
 
 def test_order_across_several_files_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each file is shuffled, and which file a record is in tells where its person stands in the table."""
-    monkeypatch.setattr(scatter, "FILE_ROWS", RECORDS // 3)
+    monkeypatch.setattr(shuffle, "FILE_ROWS", RECORDS // 3)
     release = released("uniform", tmp_path)
     opened = Release.open(release)
     names = [path.relative_to(opened.folder) for path in map(Path, opened.manifest.paths(opened.folder))]

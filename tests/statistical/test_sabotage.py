@@ -24,10 +24,10 @@ from sabotage import (
     released,
     residue_alone,
 )
-from sfumato.audit.attackers.audit import audit
-from sfumato.audit.attackers.order import LARGEST_SCORE, reused_key
+from sfumato._request.requirements import BreachBound
+from sfumato._risk.attackers.release_attacks import audit
+from sfumato._risk.attackers.row_order_attack import LARGEST_SCORE, reused_key
 from sfumato.mechanisms import REGISTRY
-from sfumato.request.spec import BreachBound
 from tampering import failed
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow]

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.apply import alike, sample
-from sfumato.apply.alike import Combinations, hashed
-from sfumato.apply.sample import PURPOSE, Sampler
+from sfumato._profile import equivalence_classes, record_sample
+from sfumato._profile.equivalence_classes import Combinations, hashed
+from sfumato._profile.record_sample import PURPOSE, Sampler
 from statistical.support import LARGEST_SCORE, Counts, assert_different, assert_same_distribution, keyed_draws
 
 pytestmark = pytest.mark.statistical
@@ -21,7 +21,7 @@ def sampled(monkeypatch: pytest.MonkeyPatch) -> Counts:
     """How often each row of a table is in a sample of half of its rows."""
     table = pa.RecordBatch.from_pydict({"row": list(range(ROWS))})
     counts = np.zeros(ROWS, dtype=np.int64)
-    monkeypatch.setattr(sample, "MOST_RECORDS", MOST)
+    monkeypatch.setattr(record_sample, "MOST_RECORDS", MOST)
     for key in range(KEYS):
         sampler, stream = Sampler(table.schema), keyed_draws(key).stream(PURPOSE)
         for first, rows in ((0, 30), (30, 20)):
@@ -58,7 +58,7 @@ def _estimates(factor: float) -> np.ndarray:
 @pytest.mark.parametrize("factor", [1.0, 0.9, 1.1])
 def test_estimates_of_a_full_sketch_are_right_on_average(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """Below 5 and below 11; so few are alone that ten per cent of them would not be noticed."""
-    monkeypatch.setattr(alike, "MOST_COMBINATIONS", 256)
+    monkeypatch.setattr(equivalence_classes, "MOST_COMBINATIONS", 256)
     truth = np.array([SIZES[few >= SIZES].sum() / SIZES.sum() for few in (1, 4, 10)])
     drawn = _estimates(factor)
     scores = np.abs(drawn.mean(axis=0) - truth) / (drawn.std(axis=0, ddof=1) / np.sqrt(len(drawn)))

@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from sfumato.apply.slots import Slots
+from sfumato._perturb.random_slots import Slots
+from sfumato._records.tally import Tally
+from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound, PrivacySpec
 from sfumato.mechanisms import REGISTRY
-from sfumato.mechanisms.coins.shrinking import pulled
-from sfumato.request.group_spec import DecoyGroups
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBound, PrivacySpec
-from sfumato.shown.tally import Tally
+from sfumato.mechanisms._randomized_response.empirical_bayes import pulled
 from statistical.support import ALPHA, keyed_draws
 
 pytestmark = [pytest.mark.statistical, pytest.mark.slow]

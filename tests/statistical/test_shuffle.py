@@ -14,17 +14,17 @@ import pytest
 from scipy import stats
 
 from releases import BOUND, published
-from sfumato.apply.local import LocalEngine
-from sfumato.apply.rewrite import Rewrite
-from sfumato.apply.source import MemorySource
-from sfumato.apply.writing import write_records
-from sfumato.draws import Draws
-from sfumato.mechanisms import uniform
-from sfumato.outlook import Request, surveyed
-from sfumato.plan.choose import choose
-from sfumato.request.histogram import Histogram
-from sfumato.request.schema import Schema
-from sfumato.shown import DATA
+from sfumato._core.random_draws import Draws
+from sfumato._engines.local_engine import LocalEngine
+from sfumato._perturb.perturbation import Rewrite
+from sfumato._perturb.record_writer import write_records
+from sfumato._planning.mechanism_choice import choose
+from sfumato._publication_plan import Request, surveyed
+from sfumato._readers.sources import MemorySource
+from sfumato._records import DATA
+from sfumato._request.histogram import Histogram
+from sfumato._request.schema import Schema
+from sfumato.mechanisms._randomized_response import uniform
 from statistical.support import (
     ALPHA,
     assert_different,

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from enumeration import Shown, every_outcome, replaced_by, shown_by
-from sfumato.draws import Draws
-from sfumato.shown import Replaced
+from sfumato._core.random_draws import Draws
+from sfumato._records import Replaced
 
 
 def _two_dice(draws: Draws) -> int:

@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sfumato._core.cell_values import to_json
+from sfumato._figures.number_cells import NumberCell, lined_up
+from sfumato._query.answer_table import Sheet, SheetColumn
+from sfumato._terminal_safe import printable
 from sfumato.cli.render import plain, show_notice
-from sfumato.estimate.sheet import Sheet, SheetColumn
-from sfumato.printable import printable
-from sfumato.report.cells import NumberCell, lined_up
-from sfumato.request.values import to_json
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from sfumato import Answer

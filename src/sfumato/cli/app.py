@@ -23,7 +23,12 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 import sfumato
-from sfumato.apply.formats.read_options import POINT
+from sfumato._core.exact_numbers import exact
+from sfumato._planning.bound_for_error import AT, ERROR, ErrorTarget, target
+from sfumato._readers.read_options import POINT
+from sfumato._request.histogram import Histogram
+from sfumato._request.schema import Role
+from sfumato._request.warnings import check_codes, check_notices
 from sfumato.cli import key_notice, render
 from sfumato.cli.audit import audit
 from sfumato.cli.commands import Command, RequestCommand, epilog
@@ -54,11 +59,6 @@ from sfumato.cli.pages import AskPageOptions, PageOptions, certificate, page
 from sfumato.cli.questions import QueryOptions, answer_questions
 from sfumato.cli.where import EngineOptions
 from sfumato.errors import NoticeError, SfumatoError, TargetError, reason
-from sfumato.plan.target import AT, ERROR, ErrorTarget, target
-from sfumato.request.exact import exact
-from sfumato.request.histogram import Histogram
-from sfumato.request.notice import check_codes, check_notices
-from sfumato.request.schema import Role
 
 if TYPE_CHECKING:
     from sfumato import BreachBound
@@ -136,10 +136,10 @@ def init(
     printed: PrintOptions,
 ) -> None:
     """Write a request file to complete: what the columns may be for, and what you have to decide. It holds no value."""
-    from sfumato.apply.guesses import guess_table  # noqa: PLC0415 - takes long to load
-    from sfumato.audit.attackers.telling import telling_columns  # noqa: PLC0415 - takes long to load
+    from sfumato._profile.role_guessing import guess_table  # noqa: PLC0415 - takes long to load
+    from sfumato._release.staging import place_file  # noqa: PLC0415 - takes long to load
+    from sfumato._risk.attackers.predictive_columns import telling_columns  # noqa: PLC0415 - takes long to load
     from sfumato.cli.draft import check_place, draft  # noqa: PLC0415 - takes long to load
-    from sfumato.release.staging import place_file  # noqa: PLC0415 - takes long to load
 
     check_place(target, force=force)
     with render.looking(err, quiet=printed.is_silent):
@@ -168,7 +168,7 @@ def plan(
     printed: PrintOptions,
 ) -> None:
     """Show what would be published, and at which error, without publishing anything. Private: it shows counts."""
-    from sfumato.outlook import notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
+    from sfumato._publication_plan import notice_codes, plan_counts  # noqa: PLC0415 - takes long to load
 
     check_codes(stops.codes, notice_codes())
     filed.check()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn
 
 import typer
 
-from sfumato.apply.formats.read_options import POINT, ReadOptions
+from sfumato._readers.read_options import POINT, ReadOptions
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import HIERARCHY, OUTPUT, TABLES, Decimal, Encoding, PrintOptions, ReleasePath, assignments
@@ -18,7 +18,7 @@ from sfumato.cli.output import CHECK_FAILED, err, out, print_json
 from sfumato.errors import TargetError
 
 if TYPE_CHECKING:
-    from sfumato.evidence import Dossier
+    from sfumato._evidence import Dossier
 
 KNOWN = "What is known"
 
@@ -81,9 +81,9 @@ class ReportOptions(OptionGroup):
 
 def audit(release: ReleasePath, known: AuditOptions, written: ReportOptions, printed: PrintOptions) -> None:
     """Let attackers at a release, compare answers with the truth, and write a report to file. Private."""
-    from sfumato.estimate.batch import read_batch  # noqa: PLC0415 - takes long to load
-    from sfumato.evidence import audit_release  # noqa: PLC0415 - takes long to load
-    from sfumato.pages import check_place, report_page, save  # noqa: PLC0415 - takes long to load
+    from sfumato._evidence import audit_release  # noqa: PLC0415 - takes long to load
+    from sfumato._query.batch_queries import read_batch  # noqa: PLC0415 - takes long to load
+    from sfumato._report import check_place, report_page, save  # noqa: PLC0415 - takes long to load
 
     if written.target is None and not printed.as_json:
         raise TargetError("name the file of the report with --out, such as --out report.html, or ask for --json.")
@@ -129,7 +129,7 @@ def _fail(found: Dossier) -> NoReturn:
 
 def _show(found: Dossier) -> None:
     """The numbers that are read first, and what they do not cover."""
-    from sfumato.pages.report import five_numbers  # noqa: PLC0415 - takes long to load
+    from sfumato._report.audit_report import five_numbers  # noqa: PLC0415 - takes long to load
 
     for much, what, beyond in five_numbers(found):
         out.print(f"[bold]{render.plain(much)}[/bold]  {render.plain(what)}", highlight=False)

@@ -10,9 +10,9 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from sfumato._terminal_safe import printable, without_passwords
 from sfumato.cli.request_file import BY_COLUMN, SUFFIX, TABLE, RequestFile
 from sfumato.errors import SpecError
-from sfumato.printable import printable, without_passwords
 
 LEAVING_OUT = ("identifier", "drop")
 """Columns that a file leaves out stay out, whichever others the command line names."""

@@ -11,6 +11,7 @@ import typer
 from rich.table import Column, Table
 
 import sfumato
+from sfumato._planning.bound_for_error import AT
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import OUTPUT, PROMISE, PrintOptions, PromiseOptions, RequestPath, StopOptions, TableOptions
@@ -18,11 +19,10 @@ from sfumato.cli.output import err, out, print_json
 from sfumato.cli.pages import HOLDER, Decider
 from sfumato.cli.where import EngineOptions
 from sfumato.errors import TargetError
-from sfumato.plan.target import AT
 
 if TYPE_CHECKING:
     from sfumato import Comparison
-    from sfumato.comparison.layers import Layer
+    from sfumato._comparison.comparison_tables import Layer
 
 POSTERIOR, WEAKEST = "posterior", "99/100"
 """Where a gain or an error is aimed at, every posterior will do, unless one is given."""
@@ -92,7 +92,7 @@ class ComparePageOptions(OptionGroup):
 
     def check(self) -> None:
         """Refuse a place for the page before anything takes long."""
-        from sfumato.pages.page import check_place  # noqa: PLC0415 - takes long to load
+        from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
 
         if self.page is not None:
             check_place(self.page, force=self.replaces)
@@ -127,7 +127,7 @@ def compare(  # noqa: PLR0913, PLR0917 - the options of the command
             progress=partial(engine.progress, render.COMPARING),
         )
     if filed.page is not None:
-        from sfumato.pages import compare_page, save  # noqa: PLC0415 - takes long to load
+        from sfumato._report import compare_page, save  # noqa: PLC0415 - takes long to load
 
         save(compare_page(found, request.schema.sensitive, filed.decider), filed.page, force=filed.replaces)
     if printed.as_json:
@@ -141,7 +141,7 @@ def compare(  # noqa: PLR0913, PLR0917 - the options of the command
 
 def show_comparison(found: Comparison, *, quiet: bool = False) -> None:
     """Three layers, always together: proved, measured, cost; then advice, and what was left out."""
-    from sfumato.comparison.layers import KNOWING, cost, measured, proved  # noqa: PLC0415 - takes long to load
+    from sfumato._comparison.comparison_tables import KNOWING, cost, measured, proved  # noqa: PLC0415 - takes long to load
 
     out.print(f"compared at {found.aim.words}; prior {found.bound.prior}, guarantee {found.guarantee}", highlight=False)
     known = "; ".join(f"{letter}: {known}" for letter, known in KNOWING.items())

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sfumato import BreachBound, Estimate, Publication, Request, Schema, Verification, publish, verify
-from sfumato.apply.engine import Engine
-from sfumato.estimate.intervals import DEFAULT_LEVEL
-from sfumato.request.values import Value
+from sfumato._core.cell_values import Value
+from sfumato._engines.engine import Engine
+from sfumato._query.intervals import DEFAULT_LEVEL
 
 SEED = 20_260
 SENSITIVE = "diagnosis"

@@ -15,16 +15,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sfumato.address import Address
-from sfumato.apply.formats import inside
-from sfumato.apply.formats.read_options import POINT
-from sfumato.apply.formats.reader_registry import hide_secrets, reader_of_address
-from sfumato.apply.guesses import ColumnGuess, TableGuess
+from sfumato._core.object_store import Address
+from sfumato._profile.role_guessing import ColumnGuess, TableGuess
+from sfumato._readers import tables_in_files
+from sfumato._readers.read_options import POINT
+from sfumato._readers.reader_registry import hide_secrets, reader_of_address
+from sfumato._release.staging import check_outside
+from sfumato._request.schema import Role
+from sfumato._terminal_safe import UNPRINTABLE, printable
 from sfumato.cli.request_file import SUFFIX
 from sfumato.errors import SchemaError, SourceError, TargetError
-from sfumato.printable import UNPRINTABLE, printable
-from sfumato.release.staging import check_outside
-from sfumato.request.schema import Role
 
 WIDTH = 118
 WIDEST_NAME = 60
@@ -182,7 +182,7 @@ def said_path(table: str, target: Path) -> str:
 
 def _name(table: str) -> str:
     """What a table is called for short."""
-    return Path(table).name if reader_of_address(table) is None else inside.split(table)[1] or table
+    return Path(table).name if reader_of_address(table) is None else tables_in_files.split(table)[1] or table
 
 
 def remark(text: str, **words: str) -> list[str]:

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 import sfumato
+from sfumato._core.cell_values import display, listed
 from sfumato.cli import render
 from sfumato.cli.options import PrintOptions, ReleasePath
 from sfumato.cli.output import err, out, print_json
-from sfumato.request.values import display, listed
 
 
 def export(  # noqa: PLR0913 - the options of the command
@@ -26,8 +26,8 @@ def export(  # noqa: PLR0913 - the options of the command
     printed: PrintOptions,
 ) -> None:
     """Write a release for a statistics package: public columns, and a column of weights to add up for each value."""
-    from sfumato.estimate.exporting import export as exported  # noqa: PLC0415 - takes long to load
-    from sfumato.estimate.exporting import parse_values  # noqa: PLC0415 - takes long to load
+    from sfumato._query.export import export as exported  # noqa: PLC0415 - takes long to load
+    from sfumato._query.export import parse_values  # noqa: PLC0415 - takes long to load
 
     opened = sfumato.Release.open(release)
     opened.check_method(method)

@@ -10,11 +10,11 @@ import typer
 from rich.table import Column, Table
 
 import sfumato
-from sfumato.apply.formats.read_options import POINT
+from sfumato._figures.number_format import percent_exactly, some
+from sfumato._readers.read_options import POINT
 from sfumato.cli import render
 from sfumato.cli.options import Decimal, Encoding, PrintOptions, TablePath
 from sfumato.cli.output import CHECK_FAILED, err, out, print_json
-from sfumato.report.wording import percent_exactly, some
 
 if TYPE_CHECKING:
     from sfumato import Finding, Inspection, Measures
@@ -61,7 +61,7 @@ def measure(  # noqa: PLR0913, PLR0917 - the options of the command
 
 
 def _show_measures(found: Measures) -> None:
-    from sfumato.audit.measures.measure import MODELS, SCOPE  # noqa: PLC0415 - takes long to load
+    from sfumato._risk.privacy_models.measure_table import MODELS, SCOPE  # noqa: PLC0415 - takes long to load
 
     names = ", ".join(map(render.plain, found.public)) or "no column"
     out.print(f"{found.rows:,} records in {found.groups:,} groups that are alike in {names}", highlight=False)

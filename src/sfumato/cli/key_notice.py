@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from sfumato._request.warnings import Notice
 from sfumato.cli.options import PrintOptions
-from sfumato.request.notice import Notice
 
 if TYPE_CHECKING:
     from sfumato import Publication

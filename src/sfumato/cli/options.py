@@ -17,22 +17,22 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 import typer
 
-from sfumato.apply.formats.read_options import POINT, ReadOptions
-from sfumato.apply.formats.reader_registry import describe_tables
+from sfumato._core.option_fields import Flag, options_of
+from sfumato._planning.bound_for_error import AT, ERROR
+from sfumato._planning.mechanism_choice import AUTO
+from sfumato._readers.read_options import POINT, ReadOptions
+from sfumato._readers.reader_registry import describe_tables
+from sfumato._request.accepted_risks import BREACH_LIMIT
+from sfumato._request.guarantee import ASKED, Guarantee
+from sfumato._request.histogram import Histogram
+from sfumato._request.person_rows import MOST_ROWS, Surplus
+from sfumato._request.requirement_kinds import REQUESTS, asked
+from sfumato._request.requirements import PrivacySpec
+from sfumato._request.schema import Bins, NullPolicy, Schema, read_domain
 from sfumato.cli.option_group import OptionGroup, command_parameter
 from sfumato.errors import SchemaError
 from sfumato.mechanisms import REGISTRY
 from sfumato.mechanisms.mechanism import AnyMechanism
-from sfumato.plan.choose import AUTO
-from sfumato.plan.target import AT, ERROR
-from sfumato.request.accepted import BREACH_LIMIT
-from sfumato.request.flags import Flag, options_of
-from sfumato.request.guarantee import ASKED, Guarantee
-from sfumato.request.histogram import Histogram
-from sfumato.request.persons import MOST_ROWS, Surplus
-from sfumato.request.requests import REQUESTS, asked
-from sfumato.request.schema import Bins, NullPolicy, Schema, read_domain
-from sfumato.request.spec import PrivacySpec
 
 THE_TABLE = "The table"
 PROMISE = "What to promise"

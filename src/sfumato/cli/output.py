@@ -10,8 +10,8 @@ from typing import Any
 
 import typer
 
+from sfumato._terminal_safe import printable, printable_json, without_passwords
 from sfumato.cli.render import GuardedConsole
-from sfumato.printable import printable, printable_json, without_passwords
 
 FORMAT = 1
 """Of all that is printed as JSON: a new number where a key changes its meaning or goes."""

@@ -21,9 +21,9 @@ from sfumato.errors import SfumatoError, SpecError, TargetError
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from sfumato import Outlook, Release, Request
-    from sfumato.apply.engine import Engine, Progress
-    from sfumato.plan.target import ErrorTarget
-    from sfumato.request.spec import PrivacySpec
+    from sfumato._engines.engine import Engine, Progress
+    from sfumato._planning.bound_for_error import ErrorTarget
+    from sfumato._request.requirements import PrivacySpec
 
 LARGEST = 10.0
 HOLDER = "the holder of the table"
@@ -48,7 +48,7 @@ class PageOptions(OptionGroup):
 
     def check(self) -> None:
         """Refuse a place for the page before anything takes long."""
-        from sfumato.pages.page import check_place  # noqa: PLC0415 - takes long to load
+        from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
 
         if self.report is not None:
             check_place(self.report, force=self.force)
@@ -63,7 +63,7 @@ class PageOptions(OptionGroup):
         printed: PrintOptions,
     ) -> None:
         """Write the page of a plan, if one is wanted: with all mechanisms, where there is a table to try them on."""
-        from sfumato.pages import plan_page, save  # noqa: PLC0415 - takes long to load
+        from sfumato._report import plan_page, save  # noqa: PLC0415 - takes long to load
 
         if self.report is None:
             return
@@ -92,8 +92,8 @@ def certificate(
     printed: PrintOptions,
 ) -> None:
     """Write one page about a release that may go with it: its promise, design, error and limits. It verifies first."""
-    from sfumato.pages import certificate as certified  # noqa: PLC0415 - takes long to load
-    from sfumato.pages import check_place, save  # noqa: PLC0415 - takes long to load
+    from sfumato._report import certificate as certified  # noqa: PLC0415 - takes long to load
+    from sfumato._report import check_place, save  # noqa: PLC0415 - takes long to load
 
     if target is None and not printed.as_json:
         raise TargetError("name the file of the page with --out, such as --out certificate.html, or ask for --json.")
@@ -127,7 +127,7 @@ class AskPageOptions(OptionGroup):
 
     def check(self, release: Path, *, force: bool) -> None:
         """Refuse a place for the page before anything takes long."""
-        from sfumato.pages.page import check_place  # noqa: PLC0415 - takes long to load
+        from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
 
         if self.page is not None:
             if release.resolve() in self.page.resolve().parents:
@@ -154,7 +154,7 @@ def saved_page(  # noqa: PLR0913 - everything but the release and the place has 
     force: bool = False,
 ) -> dict[str, Any]:
     """Make the page of a release and write it; what is told of it."""
-    from sfumato.pages import ask_page, save  # noqa: PLC0415 - takes long to load
+    from sfumato._report import ask_page, save  # noqa: PLC0415 - takes long to load
 
     with render.progress_of(err, printed, "counting") as progress:
         made = ask_page(release, title=title, largest=largest, progress=progress)
@@ -183,7 +183,7 @@ def page(  # noqa: PLR0913 - the arguments of a command are its options
     printed: PrintOptions,
 ) -> None:
     """Write one page that answers questions to a release with error bars, in any browser, without a network."""
-    from sfumato.pages.page import check_place  # noqa: PLC0415 - takes long to load
+    from sfumato._report.html_page import check_place  # noqa: PLC0415 - takes long to load
 
     check_place(target, force=force)
     with render.fetching(err, release, quiet=printed.is_silent):

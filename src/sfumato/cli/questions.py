@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import sfumato
+from sfumato._query.intervals import DEFAULT_LEVEL
+from sfumato._query.query_limits import DEFAULT_SECONDS
+from sfumato._terminal_safe import printable
 from sfumato.cli import render
 from sfumato.cli.answers import answer_json, show_answer
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import PrintOptions
 from sfumato.cli.output import BAD_INPUT, complain, err, out, print_json
 from sfumato.errors import QueryError, SfumatoError
-from sfumato.estimate.intervals import DEFAULT_LEVEL
-from sfumato.estimate.limits import DEFAULT_SECONDS
-from sfumato.printable import printable
 
 if TYPE_CHECKING:
     from sfumato import Answer, Release
@@ -65,9 +65,9 @@ def answer_questions(
     release: Path, asked: QueryOptions, printed: PrintOptions, check: Callable[[Release], None]
 ) -> None:
     """Answers one question or a batch by a release that passes a check, and prints the answers."""
-    from sfumato.estimate.apart import Asking, ask_apart  # noqa: PLC0415 - takes long to load
-    from sfumato.estimate.attaching import parse_attachments  # noqa: PLC0415 - takes long to load
-    from sfumato.estimate.batch import read_batch  # noqa: PLC0415 - takes long to load
+    from sfumato._query.attached_tables import parse_attachments  # noqa: PLC0415 - takes long to load
+    from sfumato._query.batch_queries import read_batch  # noqa: PLC0415 - takes long to load
+    from sfumato._query.child_process import Asking, ask_apart  # noqa: PLC0415 - takes long to load
 
     if (asked.sql is None) == (asked.batch is None):
         raise QueryError(

@@ -16,29 +16,29 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import sfumato
-from sfumato.address import Address
+from sfumato._core.cell_values import counted, labels, listed, off_by, values_to_json
+from sfumato._core.object_store import Address
+from sfumato._figures.number_cells import lined_up
+from sfumato._planning.predicted_error import CURVE
+from sfumato._query.intervals import DEFAULT_LEVEL
+from sfumato._records.sql_quoting import plain_level, plain_name
+from sfumato._terminal_safe import printable, printable_lines
 from sfumato.errors import ReleaseFormatError
-from sfumato.estimate.intervals import DEFAULT_LEVEL
 from sfumato.mechanisms import broken_plugins
-from sfumato.plan.predict import CURVE
-from sfumato.printable import printable, printable_lines
-from sfumato.report.cells import lined_up
-from sfumato.request.values import counted, labels, listed, off_by, values_to_json
-from sfumato.shown.quoting import plain_level, plain_name
 
 if TYPE_CHECKING:  # what is only looked at need not be loaded before it is there
     from pathlib import Path
 
     from sfumato import Attack, Chosen, Notice, Outlook, Publication, Release, Verification
-    from sfumato.apply.alike import Uniqueness
-    from sfumato.apply.engine import Engine
-    from sfumato.apply.engine import Progress as Told
-    from sfumato.apply.guesses import TableGuess
+    from sfumato._engines.engine import Engine
+    from sfumato._engines.engine import Progress as Told
+    from sfumato._planning.bound_for_error import ErrorTarget
+    from sfumato._planning.grouping_gains import Gain
+    from sfumato._profile.equivalence_classes import Uniqueness
+    from sfumato._profile.role_guessing import TableGuess
+    from sfumato._release.description import Description
     from sfumato.cli.demo import Demonstration
     from sfumato.cli.options import PrintOptions
-    from sfumato.plan.gains import Gain
-    from sfumato.plan.target import ErrorTarget
-    from sfumato.release.description import Description
 
 MOST_CELLS = 12
 LEAST_SHOWN = 0.0005
@@ -255,7 +255,7 @@ def show_exposures(console: Console, exposures: Sequence[Attack], uniqueness: Un
         console.print(_exposure_table(shown))
         if len(mine) > len(shown):
             console.print(f"{len(mine) - len(shown):,} further columns, each of which tells no more (--json has all)")
-    from sfumato.audit.attackers.attack import EXPOSURE_WORDS  # noqa: PLC0415 - takes long to load
+    from sfumato._risk.attackers.attack_result import EXPOSURE_WORDS  # noqa: PLC0415 - takes long to load
 
     show_text(console, EXPOSURE_WORDS.format(max(each.records for each in exposures)))
 

@@ -31,9 +31,10 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_origin
 
-from sfumato.address import Address
-from sfumato.apply.formats.inside import split
-from sfumato.apply.formats.reader_registry import reader_of_address
+from sfumato._core.object_store import Address
+from sfumato._core.small_csv_files import read_toml
+from sfumato._readers.reader_registry import reader_of_address
+from sfumato._readers.tables_in_files import split
 from sfumato.cli.option_group import OptionGroup
 from sfumato.cli.options import (
     NoticeOptions,
@@ -45,7 +46,6 @@ from sfumato.cli.options import (
 )
 from sfumato.cli.where import EngineOptions
 from sfumato.errors import SpecError
-from sfumato.request.small_files import read_toml
 
 SUFFIX = ".toml"
 GROUPS: tuple[type[OptionGroup], ...] = (

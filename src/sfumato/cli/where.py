@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 import sfumato
-from sfumato.address import is_spark_name
+from sfumato._core.object_store import is_spark_name
 from sfumato.cli.option_group import OptionGroup
 from sfumato.errors import SpecError
 
 if TYPE_CHECKING:
-    from sfumato.apply.engine import Engine, Progress
+    from sfumato._engines.engine import Engine, Progress
 
 
 class Where(StrEnum):
@@ -50,7 +50,7 @@ class EngineOptions(OptionGroup):
 
     def made(self, table: Any, progress: Progress) -> Engine:
         """The engine for a table."""
-        from sfumato.apply.spark_frames import session  # noqa: PLC0415 - takes long to load
+        from sfumato._readers.spark_frames import session  # noqa: PLC0415 - takes long to load
 
         if self.spark_master is not None and self.engine is Where.LOCAL:
             raise SpecError("--spark-master says where Spark is, and --engine local does not use it; give one of them.")

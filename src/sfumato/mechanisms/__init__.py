@@ -6,9 +6,12 @@ group `sfumato.verifiers`, both under the mechanism's name.
 
 from __future__ import annotations
 
+from sfumato._core.json_types import Json
 from sfumato.errors import InternalError, SpecError
-from sfumato.json_types import Json
-from sfumato.mechanisms import anatomy, buckets, decoys, fine_grain, harmonic, levels, small_domain, subset, uniform
+from sfumato.mechanisms import _decoys
+from sfumato.mechanisms._bucketization import anatomy, buckets
+from sfumato.mechanisms._randomized_response import fine_grain, harmonic, small_domain, uniform
+from sfumato.mechanisms._subset_selection import levels, subset
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     BucketTable,
@@ -24,6 +27,8 @@ from sfumato.mechanisms.capabilities import (
     Risk,
     SeveralColumns,
 )
+from sfumato.mechanisms.estimator import Method as Estimator
+from sfumato.mechanisms.estimator import Moments, Piece, Twin, Weights
 from sfumato.mechanisms.mechanism import (
     CAPABILITIES,
     AnyMechanism,
@@ -33,8 +38,6 @@ from sfumato.mechanisms.mechanism import (
     NoOptions,
     PlanRules,
 )
-from sfumato.mechanisms.method import Method as Estimator
-from sfumato.mechanisms.method import Moments, Piece, Twin, Weights
 from sfumato.mechanisms.registry import MECHANISMS, VERIFIERS, BrokenPlugin, Registry
 
 __all__ = [
@@ -88,7 +91,7 @@ REGISTRY: Registry[AnyMechanism] = Registry(
             harmonic.MECHANISM,
             buckets.MECHANISM,
             anatomy.MECHANISM,
-            decoys.MECHANISM,
+            _decoys.MECHANISM,
         )
     },
 )

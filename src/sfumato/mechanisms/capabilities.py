@@ -13,14 +13,14 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.arrays import Codes, Counts, Floats, Indices
-from sfumato.json_types import Json
-from sfumato.request.notice import Notice
-from sfumato.request.schema import Merged
-from sfumato.request.spec import BreachBound, PrivacySpec
-from sfumato.request.values import Value
-from sfumato.shown import Contents, Replaced
-from sfumato.shown.tally import Holdings
+from sfumato._core.arrays import Codes, Counts, Floats, Indices
+from sfumato._core.cell_values import Value
+from sfumato._core.json_types import Json
+from sfumato._records import Contents, Replaced
+from sfumato._records.tally import Holdings
+from sfumato._request.requirements import BreachBound, PrivacySpec
+from sfumato._request.schema import Merged
+from sfumato._request.warnings import Notice
 
 SpecT = TypeVar("SpecT", bound=PrivacySpec)
 OptionsT = TypeVar("OptionsT")

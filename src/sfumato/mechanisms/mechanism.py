@@ -10,10 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from sfumato.arrays import Codes, UInts
-from sfumato.draws import Draws
+from sfumato._core.arrays import Codes, UInts
+from sfumato._core.cell_values import Value
+from sfumato._core.json_types import Json, JsonView
+from sfumato._core.random_draws import Draws
+from sfumato._records import Naming, Replaced, Shown
+from sfumato._request.guarantee import Guarantee
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirement_kinds import REQUESTS
+from sfumato._request.requirements import PrivacySpec
 from sfumato.errors import MissingCapabilityError
-from sfumato.json_types import Json, JsonView
 from sfumato.mechanisms.capabilities import (
     AttackModel,
     BucketTable,
@@ -27,13 +33,7 @@ from sfumato.mechanisms.capabilities import (
     ReleaseErrorPrediction,
     SeveralColumns,
 )
-from sfumato.mechanisms.method import Method
-from sfumato.request.guarantee import Guarantee
-from sfumato.request.histogram import Histogram
-from sfumato.request.requests import REQUESTS
-from sfumato.request.spec import PrivacySpec
-from sfumato.request.values import Value
-from sfumato.shown import Naming, Replaced, Shown
+from sfumato.mechanisms.estimator import Method
 
 SpecT = TypeVar("SpecT", bound=PrivacySpec)
 OptionsT = TypeVar("OptionsT")

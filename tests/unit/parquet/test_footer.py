@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from parquet_files import every_kind, write
-from sfumato.parquet.footer import (
+from sfumato._parquet.footer import (
     AboutFields,
     ChunkFields,
     FileFields,
@@ -22,7 +22,7 @@ from sfumato.parquet.footer import (
     value_of,
     values_in,
 )
-from sfumato.parquet.thrift import I32, STRUCT, ThriftError, listed, long_number, number, read, written
+from sfumato._parquet.thrift_compact import I32, STRUCT, ThriftError, listed, long_number, number, read, written
 
 SILENT: dict[str, Any] = {"write_statistics": False, "store_schema": False}
 

@@ -20,15 +20,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from releases import known_key
-from sfumato.apply.formats.read_options import ReadOptions
-from sfumato.audit.original import verify
-from sfumato.mechanisms import subset
-from sfumato.outlook import Request
-from sfumato.publication import Publication, publish
-from sfumato.release.manifest import MANIFEST
-from sfumato.request.schema import Schema
-from sfumato.request.spec import BreachBound
-from sfumato.request.values import Value
+from sfumato._core.cell_values import Value
+from sfumato._publication import Publication, publish
+from sfumato._publication_plan import Request
+from sfumato._readers.read_options import ReadOptions
+from sfumato._release.manifest import MANIFEST
+from sfumato._request.requirements import BreachBound
+from sfumato._request.schema import Schema
+from sfumato._verify.against_original import verify
+from sfumato.mechanisms._subset_selection import subset
 
 ROWS = 12
 BOUND = BreachBound("3/7", "1/2")

@@ -19,14 +19,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from releases import FILES, people, published, read_json
-from sfumato.estimate.release import Release
-from sfumato.parquet.file import Encoder, FileWriter
-from sfumato.release.manifest import MANIFEST, README, WEIGHTS
-from sfumato.request.digest import file_digest
-from sfumato.request.schema import Schema
-from sfumato.request.spec import BreachBound
-from sfumato.shown import DATA
-from sfumato.shown.columns import CodedColumn
+from sfumato._core.digests import file_digest
+from sfumato._parquet.parquet_writer import Encoder, FileWriter
+from sfumato._query.release import Release
+from sfumato._records import DATA
+from sfumato._records.column_codes import CodedColumn
+from sfumato._release.manifest import MANIFEST, README, WEIGHTS
+from sfumato._request.requirements import BreachBound
+from sfumato._request.schema import Schema
 
 ZSTD = b"\x28\xb5\x2f\xfd"
 """Every compressed block starts so."""
@@ -116,7 +116,7 @@ def test_dictionaries_are_in_the_order_of_the_domain_whatever_comes_first(block:
 def test_dictionaries_of_all_row_groups_are_the_domain_whatever_they_lack(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.apply.writing.ROW_GROUP_ROWS", 7)
+    monkeypatch.setattr("sfumato._perturb.record_writer.ROW_GROUP_ROWS", 7)
     release = published(people(60), tmp_path / "release")
     values = pq.read_table(release.folder / DATA).column("disease").to_pylist()
     assert any(set(values[first : first + 7]) < set(values) for first in range(0, 60, 7))

@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 
 from releases import FILES, SENSITIVE, WAYS, edit_manifest, people, published, published_by, read_json, write_json
 from selection import examples
-from sfumato.audit.files import verify_folder
-from sfumato.audit.original import verify
+from sfumato._core.digests import file_digest
+from sfumato._records.column_codes import Field
+from sfumato._release.manifest import FORMAT, MANIFEST, Manifest, manifest_digest
+from sfumato._release.manifest_reader import load_json, read_manifest
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.schema import NullPolicy
+from sfumato._verify.against_original import verify
+from sfumato._verify.file_checks import verify_folder
 from sfumato.errors import ReleaseFormatError
-from sfumato.mechanisms import uniform
-from sfumato.release.manifest import FORMAT, MANIFEST, Manifest, manifest_digest
-from sfumato.release.suspicion import load_json, read_manifest
-from sfumato.request.digest import file_digest
-from sfumato.request.hierarchy import Hierarchy
-from sfumato.request.schema import NullPolicy
-from sfumato.shown.columns import Field
+from sfumato.mechanisms._randomized_response import uniform
 from strategies import breach_bounds, domains, field_types, shares
 
 NAMES = st.text("abXY 09_é'\"{}.", min_size=1, max_size=8)
@@ -408,7 +408,7 @@ def test_directory_without_a_manifest_is_refused(tmp_path: Path) -> None:
 
 def test_huge_manifest_is_refused_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / MANIFEST).write_bytes(b" " * (2 << 20))
-    monkeypatch.setattr("sfumato.release.suspicion.LARGEST_MANIFEST", 1 << 20)
+    monkeypatch.setattr("sfumato._release.manifest_reader.LARGEST_MANIFEST", 1 << 20)
     with pytest.raises(ReleaseFormatError, match=r"^datapackage\.json is larger than 1 MiB, which no release needs\.$"):
         load_json(tmp_path)
 

@@ -18,15 +18,16 @@ from far_engine import FarEngine
 from protected_tables import readme_query
 from releases import BOUND, edit_manifest, known_key, people, published, published_by, read_json
 from sfumato import CountQuery, Request, Schema, publish, verify
-from sfumato.apply import scatter, writing
-from sfumato.apply.engine import Engine
-from sfumato.apply.local import LocalEngine
-from sfumato.apply.scatter import Layout
-from sfumato.audit.files import verify_folder
+from sfumato._engines import shuffle
+from sfumato._engines.engine import Engine
+from sfumato._engines.local_engine import LocalEngine
+from sfumato._engines.shuffle import Layout
+from sfumato._perturb import record_writer
+from sfumato._query.release import Release
+from sfumato._release.manifest import MANIFEST, README
+from sfumato._verify.file_checks import verify_folder
 from sfumato.errors import QueryError, ReleaseFormatError, TargetError
-from sfumato.estimate.release import Release
 from sfumato.mechanisms import REGISTRY
-from sfumato.release.manifest import MANIFEST, README
 from tampering import rewrite, with_column
 
 ROWS, FILES = 200, 5
@@ -36,9 +37,9 @@ PART = "data/part-00001.parquet"
 @pytest.fixture
 def small_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two hundred rows make five files, of several parts and row groups each."""
-    monkeypatch.setattr(scatter, "FILE_ROWS", 40)
-    monkeypatch.setattr(scatter, "PART_ROWS", 16)
-    monkeypatch.setattr(writing, "ROW_GROUP_ROWS", 25)
+    monkeypatch.setattr(shuffle, "FILE_ROWS", 40)
+    monkeypatch.setattr(shuffle, "PART_ROWS", 16)
+    monkeypatch.setattr(record_writer, "ROW_GROUP_ROWS", 25)
 
 
 def table() -> pa.Table:
@@ -49,7 +50,7 @@ def table() -> pa.Table:
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A release of five files that nobody changes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scatter, "FILE_ROWS", 40)
+        patch.setattr(shuffle, "FILE_ROWS", 40)
         return published(table(), tmp_path_factory.mktemp("several") / "release", mechanism="uniform").folder
 
 
@@ -72,7 +73,7 @@ def records(release: Release) -> pa.Table:
 def test_number_of_files_follows_from_the_number_of_rows(rows: int, files: int) -> None:
     layout = Layout.of(rows)
     assert layout.files == files
-    assert layout.parts * layout.files * scatter.LARGEST_PART >= rows
+    assert layout.parts * layout.files * shuffle.LARGEST_PART >= rows
 
 
 @pytest.mark.slow

@@ -15,11 +15,11 @@ from releases import WAYS, accepting, edit_manifest, fit_digests, known_key, peo
 from rendered import codes, marks
 from selection import examples
 from sfumato import Release, ReleaseFormatError, Request, Schema, publish
-from sfumato.audit.files import FIT, README_TEXT, verify_folder
-from sfumato.mechanisms import subset
-from sfumato.printable import UNPRINTABLE, printable
-from sfumato.release.description import Description
-from sfumato.release.manifest import FORMAT, README, README_TEMPLATE
+from sfumato._release.description import Description
+from sfumato._release.manifest import FORMAT, README, README_TEMPLATE
+from sfumato._terminal_safe import UNPRINTABLE, printable
+from sfumato._verify.file_checks import FIT, README_TEXT, verify_folder
+from sfumato.mechanisms._subset_selection import subset
 from tampering import failed, failed_alone
 
 EVIL = (

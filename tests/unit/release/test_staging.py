@@ -22,10 +22,11 @@ from command_line import BOUND, content, people, publishing, succeed, write_csv
 from moments import run_scenario
 from releases import people as small_table
 from sfumato import BreachBound, LocalEngine, Request, Schema, TargetError, publish
-from sfumato.apply import scatter
-from sfumato.release import renames, staging
-from sfumato.release.renames import rename_new
-from sfumato.release.staging import (
+from sfumato._engines import shuffle
+from sfumato._release import atomic_renames, staging
+from sfumato._release.atomic_renames import rename_new
+from sfumato._release.release_folder import pack
+from sfumato._release.staging import (
     LOCK,
     PREFIX,
     check_plan_file,
@@ -34,7 +35,6 @@ from sfumato.release.staging import (
     remove_stale,
     workshop,
 )
-from sfumato.release.store import pack
 
 REQUEST = Request(small_table(150), schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"))
 
@@ -207,7 +207,7 @@ def test_plan_file_may_lie_beside_the_release(plan_file: Path | None, desk: Path
 def renaming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A system that can rename without replacing, and let two things change places; and one that cannot."""
     if request.param == "in several":
-        monkeypatch.setattr(renames, "renameat2", lambda old, new, flags: False)
+        monkeypatch.setattr(atomic_renames, "renameat2", lambda old, new, flags: False)
     elif not _has_renameat2():
         pytest.skip("no renameat2 here")
     return str(request.param)
@@ -278,7 +278,7 @@ def test_new_name_is_given_only_if_it_is_free(renaming: str, desk: Path) -> None
 
 def test_directory_that_fills_at_the_last_moment_is_not_replaced(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where names are looked at first and given then."""
-    monkeypatch.setattr(renames, "renameat2", lambda old, new, flags: False)
+    monkeypatch.setattr(atomic_renames, "renameat2", lambda old, new, flags: False)
     monkeypatch.setattr(os.path, "lexists", lambda path: False)
     _photos(desk / "old")
     for name, make in {"photos": _photos, "file": Path.touch}.items():
@@ -382,13 +382,13 @@ def test_old_release_whose_name_is_taken_between_two_renames_is_kept_and_comes_b
     def take(old_name: Path, new_name: Path) -> None:
         if new_name == desk / "release" and not new_name.exists():
             _photos(new_name)
-        renames.rename_new(old_name, new_name)
+        atomic_renames.rename_new(old_name, new_name)
 
-    monkeypatch.setattr(renames, "renameat2", lambda old, new, flags: False)
+    monkeypatch.setattr(atomic_renames, "renameat2", lambda old, new, flags: False)
     monkeypatch.setattr(staging, "rename_new", take)
     with pytest.raises(TargetError, match=r"the old release is '.*aside/release' now, and comes back"):
         publish(REQUEST, desk / "release", force=True)
-    monkeypatch.setattr(staging, "rename_new", renames.rename_new)
+    monkeypatch.setattr(staging, "rename_new", atomic_renames.rename_new)
     remove_stale(desk / "release")
     assert content(desk / "release") == {"photo.jpg": b"holiday"}
     shutil.rmtree(desk / "release")
@@ -430,7 +430,7 @@ def test_every_file_is_on_the_disk_before_the_release_has_its_name(
         THINGS["release"](desk / target)
     synced: set[int] = set()
     built: list[int] = []
-    real = {"fsync": os.fsync, "renameat2": renames.renameat2}
+    real = {"fsync": os.fsync, "renameat2": atomic_renames.renameat2}
 
     def sync(descriptor: int) -> None:
         synced.add(os.fstat(descriptor).st_ino)
@@ -442,9 +442,9 @@ def test_every_file_is_on_the_disk_before_the_release_has_its_name(
         return bool(real["renameat2"](old, new, flags))
 
     monkeypatch.setattr(os, "fsync", sync)
-    monkeypatch.setattr(renames, "renameat2", rename)
+    monkeypatch.setattr(atomic_renames, "renameat2", rename)
     if target == "release":
-        monkeypatch.setattr(scatter, "FILE_ROWS", 40)  # so that there is a directory in it
+        monkeypatch.setattr(shuffle, "FILE_ROWS", 40)  # so that there is a directory in it
     publish(REQUEST, desk / target, force=force, as_csv=True)
     assert len(built) == (1 if target == "release.zip" else 11)
 
@@ -477,7 +477,7 @@ def test_failure_at_the_last_step_takes_the_plan_file_back_unless_the_release_is
     def refuse(old: Path, new: Path) -> None:
         seen.append((desk / "plan").stat().st_size > 0)  # no release is ever out whose key is lost
         if is_out:
-            renames.rename_new(old, new)
+            atomic_renames.rename_new(old, new)
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(staging, "rename_new", refuse)

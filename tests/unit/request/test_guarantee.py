@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from releases import WAYS
-from sfumato.draws import Draws
+from sfumato._core.random_draws import Draws
+from sfumato._planning.mechanism_choice import choose
+from sfumato._request.guarantee import ASKED, Guarantee
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBoundPerValue, PrivacySpec, Tolerance
 from sfumato.errors import SpecError
 from sfumato.mechanisms import REGISTRY
-from sfumato.plan.choose import choose
-from sfumato.request.guarantee import ASKED, Guarantee
-from sfumato.request.hierarchy import Hierarchy
-from sfumato.request.histogram import Histogram
-from sfumato.request.spec import BreachBoundPerValue, PrivacySpec, Tolerance
 
 PATHS = (("asthma", "lasting"), ("cold", "passing"), ("flu", "passing"), ("HIV", "lasting"))
 HISTOGRAM = Histogram.of([value for value, _ in PATHS], (30, 30, 30, 10), (), Hierarchy.of(("own", "kind"), PATHS))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.histogram import Histogram
 from sfumato.errors import SchemaError
-from sfumato.request.hierarchy import Hierarchy
-from sfumato.request.histogram import Histogram
 
 CODES = Hierarchy.of(
     ("code", "chapter", "part"),

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato._request.histogram import Histogram, margins
 from sfumato.errors import SchemaError
-from sfumato.request.histogram import Histogram, margins
 from strategies import histograms, shares
 
 

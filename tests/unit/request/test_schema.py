@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from sfumato._publication_plan import Request
+from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.requirements import BreachBound
+from sfumato._request.schema import Bins, NullPolicy, Role, Schema, no_column, read_domain
 from sfumato.errors import SchemaError
-from sfumato.outlook import Request
-from sfumato.request.group_spec import DecoyGroups
-from sfumato.request.schema import Bins, NullPolicy, Role, Schema, no_column, read_domain
-from sfumato.request.spec import BreachBound
 
 COLUMNS = ["name", "age", "sex", "disease"]
 

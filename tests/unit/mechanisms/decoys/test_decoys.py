@@ -12,27 +12,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.apply.slots import Slots
+from sfumato._perturb.random_slots import Slots
+from sfumato._records import Replaced
+from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.histogram import Histogram
 from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
-from sfumato.mechanisms import decoys
-from sfumato.mechanisms.decoys import Design
-from sfumato.mechanisms.decoys.bounds import likelihood_ratio
-from sfumato.mechanisms.decoys.leaks import Creation
-from sfumato.mechanisms.decoys.methods import nearer
-from sfumato.mechanisms.decoys.options import Options, Rare
-from sfumato.request.group_spec import DecoyGroups
-from sfumato.request.histogram import Histogram
-from sfumato.shown import Replaced
+from sfumato.mechanisms import _decoys
+from sfumato.mechanisms._decoys import Design
+from sfumato.mechanisms._decoys.decoy_estimators import nearer
+from sfumato.mechanisms._decoys.decoy_options import Options, Rare
+from sfumato.mechanisms._decoys.leak_matrix import Creation
+from sfumato.mechanisms._decoys.likelihood_ratios import likelihood_ratio
 from statistical.support import keyed_draws
 
 DISEASES, DRUGS = ("cold", "flu", "gout", "HIV"), ("pill", "salve", "tea")
 TABLE = np.array([[20, 10, 6], [9, 15, 8], [7, 7, 12], [2, 1, 3]])
 
 
-def two_columns(group_size: int = 2, options: Options | None = None) -> decoys.Plan:
+def two_columns(group_size: int = 2, options: Options | None = None) -> _decoys.Plan:
     values = [(disease, drug) for disease in DISEASES for drug in DRUGS]
     histogram = Histogram.of(values, TABLE.ravel().tolist(), (4, 3))
-    return decoys.plan(histogram, DecoyGroups(group_size), options or Options(), keyed_draws(0))
+    return _decoys.plan(histogram, DecoyGroups(group_size), options or Options(), keyed_draws(0))
 
 
 # ------------------------------------------------------------------------------------------------------ several columns
@@ -50,7 +50,7 @@ def test_each_column_has_the_groups_of_its_own_counts() -> None:
 def test_columns_that_do_not_have_the_combinations_of_the_domain_are_an_error_of_ours() -> None:
     histogram = Histogram.of(range(12), TABLE.ravel().tolist(), (4, 4))
     with pytest.raises(InternalError):
-        decoys.plan(histogram, DecoyGroups(2), Options(), keyed_draws(0))
+        _decoys.plan(histogram, DecoyGroups(2), Options(), keyed_draws(0))
 
 
 def test_every_column_must_let_groups_be_made() -> None:
@@ -59,32 +59,32 @@ def test_every_column_must_let_groups_be_made() -> None:
     with pytest.raises(
         InfeasibleError, match=r"^one value is held by 30 of 33 records, and with groups of 2"
     ) as caught:
-        decoys.plan(histogram, DecoyGroups(2), Options(), keyed_draws(0))
+        _decoys.plan(histogram, DecoyGroups(2), Options(), keyed_draws(0))
     assert caught.value.with_values.startswith("'pill' is held by 30 of 33 records, ")
 
 
 def test_records_show_a_value_of_their_group_in_each_column() -> None:
     plan, draws = two_columns(), keyed_draws(3)
     codes = np.random.default_rng(0).permutation(np.repeat(np.arange(12), TABLE.ravel()))
-    held = decoys.column_codes(codes, plan.sizes)
+    held = _decoys.column_codes(codes, plan.sizes)
     assert [np.bincount(each).tolist() for each in held] == [[36, 32, 26, 6], [38, 33, 29]]
     slots = np.stack(
         [
-            Slots(draws.for_column(str(number)), decoys.NAME, column.counts)(each, np.zeros(plan.sizes[number], int))
+            Slots(draws.for_column(str(number)), _decoys.NAME, column.counts)(each, np.zeros(plan.sizes[number], int))
             for number, (column, each) in enumerate(zip(plan.columns, held, strict=True))
         ]
     )
-    values = decoys.replace(plan, codes, slots, draws, 0).values
+    values = _decoys.replace(plan, codes, slots, draws, 0).values
     assert values is not None
     for column, mine, own, shown in zip(
-        plan.columns, held, slots, decoys.column_codes(values, plan.sizes), strict=True
+        plan.columns, held, slots, _decoys.column_codes(values, plan.sizes), strict=True
     ):
         groups = column.groups
         runs = groups.run_of(mine, own)
         for run, value in zip(runs.tolist(), shown.tolist(), strict=True):
             assert value in groups.members[run, : groups.sizes[run]]
         assert (shown != mine).any()
-    batches = [decoys.replace(plan, codes[part], slots[:, part], draws, part.start).values for part in _parts(100, 7)]
+    batches = [_decoys.replace(plan, codes[part], slots[:, part], draws, part.start).values for part in _parts(100, 7)]
     assert np.array_equal(np.concatenate(batches), values)
 
 
@@ -95,16 +95,16 @@ def _parts(rows: int, size: int) -> list[slice]:
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=4))
 def test_codes_of_columns_are_those_of_the_combination(sizes: list[int]) -> None:
     table = np.indices(sizes).reshape(len(sizes), -1)
-    found = decoys.column_codes(np.arange(table.shape[1]), sizes)
+    found = _decoys.column_codes(np.arange(table.shape[1]), sizes)
     assert all(np.array_equal(mine, expected) for mine, expected in zip(found, table, strict=True))
 
 
 def test_the_design_of_several_columns_comes_back_from_json() -> None:
-    design = decoys.design(two_columns(options=Options(Creation.ANATOMY_RANDOM)))
+    design = _decoys.design(two_columns(options=Options(Creation.ANATOMY_RANDOM)))
     assert design.domain == tuple((disease, drug) for disease in DISEASES for drug in DRUGS)
     written = json.loads(json.dumps(design.to_json()))
     assert written == {"domains": [list(DISEASES), list(DRUGS)], "group_size": 2, "groups": "anatomy-random"}
-    assert decoys.read_design(written, ["string", "string"]) == design
+    assert _decoys.read_design(written, ["string", "string"]) == design
 
 
 @pytest.mark.parametrize(
@@ -120,36 +120,38 @@ def test_the_design_of_several_columns_comes_back_from_json() -> None:
     ids=str,
 )
 def test_a_design_of_several_columns_that_no_plan_made_is_refused(change: dict[str, Any]) -> None:
-    written = decoys.design(two_columns()).to_json() | change
+    written = _decoys.design(two_columns()).to_json() | change
     with pytest.raises(ReleaseFormatError):
-        decoys.read_design(written, ["string", "string"])
+        _decoys.read_design(written, ["string", "string"])
 
 
 @pytest.mark.parametrize("types", [["string"], ["string"] * 3])
 def test_a_design_needs_a_type_for_each_column(types: list[str]) -> None:
     with pytest.raises(ValueError, match="zip"):
-        decoys.read_design(decoys.design(two_columns()).to_json(), types)
+        _decoys.read_design(_decoys.design(two_columns()).to_json(), types)
 
 
 def test_a_design_with_too_many_combinations_is_refused() -> None:
     values = [f"value {number}" for number in range(600)]
     with pytest.raises(ReleaseFormatError, match="too large"):
-        decoys.read_design({"domains": [values, values], "group_size": 2, "groups": "mixed"}, ["string", "string"])
+        _decoys.read_design({"domains": [values, values], "group_size": 2, "groups": "mixed"}, ["string", "string"])
 
 
 def test_likelihoods_of_several_columns_are_those_of_each_for_itself() -> None:
     plan = two_columns()
-    together = decoys.likelihoods(plan, Replaced(np.arange(12)))
+    together = _decoys.likelihoods(plan, Replaced(np.arange(12)))
     assert [each.shape for each in together] == [(12, 4), (12, 3)]
     for number, column in enumerate(plan.columns):
-        single = decoys.plan(Histogram.of(column.values, column.counts), DecoyGroups(2), Options(), keyed_draws(number))
+        single = _decoys.plan(
+            Histogram.of(column.values, column.counts), DecoyGroups(2), Options(), keyed_draws(number)
+        )
         shown = np.arange(12) // 3 if number == 0 else np.arange(12) % 3
-        (alone,) = decoys.likelihoods(single, Replaced(shown))
+        (alone,) = _decoys.likelihoods(single, Replaced(shown))
         assert together[number].tolist() == alone.tolist()
 
 
 def test_variances_of_combinations_are_not_predicted() -> None:
-    assert np.isnan(decoys.variances(two_columns(), np.full(12, 50.0), np.full(12, 5.0))).all()
+    assert np.isnan(_decoys.variances(two_columns(), np.full(12, 50.0), np.full(12, 5.0))).all()
 
 
 # ---------------------------------------------------------------------------------------------------------- rare values
@@ -159,7 +161,7 @@ def merged(counts: Sequence[int], group_size: int, limit: str, rare: Rare = Rare
     """The places that are merged, in order."""
     values = [f"value {place}" for place in range(len(counts))]
     options = Options(ratio_limit=limit, rare=rare)
-    found = decoys.MECHANISM.coarsening.merge_rare_values({"a": (values, counts)}, DecoyGroups(group_size), options)
+    found = _decoys.MECHANISM.coarsening.merge_rare_values({"a": (values, counts)}, DecoyGroups(group_size), options)
     return sorted(values.index(str(value)) for value in found["a"].values) if found else []
 
 
@@ -206,17 +208,18 @@ def test_no_label_is_that_of_a_value_and_suppressed_values_have_none() -> None:
     values, counts = ("(rare)", "(rare)_", "c", "d"), (50, 45, 3, 2)
     options = Options(ratio_limit=40, rare=Rare.MERGE)
     assert (
-        decoys.MECHANISM.coarsening.merge_rare_values({"a": (values, counts)}, DecoyGroups(2), options)["a"].label
+        _decoys.MECHANISM.coarsening.merge_rare_values({"a": (values, counts)}, DecoyGroups(2), options)["a"].label
         == "(rare)__"
     )
     blank = Options(ratio_limit=40, rare=Rare.SUPPRESS)
     assert (
-        decoys.MECHANISM.coarsening.merge_rare_values({"a": (values, counts)}, DecoyGroups(2), blank)["a"].label is None
+        _decoys.MECHANISM.coarsening.merge_rare_values({"a": (values, counts)}, DecoyGroups(2), blank)["a"].label
+        is None
     )
 
 
 def test_nothing_is_merged_without_a_limit() -> None:
-    assert decoys.MECHANISM.coarsening.merge_rare_values({"a": (("x", "y"), (99, 1))}, DecoyGroups(2), Options()) == {}
+    assert _decoys.MECHANISM.coarsening.merge_rare_values({"a": (("x", "y"), (99, 1))}, DecoyGroups(2), Options()) == {}
 
 
 @pytest.mark.parametrize("limit", ["1", "0", "-3", 1])
@@ -242,8 +245,8 @@ def test_a_group_of_one_is_refused(group_size: int) -> None:
 
 def remarks(counts: Sequence[int], options: Options | None = None, group_size: int = 2) -> list[str]:
     histogram = Histogram.of([f"value {place}" for place in range(len(counts))], counts)
-    plan = decoys.plan(histogram, DecoyGroups(group_size), options or Options(), keyed_draws(0))
-    return [str(remark) for remark in decoys.remarks(plan)]
+    plan = _decoys.plan(histogram, DecoyGroups(group_size), options or Options(), keyed_draws(0))
+    return [str(remark) for remark in _decoys.remarks(plan)]
 
 
 def test_the_rarest_value_is_named_with_its_ratio() -> None:
@@ -279,16 +282,16 @@ def test_shrinking_is_proposed_where_counts_are_uncertain_with_its_error_and_its
 
 def test_shrinking_is_proposed_for_one_column() -> None:
     assert any("query --method shrunk" in each for each in remarks((40, 30, 28, 2)))
-    assert not any("shrunk" in str(each) for each in decoys.remarks(two_columns()))
-    proposal = decoys.MECHANISM.estimation_rules.propose_estimator(Design((DISEASES,), 2, Creation.MIXED))
+    assert not any("shrunk" in str(each) for each in _decoys.remarks(two_columns()))
+    proposal = _decoys.MECHANISM.estimation_rules.propose_estimator(Design((DISEASES,), 2, Creation.MIXED))
     assert proposal is not None
     assert "it is biased" in proposal
-    assert decoys.MECHANISM.estimation_rules.propose_estimator(Design((DISEASES, DRUGS), 2, Creation.MIXED)) is None
+    assert _decoys.MECHANISM.estimation_rules.propose_estimator(Design((DISEASES, DRUGS), 2, Creation.MIXED)) is None
 
 
 def test_the_methods_begin_with_what_the_groups_need() -> None:
     few, many = (("a", "b", "c"),), (tuple(map(str, range(101))),)
     for domains, mixed in ((few, "inverse"), (many, "fitted")):
-        defaults = [decoys.default_method(Design(domains, 2, creation)) for creation in Creation]
+        defaults = [_decoys.default_method(Design(domains, 2, creation)) for creation in Creation]
         assert defaults == [mixed, "inverse", "inverse"]
-    assert list(decoys.MECHANISM.estimators) == ["fitted", "closed", "inverse", "shrunk", "paper"]
+    assert list(_decoys.MECHANISM.estimators) == ["fitted", "closed", "inverse", "shrunk", "paper"]

@@ -1,0 +1,109 @@
+"""The three layers of a comparison as tables, for a terminal and for a page: proved, measured, and cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sfumato._comparison.comparison_outcome import Comparison, Contender
+from sfumato._comparison.mechanism_trial import ATTACKERS
+from sfumato._core.cell_values import off_by
+from sfumato._figures.number_format import percent
+from sfumato._planning.predicted_error import SELECTIVITIES
+from sfumato._risk.attackers.attack_result import Attack
+from sfumato._risk.attackers.attack_scenarios import KNOWN_SHARE
+
+ARROW = "\u2192"
+KNOWING = {
+    "F": "how frequent the values are",
+    "C": "the public column that tells most",
+    "P": "all public columns",
+    "O": f"all public columns, and the values of {KNOWN_SHARE:.0%} of the others",
+    "L": "nothing but the release",
+}
+"""What attackers know, by their letters."""
+
+BRIEFLY = {"O": f"public columns and {KNOWN_SHARE:.0%} of the others"}
+"""What an attacker knows, where the words of the attack are too long for a figure."""
+
+PROVED = (
+    "\u00d7 is by how much the odds of a value rise at most by a person's own record, whatever was believed before, "
+    "what all other records teach included; \u2264 is how far a value within the prior is believed at most. Where "
+    "there is none, nothing limits what is learned."
+)
+MEASURED = (
+    "For how many % of the people attackers guess the value right without the release {} with it, on {:,} of {:,} "
+    "records, published with a key that is thrown away. Nothing measured is a bound: another attacker can be right "
+    "more often."
+)
+COST = (
+    "Errors are standard errors in % of the count, predicted from the table: of counts of {:,} people with a value, "
+    "the mean over all values that so many have, among people who are selected by something else; and of counts that "
+    "find such a share of the records, the mean over the records. Bytes are what stands for a record in the place of "
+    "the protected column."
+)
+TIME = " Seconds are those of planning."
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A table of which every row is a mechanism, and what has to be known to read it."""
+
+    title: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str
+    words: int = 1
+    """How many of the first columns are words; the others are numbers."""
+
+
+def proved(found: Comparison, *, with_standing: bool = True) -> Layer:
+    """What holds for certain, of each attacker; nothing measured stands here.
+
+    With a column for what stands against a mechanism, where no marks say so.
+    """
+    rows = tuple(
+        (
+            each.mechanism.name,
+            each.mechanism.guarantee,
+            *((found.standing(each),) if with_standing else ()),
+            *(each.proved(letter) for letter in ATTACKERS),
+        )
+        for each in found.possible
+    )
+    words = ("mechanism", "guarantee", *(("standing",) if with_standing else ()))
+    return Layer("proved", (*words, *ATTACKERS), rows, PROVED, words=len(words))
+
+
+def measured(found: Comparison) -> Layer:
+    """What attackers find."""
+    rows = tuple(
+        (each.mechanism.name, *(guessed(each.attacks.get(letter)) for letter in ATTACKERS)) for each in found.possible
+    )
+    note = MEASURED.format(ARROW, found.records, found.total)
+    return Layer("measured", ("mechanism", *ATTACKERS), rows, note)
+
+
+def cost(found: Comparison, *, with_time: bool = True) -> Layer:
+    """What counts lose, and how much room it takes; and time, where there is a column for it."""
+    shares = tuple(f"{100 * float(each):g}%" for each in SELECTIVITIES)
+    headings = ("mechanism", "setting", f"at {found.at:,}", *shares, "bytes", "seconds")
+    width = len(headings) if with_time else -1
+    rows = tuple(_costs(each)[:width] for each in found.possible)
+    return Layer("cost", headings[:width], rows, COST.format(found.at) + (TIME if with_time else ""), words=2)
+
+
+def guessed(attack: Attack | None) -> str:
+    """Right without the release, and with it."""
+    if attack is None:
+        return "not told"
+    after = None if attack.with_release is None else attack.with_release.right
+    return f"{100 * attack.without.right:.1f}{ARROW}{'not told' if after is None else f'{100 * after:.1f}'}"
+
+
+def _costs(each: Contender) -> tuple[str, ...]:
+    trial = each.proposed
+    chosen, spec = trial.chosen, trial.spec
+    shares = ["not told"] * len(SELECTIVITIES) if chosen is None else map(percent, chosen.predicted.values())
+    room = "not told" if each.bytes is None else f"{each.bytes:.1f}"
+    setting = "" if spec is None else spec.brief
+    return each.mechanism.name, setting, off_by(trial.error), *shares, room, f"{trial.seconds:.1f}"

@@ -1,0 +1,128 @@
+"""At which bound each mechanism is compared: at one posterior, one gain of an attacker, or one error of counts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from sfumato._comparison.mechanism_trial import Trial
+from sfumato._core.exact_numbers import exact
+from sfumato._figures.number_format import percent, points
+from sfumato._planning.bound_for_error import two_digits
+from sfumato._request.requirements import BreachBound
+from sfumato.errors import SpecError
+
+Trying = Callable[[BreachBound], Trial]
+"""What comes of one mechanism at a bound."""
+WEAKEST = Fraction(99, 100)
+"""The largest posterior that is looked at; asked for, it lets every smaller one be as strong as asked."""
+
+
+class Aim(ABC):
+    """What is the same for all mechanisms."""
+
+    @abstractmethod
+    def reached(self, bound: BreachBound, planned: Trying, attacked: Trying) -> Trial:
+        """The trial of a mechanism that meets the aim, with the prior of a bound; one with a refusal if none does.
+
+        `planned` tells the error alone, and `attacked` what the attacker finds as well.
+        """
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What is the same, so that `compared at ...` can be said."""
+
+
+@dataclass(frozen=True)
+class SamePosterior(Aim):
+    """The posterior that was asked for."""
+
+    posterior: Fraction
+
+    def reached(self, bound: BreachBound, planned: Trying, attacked: Trying) -> Trial:
+        """At the bound itself."""
+        return attacked(bound)
+
+    @property
+    def words(self) -> str:
+        """The posterior."""
+        return f"one posterior, {self.posterior}"
+
+
+@dataclass(frozen=True)
+class SameGain(Aim):
+    """As many more people are guessed right by the attacker, or a little fewer."""
+
+    gain: float
+
+    def reached(self, bound: BreachBound, planned: Trying, attacked: Trying) -> Trial:
+        """At the largest posterior of two digits with at most this gain: it grows with the posterior."""
+        bounds = bounds_from(bound)
+
+        def is_beyond(each: BreachBound) -> bool:  # where there is no plan, a larger posterior may have one
+            gain = attacked(each).gain
+            return gain is not None and gain > self.gain
+
+        number = bisect_left(bounds, True, key=is_beyond)
+        found = attacked(bounds[max(number - 1, 0)])
+        if found.chosen is not None and number:
+            return found
+        said = f"no setting keeps the gain of this attacker within {points(self.gain)}."
+        return replace(found, chosen=None, refusal=found.refusal if number == len(bounds) else said)
+
+    @property
+    def words(self) -> str:
+        """The gain."""
+        return f"a gain of at most {points(self.gain)}"
+
+
+@dataclass(frozen=True)
+class SameError(Aim):
+    """Counts of one size are at most so far off."""
+
+    error: Fraction
+    at: int
+
+    def reached(self, bound: BreachBound, planned: Trying, attacked: Trying) -> Trial:
+        """At the smallest posterior of two digits with at most this error: it falls with the posterior."""
+        bounds = bounds_from(bound)
+
+        def is_within(each: BreachBound) -> bool:
+            error = planned(each).error
+            return error is not None and error <= self.error
+
+        number = bisect_left(bounds, True, key=is_within)
+        if number < len(bounds):
+            return attacked(bounds[number])
+        last, said = planned(bounds[-1]), f"no posterior up to {WEAKEST} has so small an error."
+        return replace(last, chosen=None, refusal=last.refusal or said)
+
+    @property
+    def words(self) -> str:
+        """The error, and at which count."""
+        return f"an error of at most {percent(float(self.error))} at counts of {self.at:,}"
+
+
+def bounds_from(bound: BreachBound) -> list[BreachBound]:
+    """The bounds with the same prior and every larger posterior of two digits that leaves something to be told."""
+    found = []
+    for posterior in two_digits(bound.prior):
+        with suppress(SpecError):
+            found.append(BreachBound(bound.prior, posterior, bound.rows))
+    return found
+
+
+def around(bound: BreachBound, exponents: Sequence[float]) -> list[BreachBound]:
+    """Bounds with the same prior, whose odds rise by powers of what they may rise by here; posteriors of two digits."""
+    found = [bound]
+    for exponent in exponents:
+        odds = float(bound.whole) ** exponent * float(bound.prior / (1 - bound.prior))
+        posterior = min(exact(f"{odds / (1 + odds):.2g}"), WEAKEST)
+        with suppress(SpecError):
+            found.append(BreachBound(bound.prior, posterior, bound.rows))
+    return found

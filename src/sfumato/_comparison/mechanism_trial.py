@@ -1,0 +1,140 @@
+"""A mechanism at one bound: its plan, how far off counts are, and what an attacker gains. Nothing is published.
+
+What records would show is drawn with keys that are thrown away, never with that of a plan file.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+
+from sfumato._planning.predicted_error import Chosen
+from sfumato._profile.record_sample import Sample
+from sfumato._profile.table_scan import Survey
+from sfumato._publication_plan import Request
+from sfumato._records.column_codes import Sensitive
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import SEVERAL_ROWS, BreachBound, PrivacySpec
+from sfumato._risk.attackers.attack_result import Attack
+from sfumato._risk.attackers.attack_scenarios import all_columns, frequencies, others, release_alone, worst_column
+from sfumato._risk.attackers.attack_setup import Scene, planned, seeded
+from sfumato._risk.attackers.planned_exposure import Target, targets
+from sfumato.errors import InfeasibleError, MissingCapabilityError, SpecError
+from sfumato.mechanisms.capabilities import Comparability
+from sfumato.mechanisms.mechanism import AnyMechanism
+
+MOST_LEARNED = 1 << 19
+"""Records times values that a release is learned from: a quarter of what an audit takes, because there are many."""
+
+ATTACKERS: Mapping[str, Callable[[Scene], Attack]] = {
+    "F": frequencies,
+    "C": worst_column,
+    "P": all_columns,
+    "O": others,
+    "L": partial(release_alone, most_learned=MOST_LEARNED),
+}
+"""The attackers by their letters, those who know least first; the last has the release and nothing else."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """What came of a mechanism at a bound. Secret."""
+
+    mechanism: AnyMechanism
+    bound: BreachBound
+    spec: PrivacySpec | None = None
+    """What the mechanism was asked, by its own kind of request."""
+    chosen: Chosen | None = field(default=None, repr=False)
+    refusal: str = ""
+    """Why there is no plan, where there is none."""
+    error: float | None = None
+    """The standard error of a count of the size in question, divided by the count; the mean over the values."""
+    seconds: float = 0.0
+    """How long planning took."""
+    attack: Attack | None = None
+    """What the attacker in question finds; None where it was not tried, or nothing is known of it."""
+
+    @property
+    def gain(self) -> float | None:
+        """How many more people the attacker guesses right with the release, as a share of all."""
+        if self.attack is None or self.attack.with_release is None:
+            return None
+        return self.attack.with_release.right - self.attack.without.right
+
+
+@dataclass(frozen=True, eq=False)
+class Rehearsal:
+    """The table as attackers see it: its records, or as many of them as are looked at, as if they were all.
+
+    So that whole groups are there to be looked at: whoever sees a part of each would find less.
+    """
+
+    sample: Sample
+    sensitive: Sensitive
+    histogram: Histogram
+    """Of the whole table."""
+    aims: Sequence[Target]
+    seed: int
+
+    @classmethod
+    def of(cls, found: Survey, bound: BreachBound, seed: int) -> Rehearsal:
+        """From the first reading of a table; what is believed beyond the bound is counted."""
+        sample = replace(found.sample, total=found.sample.records)
+        return cls(sample, found.sensitive, found.histogram, targets(sample, found.sensitive, bound), seed)
+
+    def chosen(self, trial: Trial, options: object) -> Chosen:
+        """The plan of a trial for the records that are here: its own, where these are all."""
+        if trial.chosen is None:
+            raise InfeasibleError(trial.refusal)
+        held = np.bincount(self.sample.sensitive, minlength=self.histogram.domain_size)
+        if int(held.sum()) == self.histogram.total:
+            return trial.chosen
+        counted = replace(self.histogram, counts=tuple(held.tolist()))
+        plan = trial.mechanism.plan(counted, trial.spec, options, seeded(self.seed))
+        return Chosen(trial.mechanism, plan, counted)
+
+    def scenes(self, chosen: Chosen) -> list[Scene]:
+        """What would be published, drawn with a key that is thrown away; one for each protected column."""
+        return planned(chosen, self.sample, self.sensitive, self.aims, self.seed)
+
+
+def attacked(scenes: Sequence[Scene], letter: str) -> Attack:
+    """What an attacker finds; of several protected columns the one of which it gains most."""
+    found = [ATTACKERS[letter](scene) for scene in scenes]
+    return max(found, key=lambda each: (each.with_release or each.without).right - each.without.right)
+
+
+ONE_COLUMN = "it protects one column, and several are to be protected each for itself."
+
+
+def posed(mechanism: AnyMechanism, bound: BreachBound, request: Request, stage: Rehearsal, at: int) -> Trial:
+    """Plan with a mechanism at a bound, by its own kind of request and with the options that were given.
+
+    The error is that of counts of `at` records.
+    """
+    histogram = stage.histogram
+    if bound.rows > 1 and not mechanism.covers_predicates:
+        return Trial(mechanism, bound, refusal=SEVERAL_ROWS)
+    if request.schema.is_independent and mechanism.several_columns is None:
+        return Trial(mechanism, bound, refusal=ONE_COLUMN)
+    try:
+        spec = mechanism.require(Comparability).match_posterior(bound, histogram.values)
+    except MissingCapabilityError as error:
+        return Trial(mechanism, bound, refusal=str(error))
+    began = time.monotonic()
+    try:
+        plan = mechanism.plan(histogram, spec, options_for(mechanism, request), seeded(stage.seed))
+    except (InfeasibleError, SpecError) as error:
+        return Trial(mechanism, bound, spec, refusal=str(error))
+    chosen, seconds = Chosen(mechanism, plan, histogram), time.monotonic() - began
+    (found,) = chosen.error_curve([at])
+    return Trial(mechanism, bound, spec, chosen, error=found.evenly, seconds=seconds)
+
+
+def options_for(mechanism: AnyMechanism, request: Request) -> object:
+    """The options of a mechanism that were given, or its usual ones."""
+    return request.options.get(mechanism.name) or mechanism.options()

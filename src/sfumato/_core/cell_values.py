@@ -1,0 +1,173 @@
+"""The values a cell can hold, and how they are written down in JSON and read back."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+
+import pyarrow as pa
+
+from sfumato._terminal_safe import is_printable
+from sfumato.errors import ReleaseFormatError
+
+Scalar = str | int | float | bool | Decimal | datetime.date | datetime.datetime | None
+Value = Scalar | tuple[Scalar, ...]
+"""What a cell can hold; several sensitive columns that are protected as one have a tuple for a value."""
+
+JsonScalar = str | int | float | bool | None
+JsonValue = JsonScalar | list[JsonScalar]
+
+
+def to_json(value: Value) -> JsonValue:
+    """Write one value in JSON: a compound one as a list of its parts."""
+    return [_scalar_to_json(part) for part in value] if isinstance(value, tuple) else _scalar_to_json(value)
+
+
+def _scalar_to_json(value: Scalar) -> JsonScalar:
+    """Dates and times as ISO 8601, and what is no number in JSON by its name in XML Schema."""
+    if isinstance(value, datetime.date | datetime.datetime):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "INF" if value > 0 else "-INF"
+    return value
+
+
+def values_to_json(values: Sequence[Value]) -> list[JsonValue]:
+    """Write a domain in JSON."""
+    return [to_json(value) for value in values]
+
+
+def values_from_json(values: Sequence[JsonValue], types: Sequence[str]) -> tuple[Value, ...]:
+    """Read a domain back, given the Data Package type of each of its columns: one, unless the values are compound."""
+    if not isinstance(values, list):
+        raise ReleaseFormatError("a domain is not a list of values.")
+    if len(types) == 1:
+        return tuple(_from_json(value, types[0]) for value in values)
+    return tuple(_compound_from_json(value, types) for value in values)
+
+
+def _compound_from_json(value: JsonValue, types: Sequence[str]) -> tuple[Scalar, ...]:
+    if not isinstance(value, list) or len(value) != len(types):
+        raise ReleaseFormatError("a compound domain holds a value that does not have one part for each column.")
+    return tuple(_from_json(part, kind) for part, kind in zip(value, types, strict=True))
+
+
+def _from_json(value: JsonValue, field_type: str) -> Scalar:
+    expected = _JSON_TYPES.get(field_type)
+    if expected is None:
+        raise ReleaseFormatError(f"the column type {field_type!r} is unknown to this version.")
+    if value is None:
+        return None
+    if (
+        isinstance(value, list)
+        or not isinstance(value, expected)
+        or (isinstance(value, bool) and field_type != "boolean")
+    ):
+        raise ReleaseFormatError(f"a domain of type {field_type!r} holds a value of another type.")
+    try:
+        if field_type == "date":
+            return datetime.date.fromisoformat(str(value))
+        if field_type == "datetime":
+            return datetime.datetime.fromisoformat(str(value))
+        if field_type == "number":
+            return float(value)
+    except (ValueError, OverflowError) as error:
+        raise ReleaseFormatError(f"a domain of type {field_type!r} holds a value that is no {field_type}.") from error
+    return value
+
+
+_JSON_TYPES: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "date": str,
+    "datetime": str,
+}
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type under which a column is handled: no dictionaries, one string type, one date type."""
+    if pa.types.is_dictionary(kind):
+        return plain_type(kind.value_type)
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_date64(kind):
+        return pa.date32()
+    return pa.float32() if pa.types.is_float16(kind) else kind
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with plain types and without metadata."""
+    return pa.schema([pa.field(column.name, plain_type(column.type)) for column in schema])
+
+
+def field_type(arrow_type: pa.DataType) -> str | None:
+    """Name the Data Package type of an Arrow type; None where a table of people should not hold it."""
+    for name, is_type in _FIELD_TYPES:
+        if is_type(arrow_type):
+            return name
+    return None
+
+
+_FIELD_TYPES = (
+    ("string", pa.types.is_string),
+    ("integer", pa.types.is_integer),
+    ("number", lambda kind: pa.types.is_floating(kind) or pa.types.is_decimal(kind)),
+    ("boolean", pa.types.is_boolean),
+    ("date", pa.types.is_date32),
+    ("datetime", pa.types.is_timestamp),
+)
+
+
+def domain_array(values: Sequence[Value]) -> pa.Array:
+    """Hold a domain, missing value included, as an Arrow array."""
+    try:
+        return pa.array(values)
+    except OverflowError:
+        return pa.array(values, type=pa.uint64())
+
+
+def parts(value: Value) -> tuple[Scalar, ...]:
+    """The parts of a value: one for each column that it is made of."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+def example_value(values: Sequence[Value]) -> Value:
+    """The value to show how to ask for one: if possible one that is not missing, and that can be printed as it is."""
+    given = [value for value in values if None not in parts(value)]
+    return next((value for value in given if is_printable(display(value))), (given or values)[0])
+
+
+def labels(values: Sequence[Value]) -> list[str]:
+    """A text for each value, no two alike: as people see them, or as JSON where that would not tell them apart."""
+    shown = [display(value) for value in values]
+    return shown if len(set(shown)) == len(shown) else [json.dumps(to_json(value)) for value in values]
+
+
+def display(value: Value) -> str:
+    """Show a value to a person."""
+    return " / ".join("(missing)" if part is None else str(_scalar_to_json(part)) for part in parts(value))
+
+
+def listed(values: Sequence[Value], most: int = 5) -> str:
+    """The first few values for people, and how many more there are."""
+    named = ", ".join(repr(display(value)) for value in values[:most])
+    return f"{named} and {len(values) - most} more" if len(values) > most else named
+
+
+def counted(values: Sequence[object], what: str = "value") -> str:
+    """How many values there are, where they must not be named."""
+    return f"one {what}" if len(values) == 1 else f"{len(values):,} {what}s"
+
+
+def off_by(error: float | None) -> str:
+    """A relative error for people: a digit behind the point below 100%, thousands grouped above."""
+    if not error:
+        return "not told" if error is None else "exact"
+    return f"{error:.1%}" if abs(error) < 1 else f"{error:,.0%}"

@@ -1,0 +1,34 @@
+"""Text of others in Markdown: a name or a value is shown as it is, on one line, whatever marks it holds.
+
+A column name may hold a heading, a link, a code fence or a line break. Everything that a README takes from a table, a
+request or a release passes through here.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sfumato._terminal_safe import printable
+
+_MARKS = re.compile(
+    r"[\\`*_\[\]<>&~$|@#{}^=]"  # code, emphasis, links, HTML, entities, tables, formulas, and marks of dialects
+    r"|:(?=\S)"  # addresses, and names of pictograms
+    r"|(?<=www)\."
+)
+_AT_THE_BEGINNING = re.compile(r"^([0-9]*)([+\-:]|(?<=[0-9])[.)](?=\s|$))")
+"""What makes a heading or an item of a list at the beginning of a line."""
+
+
+def as_text(text: str) -> str:
+    """Escape a text, so that Markdown shows it as it is and makes no link of it."""
+    escaped = _MARKS.sub(r"\\\g<0>", printable(text).strip(" "))
+    return _AT_THE_BEGINNING.sub(r"\1\\\2", escaped)
+
+
+def as_code(text: str) -> str:
+    """Write a text as code, between more backticks than it has in a row."""
+    shown = printable(text) or " "
+    fence = "`" * (1 + max(map(len, re.findall("`+", shown)), default=0))
+    is_bare = not (shown.startswith("`") or shown.endswith("`"))
+    is_stripped = shown.startswith(" ") and shown.endswith(" ") and shown.strip(" ") != ""
+    return f"{fence}{shown}{fence}" if is_bare and not is_stripped else f"{fence} {shown} {fence}"

@@ -1,0 +1,372 @@
+"""The one door for randomness: a secret key, and exact draws addressed by row.
+
+Every draw is a function of (key, table, column, purpose, row, attempt). So a release does not depend on batch size,
+threads or engine, and a run can be repeated from its key alone. The stream is AES-256 in counter mode; each purpose
+of each column has a subkey of its own by HKDF-SHA256, so that no word is ever used twice. A key that is kept is bound
+to the table it protects (`for_table`), so that it never draws the same words for two tables; a fresh key that is
+thrown away protects one table only.
+
+Bounded integers are drawn by rejection on 64-bit words: their law is exactly uniform given uniform words, hence the
+rationals that a release publishes are exactly what the sampler does.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from sfumato._core.arrays import BLOCK_ROWS, Bits64, Counts, UInts
+from sfumato._core.sorting import LARGEST_WORD, positions_in_order
+from sfumato.errors import InternalError, SpecError
+
+Halves = tuple[UInts, UInts]
+
+VERSION = 4
+"""Of the draws: the same key gives the same draws in all versions of the software that share this number."""
+
+BOUND_SINCE = 4
+"""The first version in which a key that is kept is bound to one table."""
+
+STREAM_VERSION = 1
+"""Enters each subkey, and changes if the streams do."""
+
+KEY_BYTES = 32
+WORD_BYTES = 8
+BLOCK_BYTES = 16
+WORDS_PER_BLOCK = BLOCK_BYTES // WORD_BYTES
+LARGEST_BOUND = 2**63
+"""Bounds up to here: at least half of all words are accepted, and arithmetic stays within 64 bits."""
+
+LARGEST_TABLE = 65_536
+"""Up to here a permutation is a table, in the order of keyed words; above, a Feistel network computes it."""
+
+FEISTEL_ROUNDS = 10
+
+ZEROS = memoryview(bytes(BLOCK_ROWS * WORD_BYTES))
+"""What is encrypted, so that the keystream itself is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """A secret key, and the streams derived from it."""
+
+    key: bytes = field(repr=False)
+    is_test: bool = False
+    column: str = ""
+    _streams: dict[str, Stream] = field(default_factory=dict, repr=False, compare=False)
+    """Those that were asked for: to derive a subkey takes as long as thousands of words of its stream."""
+
+    def __post_init__(self) -> None:
+        if len(bytes(self.key)) != KEY_BYTES:  # text has as many characters, and is no key
+            raise SpecError(f"a key has {KEY_BYTES} bytes ({2 * KEY_BYTES} hexadecimal digits), not {len(self.key)}.")
+
+    @classmethod
+    def secret(cls) -> Draws:
+        """Draw a fresh key from the operating system."""
+        return cls(secrets.token_bytes(KEY_BYTES))
+
+    @classmethod
+    def unsafe_test_key(cls, digits: str) -> Draws:
+        """Use a known key. Whoever knows it can undo the protection: a release made so is unfit to publish."""
+        try:
+            key = bytes.fromhex(digits)
+        except ValueError as error:
+            raise SpecError("a test key is written in hexadecimal digits.") from error
+        return cls(key, is_test=True)
+
+    def for_table(self, content: str) -> Draws:
+        """Bind the key to one table, by a digest of its content that is never published.
+
+        The result draws nothing that the same key draws for another table.
+        """
+        return Draws(_derive(self.key, ["sfumato", "table", content]), self.is_test, self.column)
+
+    def for_column(self, column: str) -> Draws:
+        """The same key, narrowed to one column, so that no two columns share a word."""
+        return Draws(self.key, self.is_test, column)
+
+    def stream(self, purpose: str) -> Stream:
+        """The stream of one purpose."""
+        if (known := self._streams.get(purpose)) is None:
+            known = self._streams[purpose] = Stream(self._subkey(purpose))
+        return known
+
+    def permutations(self, purpose: str, sizes: Sequence[int]) -> list[Permutation]:
+        """A keyed pseudo-random permutation of `range(size)` for each item (a value of the domain) of these sizes."""
+        tables = self.stream(f"{purpose}/table")
+        return [
+            TablePermutation.shuffled(tables, size, item * LARGEST_TABLE)
+            if size <= LARGEST_TABLE
+            else FeistelPermutation.of(self._subkey(f"{purpose}/feistel/{item}"), size)
+            for item, size in enumerate(sizes)
+        ]
+
+    def _subkey(self, purpose: str) -> bytes:
+        return _derive(self.key, ["sfumato", STREAM_VERSION, self.column, purpose])
+
+
+def _derive(key: bytes, context: list[str | int]) -> bytes:
+    """Derives a subkey for one context."""
+    # JSON makes the parts unambiguous: ("a", "b/c") and ("a/b", "c") must not meet.
+    info = json.dumps(context).encode()
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An endless stream of 64-bit words, addressed by row and attempt."""
+
+    subkey: bytes = field(repr=False)
+
+    def words(self, first_row: int, rows: int, attempt: int = 0) -> Bits64:
+        """One uniform 64-bit word for each row, from `first_row` on.
+
+        The counter block is (attempt, block) with 64 bits each, so attempts never overlap. The words read the
+        keystream as little-endian on every machine.
+        """
+        first_block, skipped = divmod(first_row, WORDS_PER_BLOCK)
+        nonce = attempt.to_bytes(8, "big") + first_block.to_bytes(8, "big")
+        encryptor = Cipher(algorithms.AES(self.subkey), modes.CTR(nonce)).encryptor()
+        words = np.empty(rows + skipped + WORDS_PER_BLOCK, dtype="<u8")  # a cipher asks for room for a block more
+        room = words.data.cast("B")
+        for start in range(0, (rows + skipped) * WORD_BYTES, len(ZEROS)):
+            encryptor.update_into(ZEROS[: (rows + skipped) * WORD_BYTES - start], room[start:])
+        return words[skipped : skipped + rows]
+
+    def integers(self, first_row: int, rows: int, bound: int | Bits64) -> Bits64:
+        """One integer of `range(bound)` for each row, exactly uniform; rejected words are drawn anew by attempt.
+
+        Each integer owns `share` consecutive words; a word beyond the last owned one is rejected.
+        """
+        lowest = highest = bound
+        if isinstance(bound, np.ndarray):
+            lowest, highest = (int(each(bound)) if len(bound) else 1 for each in (np.min, np.max))
+        if lowest < 1 or highest > LARGEST_BOUND:
+            raise InternalError("an integer can be drawn below a bound of 1 to 2^63 only.")
+        # To divide by one number is much quicker than to divide by many, if these are all the same.
+        bounds = np.asarray(bound if lowest < highest else lowest, dtype=np.uint64)
+        shares = LARGEST_WORD // bounds
+        drawn = self.words(first_row, rows) // shares
+        rejected, attempt = np.flatnonzero(drawn >= bounds), 0
+        while len(rejected):
+            attempt += 1
+            redrawn = self._scattered(np.uint64(first_row) + rejected.astype(np.uint64), attempt)
+            drawn[rejected] = redrawn // np.broadcast_to(shares, rows)[rejected]
+            rejected = rejected[drawn[rejected] >= np.broadcast_to(bounds, rows)[rejected]]
+        return drawn
+
+    def _scattered(self, row_numbers: Bits64, attempt: int) -> Bits64:
+        """The word of each given row: the same keystream, block by block."""
+        blocks = np.empty((len(row_numbers), WORDS_PER_BLOCK), dtype=">u8")
+        blocks[:, 0] = attempt
+        blocks[:, 1] = row_numbers // WORDS_PER_BLOCK
+        keystream = _encrypted(self.subkey, blocks)
+        return keystream[np.arange(len(row_numbers)), row_numbers % WORDS_PER_BLOCK]
+
+
+class Permutation(Protocol):
+    """A bijection of `range(size)`, applied to many numbers at once."""
+
+    def __call__(self, ranks: UInts, /) -> UInts:
+        """The slot of each rank, in the narrowest type."""
+        ...
+
+    def inverse(self, slots: UInts, /) -> UInts:
+        """The rank of each slot."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TablePermutation:
+    """A permutation written out."""
+
+    table: UInts
+
+    @classmethod
+    def shuffled(cls, stream: Stream, size: int, first: int = 0) -> TablePermutation:
+        """In the order of the words of a stream from `first` on: exactly uniform over all orders.
+
+        Where words are equal, those of the next attempt decide; so no place is preferred.
+        """
+        words = [stream.words(first, size)]
+        order = positions_in_order(words[0])
+        is_tied = np.diff(words[0].take(order)) == 0
+        while is_tied.any():
+            words.append(stream.words(first, size, len(words)))
+            order = np.lexsort(words[::-1])
+            is_tied = np.logical_and.reduce([np.diff(each[order]) == 0 for each in words])
+        return cls(order.astype(np.min_scalar_type(size)))
+
+    def __call__(self, ranks: UInts, /) -> UInts:
+        """The slot of each rank."""
+        return self.table.take(ranks)
+
+    def inverse(self, slots: UInts, /) -> UInts:
+        """The rank of each slot."""
+        ranks = np.empty_like(self.table)
+        ranks[self.table] = np.arange(len(self.table))
+        return ranks.take(slots)
+
+
+@dataclass(frozen=True, slots=True)
+class FeistelPermutation:
+    """A permutation computed by alternating keyed additions to the two halves of a number.
+
+    A number below `left_size * right_size` is (left, right); a round adds a keyed hash of one half to the other. The
+    product exceeds `size` by less than `left_size`, so walking the cycle back into the range is rare. A half has few
+    values, so the hashes of a round are a table, and no number needs a cipher of its own.
+    Source: the generalised Feistel network of Black and Rogaway 2002, with AES as the round function.
+    """
+
+    size: int
+    left_size: int
+    right_size: int
+    rounds: tuple[UInts, ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, subkey: bytes, size: int) -> FeistelPermutation:
+        """Split the range into a nearly square grid."""
+        left_size = math.isqrt(size - 1) + 1
+        sizes = (left_size, -(-size // left_size))
+        rounds = []
+        for number in range(FEISTEL_ROUNDS):  # one word for each value of the other half
+            own, other = sizes[number % 2], sizes[1 - number % 2]
+            blocks = np.empty((other, WORDS_PER_BLOCK), dtype="<u8")
+            blocks[:, 0] = number
+            blocks[:, 1] = np.arange(other)
+            rounds.append((_encrypted(subkey, blocks)[:, 0] % np.uint64(own)).astype(_half_type(left_size)))
+        return cls(size, *sizes, tuple(rounds))
+
+    def __call__(self, ranks: UInts, /) -> UInts:
+        """The slot of each rank."""
+        sizes = self.left_size, self.right_size
+        return self._walked(ranks, lambda halves: _rounds(halves, self.rounds, sizes))
+
+    def inverse(self, slots: UInts, /) -> UInts:
+        """The rank of each slot."""
+
+        def undone(halves: Halves) -> Halves:
+            left, right = halves
+            for number in reversed(range(0, len(self.rounds), 2)):
+                right = _wrapped(right + (self.right_size - self.rounds[number + 1].take(left)), self.right_size)
+                left = _wrapped(left + (self.left_size - self.rounds[number].take(right)), self.left_size)
+            return left, right
+
+        return self._walked(slots, undone)
+
+    def _walked(self, numbers: UInts, rounds: Callable[[Halves], Halves]) -> UInts:
+        """Walk on until within the range."""
+        walked = np.empty(len(numbers), dtype=np.min_scalar_type(self.left_size * self.right_size))
+        for start in range(0, len(numbers), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            walked[part] = self._once(numbers[part].astype(walked.dtype), rounds)
+        outside = np.flatnonzero(walked >= self.size)
+        while len(outside):
+            walked[outside] = self._once(walked[outside], rounds)
+            outside = outside[walked[outside] >= self.size]
+        return walked
+
+    def _once(self, numbers: UInts, rounds: Callable[[Halves], Halves]) -> UInts:
+        half = _half_type(self.left_size)
+        whole = numbers // self.right_size
+        left, right = rounds((whole.astype(half), (numbers - whole * self.right_size).astype(half)))
+        joined: UInts = left.astype(numbers.dtype) * self.right_size + right
+        return joined
+
+
+@dataclass(frozen=True, slots=True)
+class FeistelPermutations:
+    """Several networks, whose numbers go through each round together.
+
+    One after the other, each would have a few thousand numbers, and threads would wait for each other all the time.
+    """
+
+    sizes: UInts
+    left_sizes: UInts
+    right_sizes: UInts
+    rounds: tuple[UInts, ...] = field(repr=False)
+    """For each round the hashes of all networks, one network after the other."""
+
+    @classmethod
+    def joined(cls, networks: Sequence[FeistelPermutation]) -> FeistelPermutations:
+        """Put networks side by side."""
+        lefts, rights = ([getattr(each, side) for each in networks] for side in ("left_size", "right_size"))
+        kind = np.min_scalar_type(max(map(math.prod, zip(lefts, rights, strict=True)), default=0))
+        # A half is added to another one, or to where the hashes of its network begin.
+        half = np.min_scalar_type(max(2 * max(lefts, default=0), sum(lefts)))
+        return cls(
+            np.array([each.size for each in networks], dtype=kind),
+            np.array(lefts, dtype=half),
+            np.array(rights, dtype=half),
+            tuple(
+                np.concatenate(hashes).astype(half) for hashes in zip(*(each.rounds for each in networks), strict=True)
+            ),
+        )
+
+    def __call__(self, which: UInts, held: Counts, ranks: UInts) -> UInts:
+        """The slots of ranks in some networks, one network after the other; `held` says how many each of them has."""
+        slots = self._once(which, held, ranks.astype(self.sizes.dtype, copy=False))
+        outside = np.flatnonzero(slots >= np.repeat(self.sizes.take(which), held))
+        while len(outside):
+            each = np.repeat(which, held)[outside]
+            slots[outside] = self._once(each, 1, slots[outside])
+            outside = outside[slots[outside] >= self.sizes.take(each)]
+        return slots
+
+    def _once(self, which: UInts, held: Counts | int, numbers: UInts) -> UInts:
+        def repeated(each: UInts) -> UInts:
+            return np.repeat(each.take(which), held)
+
+        sizes = repeated(self.left_sizes), repeated(self.right_sizes)
+        firsts = repeated(_starts(self.left_sizes)), repeated(_starts(self.right_sizes))
+        half, widths = sizes[1].dtype, sizes[1].astype(numbers.dtype)
+        whole = numbers // widths
+        left, right = _rounds((whole.astype(half), (numbers - whole * widths).astype(half)), self.rounds, sizes, firsts)
+        joined: UInts = left.astype(numbers.dtype) * widths + right
+        return joined
+
+
+def _starts(sizes: UInts) -> UInts:
+    """Where each begins if they stand in a row."""
+    starts: UInts = np.cumsum(sizes, dtype=sizes.dtype) - sizes
+    return starts
+
+
+def _rounds(
+    halves: Halves,
+    rounds: Sequence[UInts],
+    sizes: tuple[UInts | int, UInts | int],
+    firsts: tuple[UInts | int, UInts | int] = (0, 0),
+) -> Halves:
+    """All rounds of networks of these sizes, whose hashes begin at these places."""
+    left, right = halves
+    for number in range(0, len(rounds), 2):
+        left = _wrapped(left + rounds[number].take(firsts[1] + right), sizes[0])
+        right = _wrapped(right + rounds[number + 1].take(firsts[0] + left), sizes[1])
+    return left, right
+
+
+def _half_type(left_size: int) -> np.dtype[np.unsignedinteger[Any]]:
+    """The narrowest type for the sum of two numbers below the size of the larger half."""
+    return np.min_scalar_type(2 * left_size)
+
+
+def _wrapped(numbers: UInts, size: UInts | int) -> UInts:
+    """Numbers below twice the size, modulo the size: what is below it already turns huge by the subtraction."""
+    wrapped: UInts = np.minimum(numbers, numbers - size)
+    return wrapped
+
+
+def _encrypted(subkey: bytes, blocks: UInts) -> Bits64:
+    """Each block through the plain block cipher, as a pseudo-random function; no message is hidden this way."""
+    encryptor = Cipher(algorithms.AES(subkey), modes.ECB()).encryptor()
+    return np.frombuffer(encryptor.update(blocks.tobytes()), dtype="<u8").reshape(-1, WORDS_PER_BLOCK)

@@ -1,0 +1,201 @@
+"""One machine: pieces are batches that a thread reads ahead, and parts are gathered while they are made.
+
+Memory does not grow with the table: only a few pieces wait anywhere, and what was shuffled spills to disk.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from threading import Condition
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from sfumato._core.ordered_threads import ordered, read_ahead
+from sfumato._engines.engine import BATCH_ROWS, Means, Progress, TablePiece
+from sfumato._engines.scan_cache import HeldBatch, KeptSource
+from sfumato._engines.shuffle import Bundle
+from sfumato._readers.sources import Source
+
+MEMORY_BUDGET = 256 << 20
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def no_progress(stage: str, done: int, total: int | None) -> None:
+    """Show nothing."""
+
+
+@dataclass(frozen=True)
+class LocalEngine:
+    """Reads, works and shuffles with the threads of one machine."""
+
+    batch_rows: int = BATCH_ROWS
+    threads: int = field(default_factory=lambda: min(os.cpu_count() or 1, 8))
+    memory_budget: int = MEMORY_BUDGET
+    progress: Progress = no_progress
+
+    def means(self, parts: int) -> Means:
+        """Parts share the memory, and those that are finished at once share the threads."""
+        return Means(self.threads // self._at_once(parts), self.memory_budget // parts)
+
+    def _at_once(self, parts: int) -> int:
+        """How many parts are finished at once: two threads each keep the cores busy, and few parts need less memory."""
+        return min(parts, max(1, self.threads // 2))
+
+    def pieces(self, source: Source, columns: Sequence[str]) -> Iterator[TablePiece]:
+        """A piece for each batch; what was kept of an earlier reading is not read again."""
+        held: Iterator[HeldBatch | _Held] = (
+            source.held(columns, self.batch_rows)
+            if isinstance(source, KeptSource)
+            else (_Held(batch, batch.num_rows) for batch in source.batches(columns, self.batch_rows))
+        )
+        first = 0
+        for batch in read_ahead(held):
+            yield TablePiece(first, batch)
+            first += batch.rows
+
+    def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """The results of the items, in their order; only a few of them wait in memory."""
+        with ThreadPoolExecutor(self.threads) as pool:
+            yield from ordered(pool, self.threads, work, items)
+
+    def shuffled(
+        self,
+        work: Callable[[Item], Iterable[Bundle]],
+        items: Iterable[Item],
+        finish: Callable[[int, Iterator[Bundle]], Iterator[Result]],
+        parts: int,
+        done: Callable[[int], None],
+    ) -> Iterator[Result]:
+        """Gather all parts at once; when they are whole, finish a few of them at a time.
+
+        What goes wrong anywhere stops everything, and is raised as it is.
+        """
+
+        def made() -> Generator[Bundle, None, None]:
+            for number, bundles in enumerate(self.each(lambda item: list(work(item)), items), 1):
+                yield from bundles
+                done(number)
+
+        if parts == 1:  # which needs no thread of its own
+            yield from finish(0, made())
+            return
+        exchange: _Exchange[Result] = _Exchange(parts, self._at_once(parts))
+        with ThreadPoolExecutor(parts) as finishers, closing(made()) as bundles:
+            try:
+                for part in range(parts):
+                    finishers.submit(exchange.run, finish, part)
+                for bundle in bundles:
+                    exchange.put(bundle)
+                exchange.complete()
+                yield from exchange.results()
+            except BaseException as error:
+                exchange.stop(error)
+                raise
+
+
+@dataclass(frozen=True)
+class _Held:
+    """One batch, which has been read already."""
+
+    batch: pa.RecordBatch
+    rows: int
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        yield self.batch
+
+
+class _Stopped(Exception):
+    """Something went wrong elsewhere."""
+
+
+class _Exchange(Generic[Result]):
+    """Bundles on their way to the threads of their parts, and results on their way back."""
+
+    def __init__(self, parts: int, at_once: int) -> None:
+        self.changed = Condition()
+        self.waiting: list[deque[Bundle]] = [deque() for _ in range(parts)]
+        self.at_once = at_once
+        self.unfinished = set(range(parts))
+        self.whole: set[int] = set()
+        """The parts that have all their bundles, and are not finished."""
+        self.ready: deque[Result] = deque()
+        self.is_complete = False
+        self.error: BaseException | None = None
+
+    def put(self, bundle: Bundle) -> None:
+        """Send a bundle on its way; wait if its part is not as quick."""
+        waiting = self.waiting[bundle.file]
+        with self.changed:
+            self.changed.wait_for(lambda: not waiting or self.error)
+            self._check()
+            waiting.append(bundle)
+            self.changed.notify_all()
+
+    def complete(self) -> None:
+        """No bundles come any more."""
+        with self.changed:
+            self.is_complete = True
+            self.changed.notify_all()
+
+    def stop(self, error: BaseException) -> None:
+        """Let nobody go on."""
+        with self.changed:
+            self.error = self.error or error
+            self.changed.notify_all()
+
+    def results(self) -> Iterator[Result]:
+        """The results of all parts, as they come."""
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self.ready or self.error or not self.unfinished)
+                self._check()
+                if not self.ready:
+                    return
+                result = self.ready.popleft()
+            yield result
+
+    def run(self, finish: Callable[[int, Iterator[Bundle]], Any], part: int) -> None:
+        """Finish a part: in a thread of its own, which first takes what comes for it."""
+        try:
+            with closing(finish(part, self._bundles(part))) as results:
+                for result in results:
+                    with self.changed:
+                        if self.error:
+                            return
+                        self.ready.append(result)
+                        self.changed.notify_all()
+        except BaseException as error:  # raised where the results are taken
+            self.stop(error)
+        finally:
+            with self.changed:
+                self.unfinished.discard(part)
+                self.whole.discard(part)
+                self.changed.notify_all()
+
+    def _bundles(self, part: int) -> Iterator[Bundle]:
+        waiting = self.waiting[part]
+        while True:
+            with self.changed:
+                self.changed.wait_for(
+                    lambda: waiting or self.error or (self.is_complete and len(self.whole) < self.at_once)
+                )
+                if self.error:
+                    raise _Stopped
+                if not waiting:
+                    self.whole.add(part)
+                    return
+                bundle = waiting.popleft()
+                self.changed.notify_all()
+            yield bundle
+
+    def _check(self) -> None:
+        if self.error:
+            raise self.error

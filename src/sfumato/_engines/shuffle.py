@@ -1,0 +1,217 @@
+"""Rows go where their words say: into files, and within a file into parts that are put in order one by one.
+
+Every row carries a 64-bit word, in the column `ORDER`. Its leading bits say which file and which part it belongs to; so
+this depends on the word and on the number of rows alone, and not on how rows were cut into pieces.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato._core.arrays import Places
+from sfumato._core.sorting import positions_in_order
+from sfumato._records.column_codes import in_arrow, smallest_type
+
+FILE_ROWS = 1 << 24
+"""So many rows make a file, and up to here they are in one."""
+PART_ROWS, LARGEST_PART = 1 << 17, 1 << 19
+"""So many rows make a part; more of them, up to the second number, where there would be too many parts."""
+MOST_PARTS = 1 << 8
+"""As many as a byte numbers: by bytes rows are sorted fastest."""
+
+Rows = dict[str, Any]
+"""Rows on their way: for each column its codes (numpy), or its values (Arrow) where they are not coded."""
+
+ORDER = ""
+"""The column of rows on their way that says where a row goes. No column of a table has this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Into how many files rows are scattered, and each file into how many parts."""
+
+    files: int
+    parts: int
+
+    @classmethod
+    def of(cls, rows: int) -> Layout:
+        """The layout of so many rows, and of nothing else: files of about the same size."""
+        files = max(1, -(-rows // FILE_ROWS))
+        most, least = (max(1, -(-rows // (files * size))) for size in (PART_ROWS, LARGEST_PART))
+        return cls(files, max(least, min(most, MOST_PARTS // files)))
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The rows of a piece that belong to one file, sorted by part."""
+
+    file: int
+    rows: Rows
+    offsets: Places
+    """Where each part begins, and where the last one ends."""
+
+    def packed(self) -> bytes:
+        """The bundle as it travels: of arrays that are slices of others, pickle would send the others too."""
+        coded = [name for name, column in self.rows.items() if isinstance(column, np.ndarray)]
+        batch = pa.RecordBatch.from_pydict({name: pa.array(column) for name, column in self.rows.items()})
+        about = {"coded": json.dumps(coded), "offsets": json.dumps(self.offsets.tolist())}
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema.with_metadata(about)) as writer:
+            writer.write_batch(batch)
+        sent: bytes = sink.getvalue().to_pybytes()
+        return sent
+
+    @classmethod
+    def unpacked(cls, file: int, data: Any) -> Bundle:
+        """A bundle that has arrived, without copying it."""
+        reader = pa.ipc.open_stream(data)
+        coded, offsets = (json.loads(reader.schema.metadata[name]) for name in (b"coded", b"offsets"))
+        batch = reader.read_next_batch()
+        columns = zip(batch.schema.names, batch.columns, strict=True)
+        rows = {name: each.to_numpy() if name in coded else each for name, each in columns}
+        return cls(file, rows, np.array(offsets, dtype=np.int64))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Bundle.unpacked, (self.file, self.packed())
+
+
+def split(layout: Layout, rows: Rows) -> Iterator[Bundle]:
+    """Sort rows by part, a bundle for each file."""
+    # The leading 32 bits times the number of parts: monotone in the order, and within 64 bits.
+    number = layout.files * layout.parts
+    part = ((rows[ORDER] >> np.uint64(32)) * np.uint64(number)) >> np.uint64(32)
+    part = part.astype(smallest_type(number))
+    by_part = taken(rows, np.argsort(part, kind="stable"))
+    offsets = np.append(0, np.cumsum(np.bincount(part, minlength=number)))
+    for file in range(layout.files):
+        mine = offsets[file * layout.parts : (file + 1) * layout.parts + 1]
+        # Views of the same arrays: of many small ones, memory that was freed would not come back.
+        yield Bundle(file, sliced(by_part, int(mine[0]), int(mine[-1])), mine - mine[0])
+
+
+class Gathered:
+    """The rows of one file by part, in memory up to a budget and then in a file without a name."""
+
+    def __init__(self, layout: Layout, folder: Path, budget: int) -> None:
+        self.parts = layout.parts
+        self.folder = folder
+        self.budget = budget
+        self.held: list[Bundle] = []
+        self.held_bytes = 0
+        self.file: Any = None
+        self.kinds: dict[np.dtype[Any], list[str]] = {}
+        """The columns of numbers in the file, by their type."""
+        self.others: pa.Schema | None = None
+        """The other columns, which follow them."""
+        self.places: list[list[tuple[int, int, int]]] = [[] for _ in range(self.parts)]
+        """Of the rows of each part in the file: where they begin, how many bytes they have, and how many they are."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.file is not None:
+            self.file.close()
+
+    def add(self, bundle: Bundle) -> None:
+        """Keep a bundle; spill everything held when it passes the budget."""
+        self.held.append(bundle)
+        self.held_bytes += sum(column.nbytes for column in bundle.rows.values())
+        if self.held_bytes > self.budget:
+            self._spill()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was added."""
+        return not self.held and self.file is None
+
+    def part(self, number: int) -> Rows:
+        """All rows of one part, in the order of the pieces they came from."""
+        return joined([*self._read(number), *self._slices(number)])
+
+    def in_order(self, number: int) -> Rows:
+        """All rows of one part, in the order of their words."""
+        rows = self.part(number)
+        return taken(rows, positions_in_order(rows.pop(ORDER)))
+
+    def _slices(self, number: int) -> list[Rows]:
+        return [sliced(each.rows, int(each.offsets[number]), int(each.offsets[number + 1])) for each in self.held]
+
+    def _spill(self) -> None:
+        if self.file is None:
+            # Without a name from the beginning: what is in it is gone with its last user, even one that is killed.
+            self.file = tempfile.TemporaryFile(dir=self.folder)  # noqa: SIM115 - closed at the end of all parts
+            self.kinds = _kinds(self.held[0].rows)
+        for number, places in enumerate(self.places):
+            slices, start = self._slices(number), self.file.tell()
+            for kind, names in self.kinds.items():  # all columns of a type at once: few long steps are quicker
+                columns = [each[name] for name in names for each in slices]
+                # Numbers of another type would be read as what they are not.
+                self.file.write(np.concatenate(columns, dtype=kind, casting="no").data)
+            others = [{name: each[name] for name in each if not isinstance(each[name], np.ndarray)} for each in slices]
+            if others[0]:
+                batch = pa.RecordBatch.from_pydict(joined(others))
+                self.others = batch.schema
+                self.file.write(batch.serialize())
+            places.append((start, self.file.tell() - start, sum(len(each[ORDER]) for each in slices)))
+        self.file.flush()
+        self.held, self.held_bytes = [], 0
+
+    def _read(self, number: int) -> list[Rows]:
+        found: list[Rows] = []
+        for start, size, rows in self.places[number]:
+            data, place = os.pread(self.file.fileno(), size, start), 0
+            read: Rows = {}
+            for kind, names in self.kinds.items():
+                columns = np.frombuffer(data, kind, rows * len(names), place).reshape(len(names), rows)
+                read |= zip(names, columns, strict=True)
+                place += columns.nbytes
+            if self.others is not None:
+                batch = pa.ipc.read_record_batch(pa.py_buffer(data[place:]), self.others)
+                read |= zip(batch.schema.names, batch.columns, strict=True)
+            found.append(read)
+        return found
+
+
+def _kinds(rows: Rows) -> dict[np.dtype[Any], list[str]]:
+    """The columns that are numbers, by their type; wide ones first, so that each begins where the machine wants it."""
+    found: dict[np.dtype[Any], list[str]] = {}
+    for name, column in rows.items():
+        if isinstance(column, np.ndarray):
+            found.setdefault(column.dtype, []).append(name)
+    return dict(sorted(found.items(), key=lambda each: -each[0].itemsize))
+
+
+def sliced(rows: Rows, start: int, stop: int) -> Rows:
+    """Some neighbouring rows."""
+    return {name: column[start:stop] for name, column in rows.items()}
+
+
+def taken(rows: Rows, positions: Places) -> Rows:
+    """The rows at some positions."""
+    return {
+        name: column.take(positions) if isinstance(column, np.ndarray) else column.take(in_arrow(positions))
+        for name, column in rows.items()
+    }
+
+
+def joined(pieces: Sequence[Rows]) -> Rows:
+    """One after the other; Arrow columns and numpy columns each in their way."""
+    return {
+        name: np.concatenate([piece[name] for piece in pieces])
+        if isinstance(column, np.ndarray)
+        else pa.concat_arrays([piece[name] for piece in pieces])
+        for name, column in pieces[0].items()
+    }

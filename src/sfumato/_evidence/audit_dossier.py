@@ -1,0 +1,276 @@
+"""All that a report about a release says, gathered from the release and the table it was made from. Private."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import date
+from fractions import Fraction
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato._core.arrays import Codes
+from sfumato._core.cell_values import labels
+from sfumato._evidence.measured_utility import OwnAnswer, Utility, own_answers, random_counts
+from sfumato._evidence.singling_out import Singling, singling
+from sfumato._evidence.stated_context import Context
+from sfumato._planning.plan_file import PlanFile
+from sfumato._query.release import Release
+from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._records.column_codes import local_codes
+from sfumato._release.manifest import Manifest
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.requirements import PrivacySpec
+from sfumato._risk.attackers.record_linkage import public_columns
+from sfumato._risk.attackers.release_attacks import Audit, audit
+from sfumato._risk.attackers.release_matching import places_of, prepared_table
+from sfumato._verify.against_original import BATCH_ROWS, original_rows, verify
+from sfumato._verify.verification import Check, Verification
+from sfumato.errors import ReleaseFormatError, SfumatoError
+
+FILES, PUBLIC = "files", "public columns"
+"""Checks without which there is nothing to report about: the files of the release, and whether it is of this table."""
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with a stage, how much of it is done, and how much there is."""
+
+
+@dataclass(frozen=True)
+class ProtectedValue:
+    """One value of what is protected: how many have it, and whether the request speaks of it."""
+
+    name: str
+    count: int
+    limit: Fraction | None
+    """How far it may be believed; None where the design does not tell."""
+    is_covered: bool
+
+
+@dataclass(frozen=True)
+class Dossier:
+    """What was found about a release, and what a person states. There is no verdict in it."""
+
+    release: Release
+    on: date
+    verification: Verification
+    audit: Audit
+    singling: Singling
+    utility: Utility
+    values: tuple[ProtectedValue, ...]
+    """Those of most records first."""
+    spec: PrivacySpec | None
+    """The request, as the design tells it."""
+    left_out: int | None
+    """How many rows of the table were not published; None where that is not known."""
+    dropped: tuple[str, ...]
+    """The columns of the table that were not published."""
+    asked: Mapping[str, Any] | None = None
+    """What the plan file remembers of the request, if it was given."""
+    context: Context = field(default_factory=Context)
+    own: tuple[OwnAnswer, ...] = ()
+    seed: int | None = None
+    command: str = ""
+    """How this was asked for, if that is known."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the release says about itself."""
+        return self.release.manifest
+
+    @property
+    def digest(self) -> str:
+        """The digest of the release's description, which holds those of all its files."""
+        return self.release.digest
+
+    @property
+    def failed(self) -> list[Check]:
+        """The checks that did not pass."""
+        return [each for each in (*self.verification.checks, *self.audit.checks) if not each.passed]
+
+    @property
+    def is_met(self) -> bool:
+        """Whether every check passed: the release is what it says."""
+        return not self.failed
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines: everything that the page has, and the rows that it leaves out."""
+        manifest = self.manifest
+        checks = [*self.verification.checks, *self.audit.checks]
+        return {
+            "date": self.on.isoformat(),
+            "digest": self.digest,
+            "software": manifest.software,
+            "audited_with": version("sfumato"),
+            "mechanism": manifest.mechanism_name,
+            "guarantee": manifest.mechanism.guarantee,
+            "promise": manifest.promise,
+            "design": manifest.design.to_json(),
+            "request_met": self.is_met,
+            "records": self.release.rows,
+            "rows_left_out": self.left_out,
+            "columns_left_out": list(self.dropped),
+            "columns": [{"name": name, "type": kind, "role": role} for name, kind, role in self.release.columns],
+            "checks": [{"name": each.name, "passed": each.passed, "detail": each.detail} for each in checks],
+            "values": [
+                {
+                    "value": each.name,
+                    "count": each.count,
+                    "limit": None if each.limit is None else str(each.limit),
+                    "is_covered": each.is_covered,
+                }
+                for each in self.values
+            ],
+            "singling_out": self.singling.to_json(),
+            "audit": self.audit.to_json(),
+            "utility": self.utility.to_json(),
+            "questions": [each.to_json() for each in self.own],
+            "asked": dict(self.asked or {}),
+            "context": self.context.to_json(),
+            "seed": self.seed,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """What the table tells beside the release."""
+
+    table: pa.Table
+    """Its published rows, with bins and groups as in the release, and true values."""
+    raw: Mapping[str, Codes] | None
+    """The public columns before bins, where there are any."""
+    left_out: int | None
+    dropped: tuple[str, ...]
+
+    @classmethod
+    def of(
+        cls,
+        release: Release,
+        original: Any,
+        plan_file: str | Path | None,
+        *,
+        hierarchies: Mapping[str, Hierarchy | Path] | None,
+        read: ReadOptions,
+    ) -> _Compared:
+        names, raw = public_columns(release), None
+        with original_rows(release.folder, original, plan_file, read=read) as rows:
+            table = prepared_table(release, rows, hierarchies)
+            if any(name in release.manifest.bins for name in names):
+                raw = {name: _codes(rows.source.batches([name], BATCH_ROWS), name) for name in names}
+            left_out = None if rows.table_rows is None else rows.table_rows - table.num_rows
+            columns = rows.source.schema.names
+        kept = (*names, *release.manifest.sensitive)
+        return cls(table, raw, left_out, tuple(name for name in columns if name not in kept))
+
+
+def audit_release(  # noqa: PLR0913 - a release, a table, and what else is known
+    release: str | Path,
+    original: Any,
+    *,
+    on: date,
+    plan_file: str | Path | None = None,
+    second: tuple[str | Path, str | Path | None] | None = None,
+    population: Any = None,
+    context: Path | None = None,
+    questions: Sequence[str] = (),
+    seed: int | None = None,
+    command: str = "",
+    hierarchies: Mapping[str, Hierarchy | Path] | None = None,
+    read: ReadOptions = AS_USUAL,
+    progress: Progress = lambda stage, done, total: None,
+) -> Dossier:
+    """Gather the evidence about a release; refused where its files were changed, or the table is not its original.
+
+    A release that fails another check is reported about, with what failed. `second` is another release of the table
+    with its plan file; `population` a register that somebody may link with; `context` what a person states.
+    """
+    opened, original = Release.open(release), _kept(original)
+    names = public_columns(opened)
+    table_is: dict[str, Any] = {"hierarchies": hierarchies, "read": read}
+    stated = Context() if context is None else Context.read(context, [each[0] for each in opened.columns])
+    asked = None if plan_file is None else dict(PlanFile.read(Path(plan_file)).remembered.request)
+    progress("verifying", 0, opened.rows)
+    found = verify(release, original, plan_file=plan_file, **table_is)
+    check_original(found)
+    progress("verifying", opened.rows, opened.rows)
+    compared = _Compared.of(opened, original, plan_file, **table_is)
+    singled = singling(names, compared.table, compared.raw)
+    progress("comparing", opened.rows, opened.rows)
+    comparability = opened.manifest.mechanism.comparability
+    spec = None if comparability is None else comparability.read_request(opened.manifest.design)
+    attacked = audit(
+        release,
+        original,
+        plan_file,
+        second=second,
+        population=population,
+        spec=spec,
+        seed=seed,
+        table=compared.table,
+        progress=lambda done, total: progress("attacking", opened.rows * done // total, opened.rows),
+        **table_is,
+    )
+    progress("asking", 0, opened.rows)
+    useful = random_counts(opened, compared.table, names, seed)
+    own = own_answers(opened, compared.table, questions, lambda done, total: progress("questions", done, total))
+    progress("asking", opened.rows, opened.rows)
+    return Dossier(
+        release=opened,
+        on=on,
+        verification=found,
+        audit=attacked,
+        singling=singled,
+        utility=useful,
+        values=_values(opened.manifest, compared.table, spec),
+        spec=spec,
+        left_out=compared.left_out,
+        dropped=compared.dropped,
+        asked=asked,
+        context=stated,
+        own=tuple(own),
+        seed=seed,
+        command=command,
+    )
+
+
+def check_original(found: Verification) -> None:
+    """Refuse a release whose files were changed, and a table that is not its original, in one sentence."""
+    for check in found.checks:
+        if check.name == FILES and not check.passed:
+            raise ReleaseFormatError(f"the release does not pass the check of files: {check.detail}")
+        if check.name == PUBLIC and not check.passed:
+            raise ReleaseFormatError(
+                "the public columns of the table are not those of the release: it is another table, or it has changed "
+                "since; name the table that was published, as it was then."
+            )
+
+
+def _kept(original: Any) -> Any:
+    """A table that can be read more than once."""
+    return original.read_all() if isinstance(original, pa.RecordBatchReader) else original
+
+
+def _codes(batches: Any, name: str) -> Codes:
+    """One column of a table as numbers of its values."""
+    arrays = [batch.column(name) for batch in batches]
+    return local_codes(pa.chunked_array(arrays).combine_chunks())[0] if arrays else np.zeros(0, dtype=np.int64)
+
+
+def _values(manifest: Manifest, table: pa.Table, spec: PrivacySpec | None) -> tuple[ProtectedValue, ...]:
+    """Each value with its count, and whether the request speaks of it: frequent ones are above the prior."""
+    counts = np.bincount(places_of(manifest.naming, table), minlength=len(manifest.domain))
+    limits: Sequence[Fraction | None] = [None] * len(counts)
+    if spec is not None:
+        with suppress(SfumatoError):
+            limits = list(spec.limits(manifest.domain))
+    prior = None if spec is None or spec.bound is None else spec.bound.prior
+    total, names, found = max(int(counts.sum()), 1), labels(manifest.domain), []
+    for place in np.argsort(-counts, kind="stable").tolist():
+        count, limit = int(counts[place]), limits[place]
+        is_covered = limit is not None and limit < 1 and (prior is None or Fraction(count, total) <= prior)
+        found.append(ProtectedValue(names[place], count, limit, is_covered))
+    return tuple(found)

@@ -1,0 +1,181 @@
+"""How far off answers are: counts at random beside the truth, and the holder's own questions. Private."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from sfumato._core.arrays import Codes
+from sfumato._figures import BesideTheTruth
+from sfumato._figures.answer_intervals import AnswerRow, rows_of_answer
+from sfumato._query.answer import Answer
+from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.parser.allowed_sql import parse
+from sfumato._query.release import Release
+from sfumato._risk.attackers.record_linkage import shared_codes
+from sfumato._risk.attackers.release_matching import places_of
+from sfumato.errors import SfumatoError
+
+CONDITIONS, MOST_COLUMNS, MOST_VALUES = 60, 3, 80
+"""So many conditions are drawn, on up to so many public columns; up to so many values are counted in each."""
+AT, NEAR = 1000, 2.0
+"""The error is told at this count, from counts that are at most so many times larger or smaller."""
+LOCKED: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false",
+    "autoload_known_extensions": "false",
+    "autoinstall_known_extensions": "false",
+}
+MOST_ROWS = 1000
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Utility:
+    """Counts at random, beside the truth."""
+
+    answers: tuple[BesideTheTruth, ...]
+    why_not: str = ""
+    """Why there is none, where there is none."""
+
+    @property
+    def known(self) -> list[BesideTheTruth]:
+        """Those that have an interval."""
+        return [each for each in self.answers if each.is_known]
+
+    @property
+    def coverage(self) -> float | None:
+        """The share of 95% intervals that hold the truth."""
+        return sum(each.is_held for each in self.known) / len(self.known) if self.known else None
+
+    @property
+    def error(self) -> float | None:
+        """How far counts of about a thousand are off, in parts of the count: the middle one of what answers say."""
+        near = [each.standard_error / each.truth for each in self.known if AT / NEAR <= each.truth <= AT * NEAR]
+        return median(near) if near else None
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "questions": len(self.known),
+            "coverage": self.coverage,
+            "relative_error_at_1000": self.error,
+            "answers": [
+                {
+                    "truth": each.truth,
+                    "estimate": each.estimate,
+                    "standard_error": each.standard_error,
+                    "low": _finite(each.low),
+                    "high": _finite(each.high),
+                }
+                for each in self.known
+            ],
+            "why_not": self.why_not or None,
+        }
+
+
+def random_counts(release: Release, table: pa.Table, names: Sequence[str], seed: int | None) -> Utility:
+    """Draw conditions as records have them, count all values in each, and compare with the truth."""
+    manifest, rows = release.manifest, table.num_rows
+    held, chance = places_of(manifest.naming, table), np.random.default_rng(seed)
+    (columns,) = shared_codes(names, [table]) if names else ([],)
+    queries, truths = list[CountQuery](), list[int]()
+    for _ in range(CONDITIONS if names and rows else 1):
+        number = int(chance.integers(0, min(MOST_COLUMNS, len(names)) + 1))
+        chosen = chance.choice(len(names), size=number, replace=False).tolist() if names else []
+        row = int(chance.integers(rows))
+        is_met = np.ones(rows, dtype=np.bool_)
+        for place in chosen:
+            is_met &= columns[place] == columns[place][row]
+        where = {names[place]: table.column(names[place])[row].as_py() for place in chosen}
+        counts = np.bincount(held[is_met], minlength=len(manifest.domain))
+        for value in _some(counts, chance):
+            queries.append(CountQuery(where, [manifest.domain[value]]))
+            truths.append(int(counts[value]))
+    try:
+        estimates = release.count_many(queries)
+    except SfumatoError as error:
+        return Utility((), str(error))
+    return Utility(tuple(BesideTheTruth.of(float(truth), each) for truth, each in zip(truths, estimates, strict=True)))
+
+
+def _some(counts: Codes, chance: np.random.Generator) -> list[int]:
+    """All values, or of many some that occur and a few by chance."""
+    if len(counts) <= MOST_VALUES:
+        return list(range(len(counts)))
+    found = np.flatnonzero(counts)
+    most = chance.permutation(found)[: 3 * MOST_VALUES // 4]
+    rest = chance.permutation(len(counts))[: MOST_VALUES - len(most)]
+    return sorted({*most.tolist(), *rest.tolist()})
+
+
+@dataclass(frozen=True)
+class OwnAnswer:
+    """A question of the holder's: its answer, and the truth of each number where the table can be asked the same."""
+
+    sql: str
+    rows: tuple[tuple[AnswerRow, float | None], ...] = ()
+    why_not: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        rows = [
+            {
+                "of": each.label,
+                "estimate": _finite(each.value),
+                "low": _finite(each.low),
+                "high": _finite(each.high),
+                "truth": _finite(truth),
+            }
+            for each, truth in self.rows
+        ]
+        return {"sql": self.sql, "rows": rows, "why_not": self.why_not or None}
+
+
+def own_answers(release: Release, table: pa.Table, questions: Sequence[str], progress: Progress) -> list[OwnAnswer]:
+    """Ask a release what its holder wants to know, and the table the same."""
+    if not questions:
+        return []
+    answers = release.ask_many(questions, progress=progress)
+    with duckdb.connect(config=LOCKED) as connection:
+        connection.register("release", table)
+        connection.execute("SET lock_configuration = true")
+        return [_beside(connection, sql, answer) for sql, answer in zip(questions, answers, strict=True)]
+
+
+def _beside(connection: duckdb.DuckDBPyConnection, sql: str, answer: Answer | SfumatoError) -> OwnAnswer:
+    if isinstance(answer, SfumatoError):
+        return OwnAnswer(sql, (), str(answer))
+    rows, why = rows_of_answer(answer), ""
+    truths: dict[tuple[str, ...], Sequence[Any]] = {}
+    places = [place for place, name in enumerate(answer.names) if name in answer.numbers]
+    try:
+        told = connection.execute(parse(sql).sql(dialect="duckdb")).fetchmany(MOST_ROWS)
+        truths = {_group(row, places): row for row in told if len(row) == len(answer.names)}
+    except (duckdb.Error, SfumatoError):
+        why = "the table itself cannot be asked this, so the truth is not told."
+    asked = [tuple(row[name] for name in answer.names) for row in answer.rows]
+    numbers = [_number(truths.get(_group(row, places), ()), place) for row in asked for place in places]
+    return OwnAnswer(sql, tuple(zip(rows, numbers, strict=True)), why)
+
+
+def _group(row: Sequence[Any], places: Sequence[int]) -> tuple[str, ...]:
+    return tuple(str(cell) for place, cell in enumerate(row) if place not in places)
+
+
+def _number(row: Sequence[Any], place: int) -> float | None:
+    """A cell as a number; a count of a group that is not there is 0 in the table too, but that is not told here."""
+    try:
+        return float(row[place]) if row and row[place] is not None else None
+    except (TypeError, ValueError):
+        return None
+
+
+def _finite(number: float | None) -> float | None:
+    return number if number is not None and math.isfinite(number) else None

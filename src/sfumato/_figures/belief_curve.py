@@ -1,0 +1,117 @@
+"""What a promise means: how far a belief can rise, by how strong it was before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from sfumato._figures.axes import Area
+from sfumato._figures.figure import WIDTH, Column, Figure, Head, drawn_width, finished
+from sfumato._figures.number_format import is_known, name, percent, quantity
+from sfumato._figures.row_chart import most_telling
+from sfumato._figures.scales import Scale
+from sfumato._figures.svg import element, path, text
+
+STEPS = 60
+MOST_VALUES = 60
+"""More ticks are a band of their own; the most frequent values are shown."""
+
+
+class OneBound(Protocol):
+    """A request for one bound of all values."""
+
+    @property
+    def prior(self) -> Fraction: ...
+    @property
+    def posterior(self) -> Fraction: ...
+    @property
+    def whole(self) -> Fraction: ...
+
+
+@dataclass(frozen=True, slots=True)
+class PromisedBelief:
+    """A bound, and how strongly the values of a table are believed by whoever knows their frequencies."""
+
+    prior: Fraction
+    posterior: Fraction
+    factor: Fraction | None
+    """By how much odds can be multiplied, whatever was believed before; None where that is not promised."""
+    shares: tuple[tuple[str, float], ...] = ()
+
+    @classmethod
+    def of(cls, bound: OneBound, shares: Mapping[str, float], *, for_every_belief: bool) -> PromisedBelief:
+        """From a request for one bound; whether it holds for every belief is for the mechanism to say."""
+        return cls(bound.prior, bound.posterior, bound.whole if for_every_belief else None, tuple(shares.items()))
+
+    def after(self, belief: float) -> float | None:
+        """The most that a belief can become; None where nothing is promised."""
+        if self.factor is not None:
+            factor = float(self.factor)
+            return factor * belief / (1 + (factor - 1) * belief)
+        return float(self.posterior) if belief <= self.prior else None
+
+
+def posterior_by_prior(promised: PromisedBelief, width: float = WIDTH) -> Figure:
+    """The curve of the odds factor, the promised box, and the values of the table along the lower axis."""
+    width = drawn_width(width)
+    values = [(value, share) for value, share in promised.shares if is_known(share) and 0 <= share <= 1]
+    ordered = sorted(most_telling(values, lambda each: each[1], MOST_VALUES)[:MOST_VALUES], key=lambda each: -each[1])
+    measured = ["chance given to a value after seeing the release, at most"]
+    head = Head.of("How far a belief can rise", measured, width)
+    area = Area.below(head, width)
+    x, y = Scale(0.0, 1.0, area.left, area.right), Scale(0.0, 1.0, area.bottom, area.top)
+    parts = [area.across(x, percent, "chance given to the value before"), area.up(y, percent)]
+    prior, posterior = float(promised.prior), float(promised.posterior)
+    box = f"a belief of at most {promised.prior} rises to at most {promised.posterior}"
+    size = {"width": x(prior) - x(0), "height": y(0) - y(posterior)}
+    parts.append(element("rect", title=box, x=x(0), y=y(posterior), class_="soft s0", data_row="0", **size))
+    parts.append(element("path", d=path([(x(0), y(0)), (x(1), y(1))]), class_="rule"))
+    if promised.factor is not None:
+        steps = [step / STEPS for step in range(STEPS + 1)]
+        curve = [(x(at), y(promised.after(at) or 0.0)) for at in steps]
+        parts.append(element("path", d=path(curve), class_="line s0"))
+    corner = f"{promised.prior} \u2192 {promised.posterior}"
+    parts.append(element("circle", title=box, cx=x(prior), cy=y(posterior), r=4, class_="dot s0"))
+    below = y(posterior) + 5 if posterior > 0.5 else y(posterior) - 8  # noqa: PLR2004 - the curve is above or below
+    parts.append(_ticks(promised, ordered, area, x, y))
+    parts.append(text(x(prior) + 9, below + 4, corner, "strong halo"))
+    rows = [("the promise", prior, posterior), *((value, share, promised.after(share)) for value, share in ordered)]
+    columns = (Column("value", name), Column("before", percent), Column("after, at most", percent))
+    return finished(
+        head, parts, size=(width, area.height), reading=_reading(promised, ordered), columns=columns, rows=rows
+    )
+
+
+def _ticks(promised: PromisedBelief, ordered: Sequence[tuple[str, float]], area: Area, x: Scale, y: Scale) -> str:
+    """The values at their shares; the most frequent one is named where the curve has it."""
+    parts = []
+    for row, (value, share) in enumerate(ordered, start=1):
+        after = promised.after(share)
+        words = f"{name(value)}, believed with {percent(share)}: at most {percent(after)}"
+        tick = f"M{x(share):.1f} {area.bottom:.1f}v-10"
+        parts.append(element("path", d=tick, class_="thin s1", title=words, data_row=str(row)))
+    if ordered and promised.after(ordered[0][1]) is not None:
+        value, share = ordered[0]
+        place = x(share), y(promised.after(share) or 0.0)
+        parts.append(element("path", d=f"M{place[0]:.1f} {area.bottom:.1f}V{place[1]:.1f}", class_="rule"))
+        parts.append(element("circle", cx=place[0], cy=place[1], r=4, class_="dot s1"))
+        is_left = place[0] > (area.left + area.right) / 2
+        room = (place[0] - area.left if is_left else area.right - place[0]) - 12
+        at = place[0] + (-10 if is_left else 10)
+        class_ = "fill s1 strong halo end" if is_left else "fill s1 strong halo"
+        parts.append(text(at, min(place[1] + 18, area.bottom - 14), value, class_, room=room))
+    return "".join(parts)
+
+
+def _reading(promised: PromisedBelief, ordered: Sequence[tuple[str, float]]) -> str:
+    said = f"A belief of {promised.prior} can rise to {promised.posterior}"
+    if not ordered:
+        end = "" if promised.factor is None else f"; odds are multiplied by at most {quantity(float(promised.factor))}"
+        return f"{said}{end}."
+    value, share = ordered[0]
+    after = promised.after(share)
+    if after is None:
+        return f"{said}; for {name(value)}, believed with {percent(share)}, nothing is promised."
+    return f"{said}; {name(value)}, believed with {percent(share)}, to {percent(after)} at most."

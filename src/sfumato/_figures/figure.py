@@ -1,0 +1,141 @@
+"""What a figure is: a picture, a sentence that reads it, and the numbers of both."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sfumato._figures.figure_style import NOTEBOOK_STYLE, STYLE
+from sfumato._figures.svg import LARGE, SMALL, element, escaped, plain, text, wrapped
+
+WIDTH, NARROWEST = 760, 280
+"""The usual width in pixels, and the one below which nothing gets smaller."""
+LINE, EDGE = 17.0, 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of numbers, and how people read them."""
+
+    heading: str
+    words: Callable[[Any], str] = str
+
+
+@dataclass(frozen=True, slots=True)
+class FigureTable:
+    """The numbers of a figure, for whoever cannot see it, or wants to know them exactly."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+    @property
+    def words(self) -> list[tuple[str, ...]]:
+        """The rows as people read them, in the same words as the picture."""
+        return [
+            tuple(plain(column.words(cell)) for column, cell in zip(self.columns, row, strict=True))
+            for row in self.rows
+        ]
+
+    def html(self) -> str:
+        """As a table of a page."""
+        head = element("tr", *(element("th", escaped(each.heading), scope="col") for each in self.columns))
+        lines = (element("tr", *(element("td", escaped(cell)) for cell in row)) for row in self.words)
+        return element("table", element("thead", head), element("tbody", *lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture without a script, what it says in one sentence, and its numbers."""
+
+    svg: str
+    """For a page that has `STYLE` once."""
+    reading: str
+    table: FigureTable
+
+    def html(self) -> str:
+        """All three, for a page that has `STYLE` once."""
+        details = element("details", element("summary", "The numbers"), self.table.html())
+        caption = element("figcaption", escaped(self.reading))
+        return element("figure", self.svg, caption, details, class_="sfumato")
+
+    def _repr_html_(self) -> str:
+        """All three, for a notebook."""
+        return element("style", NOTEBOOK_STYLE) + self.html()
+
+    def standalone(self) -> str:
+        """The picture as a file of its own, by day and by night."""
+        own = element("style", STYLE, "svg.sfumato{color-scheme:light dark}")
+        opening, rest = self.svg.split(">", 1)
+        return f"{opening}>{own}{rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a figure shows, above it, and how its numbers are measured."""
+
+    heading: str
+    markup: str
+    bottom: float
+
+    @classmethod
+    def of(cls, heading: str, measured: Sequence[str], width: float, top: float = 0.0) -> Head:
+        """The lines, broken as the width demands; a panel below another one has no heading of its own."""
+        room, at, parts = width - 2 * EDGE, top + EDGE + 2, []
+        for number, sentence in enumerate((heading, *measured)):
+            if not sentence:
+                continue
+            size, kind = (LARGE, "heading") if not number else (SMALL, "quiet")
+            for line in wrapped(plain(sentence), room, size * (1.05 if not number else 1)):
+                at += LINE
+                parts.append(text(EDGE, at - 4, line, kind, room=room + 2 * EDGE))
+        return cls(heading, "".join(parts), at + 6)
+
+
+def drawn_width(width: float) -> float:
+    """The width that a figure has: what was asked for, unless that is too narrow to be read."""
+    return max(float(width), NARROWEST)
+
+
+def finished(  # noqa: PLR0913 - all that a figure is made of
+    head: Head,
+    parts: Iterable[str],
+    *,
+    size: tuple[float, float],
+    reading: str,
+    columns: Sequence[Column],
+    rows: Iterable[tuple[Any, ...]],
+    hatched: bool = False,
+) -> Figure:
+    """Put a figure together. Its ids follow from what is in it, so that figures of one page do not share them."""
+    width, height = size
+    body = head.markup + "".join(parts)
+    key = "f" + hashlib.sha256(f"{width}{reading}{body}".encode()).hexdigest()[:10]
+    ground = element("rect", width=width, height=height, class_="ground")
+    pattern = ""
+    if hatched:
+        stripes = element("path", d="M0 6L6 0", class_="thin grey")
+        pattern = element("defs", element("pattern", stripes, id=f"{key}h", width=6, height=6, patternUnits=USER_SPACE))
+        body = body.replace(HATCHED, f"url(#{key}h)")
+    svg = element(
+        "svg",
+        element("desc", escaped(reading), id=f"{key}d"),
+        pattern,
+        ground,
+        body,
+        xmlns="http://www.w3.org/2000/svg",
+        class_="sfumato",
+        viewBox=f"0 0 {width:g} {height:.0f}",
+        width=width,
+        height=round(height),
+        role="img",
+        aria_label=head.heading,
+        aria_describedby=f"{key}d",
+    )
+    return Figure(svg, reading, FigureTable(tuple(columns), tuple(rows)))
+
+
+USER_SPACE = "userSpaceOnUse"
+HATCHED = "url(#hatched)"
+"""Stands for the pattern of a figure until its id is known."""

@@ -1,0 +1,102 @@
+"""One cell for one number: the estimate, its error and its interval, with as many digits as the error has to give."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sfumato._figures.number_format import is_known
+
+NO_NUMBER = "no number"
+UNKNOWN = "?"
+ROUNDING, LEAST = 1e-8, 1e-12
+"""An error below this part of its number, or below this at all, is that of floating-point numbers."""
+EXACT_DIGITS = 4
+LONGEST, MOST_DIGITS = 1e15, 8
+"""Beyond these, digits only fill the line."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberCell:
+    """A number as people read it, in its parts; a part is empty where there is nothing to say."""
+
+    value: str
+    error: str = ""
+    low: str = ""
+    high: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        value: float | None,
+        error: float | None = None,
+        ends: tuple[float, float] | None = None,
+        centre: float | None = None,
+    ) -> NumberCell:
+        """The error to two digits, and the number and its interval to the same place.
+
+        A number that the error is not of stands before the one that it is of, the `centre`.
+        """
+        if value is None or math.isnan(value):
+            return cls(NO_NUMBER)
+        if error is None or not math.isfinite(error):
+            place = 0 if not value or abs(value) >= 10 else _place(value)  # noqa: PLR2004 - two digits of its own
+            return cls(_written(value, place), UNKNOWN)
+        if error <= max(ROUNDING * abs(value), LEAST):
+            return cls(_exactly(value))
+        place = _place(error)
+        low, high = (_written(end, place, error) for end in ends) if ends else ("", "")
+        said = _written(value, place, error)
+        if centre is not None:
+            said = f"{said} beside {_written(centre, place, error)}"
+        return cls(said, _written(error, place), low, high)
+
+    @property
+    def text(self) -> str:
+        """All of it: 4.16 ± 0.03 [4.10, 4.22]."""
+        return " ".join(filter(None, (self.middle, self.interval)))
+
+    @property
+    def middle(self) -> str:
+        """The number and its error."""
+        return f"{self.value} ± {self.error}" if self.error else self.value
+
+    @property
+    def interval(self) -> str:
+        """Its interval."""
+        return f"[{self.low}, {self.high}]" if self.low else ""
+
+
+def lined_up(cells: Sequence[NumberCell]) -> list[tuple[str, str]]:
+    """The two parts of cells that stand under each other: signs of errors do too, and intervals begin at one place."""
+    width = max((len(each.value) for each in cells), default=0)
+    middles = [replace(each, value=each.value.rjust(width)).middle for each in cells]
+    wide = max(map(len, middles), default=0)
+    return [(middle.ljust(wide), each.interval) for middle, each in zip(middles, cells, strict=True)]
+
+
+def _place(number: float) -> int:
+    """The decimal place of the second digit: 0.031 has 3, and 170 has -1."""
+    return 1 - math.floor(math.log10(float(f"{abs(number):.1e}")))
+
+
+def _exactly(number: float) -> str:
+    if number == round(number) and abs(number) < LONGEST:
+        return f"{number:,.0f}"
+    return f"{number:,.{EXACT_DIGITS}f}" if 1 <= abs(number) < LONGEST else f"{number:.{EXACT_DIGITS}g}"
+
+
+def _written(number: float, place: int, error: float = 0.0) -> str:
+    """A number to a decimal place; what is not zero is not written as zero, but by one digit of its own."""
+    if not is_known(number):
+        return "∞" if number > 0 else "-∞"
+    found = round(number, place)
+    if not found:
+        if abs(number) <= ROUNDING * error:
+            return f"{0:.{max(place, 0)}f}" if place <= MOST_DIGITS else "0"
+        place = -math.floor(math.log10(abs(number)))
+        found = round(number, place)
+    if abs(found) >= LONGEST or place > MOST_DIGITS:
+        return f"{found:.2g}"
+    return f"{found:,.{max(place, 0)}f}"

@@ -1,0 +1,93 @@
+"""Rows under each other: a name, marks along one scale, and the numbers in words at the right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sfumato._figures.axes import Area, left_out
+from sfumato._figures.figure import EDGE, Head
+from sfumato._figures.scales import Scale
+from sfumato._figures.svg import element, text, width_of
+
+ROW = 22.0
+MOST_ROWS = 40
+STRONG = 0.87
+"""Strong letters are so much wider that there is room for this part of them."""
+"""More rows are not read; those that tell least are left to the table."""
+
+Item = TypeVar("Item")
+
+
+def most_telling(rows: Sequence[Item], telling: Callable[[Item], float], most: int = MOST_ROWS) -> list[Item]:
+    """All rows, those first, in their order, that tell most if there are too many to draw."""
+    if len(rows) <= most:
+        return list(rows)
+    ranked = sorted(range(len(rows)), key=lambda each: (-telling(rows[each]), each))
+    kept = set(ranked[:most])
+    return [rows[each] for each in sorted(kept)] + [row for each, row in enumerate(rows) if each not in kept]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The places of rows, with groups of them under names of their own."""
+
+    area: Area
+    names: tuple[str, ...]
+    groups: tuple[str, ...]
+    """For each row the group it belongs to; empty where there are no groups."""
+    left_out: int
+    width: float
+
+    @classmethod
+    def below(  # noqa: PLR0913 - what stands in the rows, and where
+        cls,
+        head: Head,
+        width: float,
+        names: Sequence[str],
+        said: Sequence[str],
+        *,
+        groups: Sequence[str] = (),
+        total: int,
+    ) -> Rows:
+        """Below a heading: names take at most a third of the width, what is said at the right at most another."""
+        left = EDGE + min(max(map(width_of, names), default=0.0) + 10, width * 0.38)
+        right = width - EDGE - min(max(map(width_of, said), default=0.0) + 12, width * 0.36)
+        lines = len(names) + len(dict.fromkeys(groups)) + (total > len(names))
+        top = head.bottom + 12
+        area = Area(left, top, max(right, left + 60), top + max(lines, 1) * ROW + 6)
+        return cls(area, tuple(names), tuple(groups), total - len(names), width)
+
+    @property
+    def middles(self) -> list[float]:
+        """The height of each row."""
+        found, at = [], self.area.top + ROW / 2
+        for number in range(len(self.names)):
+            if self.groups and (not number or self.groups[number] != self.groups[number - 1]):
+                at += ROW
+            found.append(at)
+            at += ROW
+        return found
+
+    def frame(self, scale: Scale, words: Callable[[float], str], label: str) -> str:
+        """The scale, the names of the rows and of their groups, and how many are left out."""
+        drawn = [self.area.across(scale, words, label)]
+        for number, (name, at) in enumerate(zip(self.names, self.middles, strict=True)):
+            if self.groups and (not number or self.groups[number] != self.groups[number - 1]):
+                room = STRONG * (self.width - 2 * EDGE)
+                drawn.append(text(EDGE, at - ROW + 5, self.groups[number], "strong", room=room))
+            drawn.append(text(self.area.left - 8, at + 4, name, "end", room=self.area.left - 8 - EDGE))
+        if self.left_out:
+            drawn.append(left_out(self.area.left + 4, self.area.bottom - 8, self.left_out))
+        return "".join(drawn)
+
+    def said(self, number: int, words: str) -> str:
+        """The numbers of a row in words, at its right."""
+        start = self.area.right + 10
+        return text(start, self.middles[number] + 4, words, room=self.width - start, row=str(number))
+
+    def across(self, number: int, low: float, high: float, class_: str, title: str | None = None) -> str:
+        """A line along a row between two places."""
+        at = self.middles[number]
+        return element("path", d=f"M{low:.1f} {at:.1f}H{high:.1f}", class_=class_, title=title)

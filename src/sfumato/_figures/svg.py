@@ -1,0 +1,131 @@
+"""Elements of SVG and HTML as text: the one place where what tables say becomes markup, escaped."""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import accumulate
+
+from sfumato._terminal_safe import printable
+
+SMALL, LARGE = 12.0, 14.0
+"""The sizes of letters in pixels: readable on a telephone, because figures are drawn at the width they are shown at."""
+ELLIPSIS = "\u2026"
+
+_FORBIDDEN = re.compile("[\ufffe\uffff]")
+"""What XML cannot hold besides controls and halves of pairs."""
+_NARROW, _MIDDLE, _BROAD = frozenset("fijlI.,:;'|! "), frozenset('rt()[]-/"*'), frozenset("mwMW@%")
+_WIDTHS = ((_NARROW, 0.34), (_MIDDLE, 0.46), (_BROAD, 0.98))
+
+
+def plain(text: str) -> str:
+    """A text that no terminal, page or picture is steered by: controls and marks are written as escapes."""
+    return _FORBIDDEN.sub("\ufffd", printable(text))
+
+
+def escaped(text: str) -> str:
+    """A text as markup has it, in an element or between quotes."""
+    return html.escape(plain(text))
+
+
+def width_of(text: str, size: float = SMALL) -> float:
+    """About how wide a text is; too much rather than too little, for fonts differ."""
+    return size * sum(map(_width, text))
+
+
+@lru_cache(maxsize=1 << 12)  # texts have few different letters, and are measured often
+def _width(letter: str) -> float:
+    for letters, width in _WIDTHS:
+        if letter in letters:
+            return width
+    if unicodedata.combining(letter):
+        return 0.0
+    return 1.0 if ord(letter) > 0x2FF else 0.72 if letter.isupper() else 0.63  # noqa: PLR2004 - beyond Latin
+
+
+def cut(text: str, room: float, size: float = SMALL) -> str:
+    """As much of a text as there is room for, with an ellipsis where something is left out."""
+    shown = plain(text)
+    if len(shown) * size <= room or width_of(shown[: int(room) + 1], size) <= room:
+        return shown
+    ends = list(accumulate(map(_width, shown[: int(room)])))
+    kept = bisect_right(ends, room, key=lambda end: size * (end + _width(ELLIPSIS)))
+    return shown[:kept].rstrip() + ELLIPSIS
+
+
+def wrapped(text: str, room: float, size: float = SMALL) -> list[str]:
+    """A text of our own in lines for which there is room."""
+    lines = [""]
+    for word in text.split():
+        longer = f"{lines[-1]} {word}".lstrip()
+        if lines[-1] and width_of(longer, size) > room:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
+def short(number: float) -> str:
+    """A coordinate, to a tenth of a pixel."""
+    return f"{number:.1f}".removesuffix(".0").replace("-0.0", "0")
+
+
+def element(name: str, *body: str, title: str | None = None, **attributes: str | float | None) -> str:
+    """An element around markup; the title is what a pointer shows; `data_row` is spelt `data-row`."""
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escaped(value) if isinstance(value, str) else short(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    inside = "".join(body) if title is None else f"<title>{escaped(title)}</title>{''.join(body)}"
+    return f"<{name}{written}>{inside}</{name}>" if inside else f"<{name}{written}/>"
+
+
+def text(  # noqa: PLR0913 - a place, the words, and what is special about them
+    x: float,
+    y: float,
+    words: str,
+    class_: str = "",
+    *,
+    room: float | None = None,
+    row: str | None = None,
+    turned: str | None = None,
+) -> str:
+    """A line of text; if there is no room for it, it is cut, and its title has the whole."""
+    shown = plain(words) if room is None else cut(words, room)
+    whole = words if shown != plain(words) else None
+    return element("text", escaped(shown), title=whole, x=x, y=y, class_=class_ or None, transform=turned, data_row=row)
+
+
+def path(points: Iterable[tuple[float, float]]) -> str:
+    """The description of a line through points."""
+    return "M" + "L".join(f"{short(x)} {short(y)}" for x, y in points)
+
+
+SHAPES = ("circle", "square", "diamond", "triangle", "cross", "down", "hexagon", "saltire", "dash", "bar")
+"""The shapes of marks, by which lines are told apart without colour."""
+_RADII = {"circle": 4, "ring": 8}
+
+
+def mark(  # noqa: PLR0913 - a shape, its place, and what it stands for
+    shape: str, x: float, y: float, class_: str, *, title: str | None = None, row: str | None = None
+) -> str:
+    """A mark at a place."""
+    if shape in _RADII:
+        return element("circle", cx=x, cy=y, r=_RADII[shape], class_=class_, title=title, data_row=row)
+    drawn = {
+        "square": "m-3.5-3.5h7v7h-7z",
+        "diamond": "m0-5l5 5l-5 5l-5-5z",
+        "triangle": "m0-4.5l4.5 8h-9z",
+        "cross": "m-1.5-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3z",
+        "down": "m0 4.5l4.5-8h-9z",
+        "hexagon": "m-2.5-4.3h5l2.5 4.3l-2.5 4.3h-5l-2.5-4.3z",
+        "saltire": "m0-2l2.5-2.5l2 2l-2.5 2.5l2.5 2.5l-2 2l-2.5-2.5l-2.5 2.5l-2-2l2.5-2.5l-2.5-2.5l2-2z",
+        "dash": "m-5-2h10v4h-10z",
+        "bar": "m-2-5h4v10h-4z",
+    }[shape]
+    return element("path", d=f"M{short(x)} {short(y)}{drawn}", class_=class_, title=title, data_row=row)

@@ -1,0 +1,53 @@
+"""Small numbers packed into as few bits as they need: the lowest bit first, and eight of them in whole bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato._core.arrays import Codes, Words
+
+Bytes = npt.NDArray[np.uint8]
+
+GROUP = 8
+"""So many numbers are packed together."""
+BYTE, WIDEST, WORD = 8, 16, 64
+"""Bits: numbers have no more than the second."""
+
+
+def packed(codes: Codes, width: int) -> Bytes:
+    """Numbers below 2^width in `width` bits each; zeros fill up the last group of eight.
+
+    A word of the machine holds several numbers: neighbours are shifted together, then pairs of them, until nothing is
+    between the bits of a word.
+    """
+    gap = BYTE if width <= BYTE else WIDEST  # from the beginning of a number to that of the next one
+    padded = np.ascontiguousarray(codes, dtype=f"u{gap // BYTE}")
+    if len(codes) % GROUP:
+        padded = np.append(padded, np.zeros(-len(codes) % GROUP, dtype=padded.dtype))
+    if width == gap:
+        return padded.view(np.uint8)
+    if width == 1:
+        return np.packbits(padded, bitorder="little")
+    words: Words = padded.view(np.uint64)
+    size = width
+    while gap < WORD:
+        words = _together(words, size, gap)
+        gap, size = 2 * gap, 2 * size
+    if width > BYTE:  # a word has four numbers, and two of them have more bits than a word
+        low, high = words[0::2], words[1::2]
+        words = np.stack([low | (high << np.uint64(size)), high >> np.uint64(WORD - size)], axis=1)
+    groups = words.reshape(len(padded) // GROUP, -(-width // BYTE)).view(np.uint8)
+    found = np.empty((len(groups), width), dtype=np.uint8)
+    for place in range(width):  # twice as fast as all at once, because there are few of them in a group
+        found[:, place] = groups[:, place]
+    return found.reshape(-1)
+
+
+def _together(words: Words, size: int, gap: int) -> Words:
+    """Of numbers of `size` bits that begin every `gap` bits, shift each second one to the one before it."""
+    mask = sum(((1 << size) - 1) << place for place in range(0, WORD, 2 * gap))
+    moved = words >> np.uint64(gap - size)
+    moved &= np.uint64(mask << size)
+    moved |= words & np.uint64(mask)
+    return moved

@@ -1,0 +1,166 @@
+"""What a Parquet file says of itself: the structs of its footer, and the numbers of their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Any
+
+from sfumato._core.object_store import File
+from sfumato._parquet.thrift_compact import I32, I64, LIST, STRUCT, Struct, ThriftError, listed, read
+
+MAGIC = b"PAR1"
+TAIL = 8
+"""The length of the footer, and the magic word."""
+LONGEST_HEAD = 1 << 12
+"""What stands before a page takes some twenty bytes, unless it tells of the values in it."""
+
+
+class FileFields(IntEnum):
+    """Of the footer."""
+
+    VERSION = 1
+    SCHEMA = 2
+    ROWS = 3
+    GROUPS = 4
+    METADATA = 5
+    CREATED_BY = 6
+    ORDERS = 7
+
+
+class GroupFields(IntEnum):
+    """Of a group of rows."""
+
+    CHUNKS = 1
+    PLAIN_SIZE = 2
+    ROWS = 3
+    SORTED_BY = 4
+    START = 5
+    SIZE = 6
+    NUMBER = 7
+
+
+class ChunkFields(IntEnum):
+    """Of the part of a column that is in one group."""
+
+    START = 2
+    ABOUT = 3
+    COLUMN_INDEX = 6
+
+
+class AboutFields(IntEnum):
+    """Of what is said about a chunk."""
+
+    TYPE = 1
+    ENCODINGS = 2
+    PATH = 3
+    CODEC = 4
+    VALUES = 5
+    PLAIN_SIZE = 6
+    SIZE = 7
+    METADATA = 8
+    FIRST_PAGE = 9
+    DICTIONARY = 11
+    STATISTICS = 12
+    PAGES = 13
+    BLOOM_FILTER = 14
+    SIZES = 16
+
+
+class PageFields(IntEnum):
+    """Of what stands before a page."""
+
+    TYPE = 1
+    PLAIN_SIZE = 2
+    SIZE = 3
+    DATA = 5
+    LISTED = 7
+
+
+def read_footer(path: File) -> Struct:
+    """The footer of a file; one that cannot be is a ThriftError."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(size - TAIL, 0))
+        tail = file.read(TAIL)
+        length = int.from_bytes(tail[:4], "little")
+        if size < length + TAIL + len(MAGIC) or tail[4:] != MAGIC:
+            raise ThriftError("it is not a whole Parquet file")
+        file.seek(size - TAIL - length)
+        return read(file.read(length))[0]
+
+
+def page_sizes(path: File, footer: Struct) -> Iterator[int]:
+    """How many bytes each page has when it is unpacked, as the page itself says: a footer may say something else."""
+    with path.open("rb") as file:
+        for _, about in chunks_of(footer):
+            first = _whole(about, AboutFields.FIRST_PAGE)
+            place = min(first, _whole(about, AboutFields.DICTIONARY)) if AboutFields.DICTIONARY in about else first
+            end = place + _whole(about, AboutFields.SIZE)
+            while place < end:
+                file.seek(place)
+                head, length = read(file.read(LONGEST_HEAD))
+                yield _whole(head, PageFields.PLAIN_SIZE)
+                place += length + _whole(head, PageFields.SIZE)
+
+
+def _whole(struct: Struct, field: int) -> int:
+    """A number that is not negative."""
+    found = struct.get(field)
+    if found is None or found.kind not in (I32, I64) or found.value < 0:
+        raise ThriftError("it does not say where a page is, or how large")
+    return int(found.value)
+
+
+def footer_of(data: bytes) -> Struct:
+    """The footer of a file in memory."""
+    return read(data, len(data) - TAIL - int.from_bytes(data[-TAIL:-4], "little"))[0]
+
+
+def value_of(struct: Struct, field: int, default: Any = None) -> Any:
+    """What a field holds, if it is there."""
+    return struct[field].value if field in struct else default
+
+
+def chunks_of(footer: Struct) -> Iterator[tuple[Struct, Struct]]:
+    """Every chunk of a file, and what is said about it."""
+    for group in _structs(footer, FileFields.GROUPS):
+        for chunk in _structs(group, GroupFields.CHUNKS):
+            about = chunk.get(ChunkFields.ABOUT)
+            if about is None or about.kind != STRUCT:
+                raise ThriftError("it says nothing about a chunk")
+            yield chunk, about.value
+
+
+def tells_more(footer: Struct) -> bool:
+    """Whether a file says more than its rows: metadata, an order, statistics of groups or pages, or filters."""
+    return (
+        bool(_structs(footer, FileFields.METADATA))
+        or any(_structs(group, GroupFields.SORTED_BY) for group in _structs(footer, FileFields.GROUPS))
+        or any(
+            ChunkFields.COLUMN_INDEX in chunk
+            or value_of(about, AboutFields.STATISTICS)
+            or bool(_structs(about, AboutFields.METADATA))
+            or AboutFields.BLOOM_FILTER in about
+            for chunk, about in chunks_of(footer)
+        )
+    )
+
+
+def values_in(footer: Struct, column: str) -> int:
+    """How many values all chunks of a column have, those in its lists one by one."""
+    name, found = column.encode(), 0
+    for _, about in chunks_of(footer):
+        path, values = (about.get(field) for field in (AboutFields.PATH, AboutFields.VALUES))
+        if path is None or values is None or path.kind != LIST or values.kind != I64:
+            raise ThriftError("it does not say of which column a chunk is, or how many values it has")
+        found += values.value if path.value.values[:1] == (name,) else 0
+    return found
+
+
+def _structs(struct: Struct, field: int) -> Sequence[Struct]:
+    """The structs in a list, if it is there."""
+    found = struct.get(field, listed(STRUCT, ()))
+    if found.kind != LIST or (found.value.values and found.value.kind != STRUCT):
+        raise ThriftError("it says what no Parquet file says")
+    return found.value.values  # type: ignore[no-any-return]

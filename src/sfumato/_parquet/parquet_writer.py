@@ -1,0 +1,132 @@
+"""A file: groups of rows one after the other, and the footer that says where they are."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import BinaryIO, Protocol
+
+import pyarrow as pa
+
+from sfumato._core.arrays import Codes
+from sfumato._parquet.column_chunk import Chunk
+from sfumato._parquet.dictionary_pages import listed_chunk, plain_chunk
+from sfumato._parquet.footer import MAGIC, ChunkFields, FileFields, GroupFields
+from sfumato._parquet.pyarrow_parts import abouts_of, chunk_of, dictionary_of, schema_of
+from sfumato._parquet.thrift_compact import BINARY, STRUCT, Struct, Typed, listed, long_number, written
+
+CREATED_BY = b"sfumato version 1"
+"""Of how files are laid out; the bytes of a release do not change with the software."""
+
+
+class FileColumn(Protocol):
+    """A column of a file."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        ...
+
+    @property
+    def written_type(self) -> pa.DataType:
+        """The type of its values."""
+        ...
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether a value may be missing."""
+        ...
+
+    @property
+    def listed(self) -> pa.Array | None:
+        """The values that its codes number, which are listed in the file; None where it has no codes."""
+        ...
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether its values, of a fixed width, are written as they are."""
+        ...
+
+
+@dataclass(frozen=True)
+class EncodedRows:
+    """Some rows of all columns."""
+
+    rows: int
+    chunks: tuple[Chunk, ...]
+
+
+class Encoder:
+    """From the columns of some rows to a group; several threads may use it."""
+
+    def __init__(self, columns: Sequence[FileColumn]) -> None:
+        schema = pa.schema([pa.field(each.name, each.written_type, nullable=each.has_missing) for each in columns])
+        self.schema = schema_of(schema)
+        self._chunks = [_chunker(*each) for each in zip(columns, schema, abouts_of(schema), strict=True)]
+
+    def __call__(self, columns: Sequence[Codes | pa.Array]) -> EncodedRows:
+        """Codes of listed values, the missing one after the last; or the values themselves."""
+        chunks = [self.chunk(number, column) for number, column in enumerate(columns)]
+        return EncodedRows(len(columns[0]), tuple(chunks))
+
+    def chunk(self, number: int, column: Codes | pa.Array) -> Chunk:
+        """The rows of one column alone."""
+        return self._chunks[number](column)
+
+
+def _chunker(column: FileColumn, field: pa.Field, about: Struct) -> partial[Chunk]:
+    """How a column is written."""
+    if column.listed is not None:
+        page, size = dictionary_of(field, column.listed), len(column.listed)
+        return partial(listed_chunk, dictionary=page, values=size, has_missing=column.has_missing, about=about)
+    if column.is_plain:
+        return partial(plain_chunk, has_missing=column.has_missing, about=about)
+    return partial(chunk_of, field)
+
+
+class FileWriter:
+    """Puts groups one after the other."""
+
+    def __init__(self, sink: BinaryIO, schema: Struct) -> None:
+        self.sink, self.schema = sink, schema
+        self.place = self.rows = 0
+        self.groups: list[Struct] = []
+        self._digest = hashlib.sha256()
+        self._write(MAGIC)
+
+    def add(self, group: EncodedRows) -> None:
+        """Write the next group."""
+        start, chunks = self.place, []
+        for chunk in group.chunks:
+            about = Typed(STRUCT, chunk.moved(self.place).about)
+            chunks.append({ChunkFields.START: long_number(0), ChunkFields.ABOUT: about})
+            self._write(chunk.data)
+        said: Struct = {
+            GroupFields.CHUNKS: listed(STRUCT, chunks),
+            GroupFields.PLAIN_SIZE: long_number(sum(chunk.plain_size for chunk in group.chunks)),
+            GroupFields.ROWS: long_number(group.rows),
+            GroupFields.START: long_number(start),
+            GroupFields.SIZE: long_number(self.place - start),
+        }
+        self.groups.append(said)
+        self.rows += group.rows
+
+    def finish(self) -> str:
+        """Write the footer; the digest of the whole file, as it was meant to be written."""
+        footer = written(
+            {
+                **self.schema,
+                FileFields.ROWS: long_number(self.rows),
+                FileFields.GROUPS: listed(STRUCT, self.groups),
+                FileFields.CREATED_BY: Typed(BINARY, CREATED_BY),
+            }
+        )
+        self._write(footer + len(footer).to_bytes(4, "little") + MAGIC)
+        return self._digest.hexdigest()
+
+    def _write(self, data: bytes) -> None:
+        self.sink.write(data)
+        self._digest.update(data)
+        self.place += len(data)

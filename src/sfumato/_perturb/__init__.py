@@ -1,0 +1,1 @@
+"""From a batch of the table to protected records in files."""

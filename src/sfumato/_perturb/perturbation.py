@@ -1,0 +1,130 @@
+"""From a batch of the table to a batch of the release: encode and replace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato._core.arrays import BLOCK_ROWS, Codes, Counts, Numbers, Words
+from sfumato._core.random_draws import Draws
+from sfumato._engines.shuffle import ORDER, Rows
+from sfumato._perturb.random_slots import Slots
+from sfumato._profile.piece_offsets import Offset, PieceCounts, offsets
+from sfumato._records import Replaced, Shown
+from sfumato._records.column_codes import PublishedColumn, Sensitive, TableColumn
+from sfumato._request.histogram import margins
+from sfumato.errors import SourceError
+from sfumato.mechanisms.mechanism import AnyMechanism
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """Turns a prepared batch into codes to publish, with what is sensitive replaced and an order for each row.
+
+    Row-local: what happens to a row depends on its own values, its number, its rank among the rows of the same value,
+    the plan and the key.
+    """
+
+    columns: tuple[TableColumn, ...]
+    sensitive: Sensitive
+    mechanism: AnyMechanism
+    plan: Any
+    counts: tuple[int, ...]
+    draws: Draws
+
+    def __call__(self, batch: pa.RecordBatch, first_row: int, ranks_before: Counts | None = None) -> Rows:
+        """Rewrite one batch; `first_row` is the number of its first record in the table.
+
+        `ranks_before` says how many records of each value there are before it; needed where records have slots.
+        """
+        return self._rewritten(batch, self.sensitive.encode(batch), first_row, ranks_before)
+
+    def _rewritten(self, batch: pa.RecordBatch, codes: Codes, first_row: int, ranks_before: Counts | None) -> Rows:
+        rows: Rows = {ORDER: order_words(self.draws, first_row, batch.num_rows)}
+        parts = {part.name for part in self.sensitive.parts}
+        for column in self.columns:
+            if column.name not in parts:
+                rows[column.name] = column.encode(batch.column(column.name))
+        slots = None if ranks_before is None else self._slots_of(codes, ranks_before)
+        replaced = self._replaced(codes, slots, first_row)
+        return {**rows, **self.shown.rows(replaced, self.sensitive.name, self.cell_name)}
+
+    def _replaced(self, codes: Codes, slots: Numbers | None, first_row: int) -> Replaced:
+        """Replace a few rows at a time; none of them depends on another."""
+        draws, blocks = self._draws, []
+        for start in range(0, max(len(codes), 1), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            own_slots = None if slots is None else slots[..., part]
+            blocks.append(self.mechanism.perturb(self.plan, codes[part], own_slots, draws, first_row + start))
+        return Replaced.joined(blocks)
+
+    def piece(self, batches: Iterable[pa.RecordBatch], offset: Offset) -> Iterator[Rows]:
+        """Rewrite the batches of a piece, which must hold what it held when it was counted."""
+        first_row, ranks = offset.first_row, offset.ranks_before
+        for batch in batches:
+            codes = self.sensitive.encode(batch)
+            yield self._rewritten(batch, codes, first_row, ranks)
+            first_row += batch.num_rows
+            if ranks is not None:
+                ranks = ranks + self._counted(codes)
+        if first_row != offset.first_row + offset.rows:
+            raise SourceError("the table changed while it was read: it has another number of rows than before.")
+        if ranks is not None and (ranks != offset.ranks_after).any():
+            raise SourceError("the table changed while it was read: a value is more frequent than before.")
+
+    def offsets(self, pieces: Sequence[PieceCounts]) -> Iterator[Offset]:
+        """Where each piece stands; with how many records of each value are before it, where records have slots."""
+        return offsets(pieces, [len(each.counts) for each in self._slots] if self.mechanism.uses_slots else [])
+
+    def _counted(self, codes: Codes) -> Counts:
+        """How many records hold each value, by the columns that records are ranked by."""
+        ranked = zip(self.sensitive.ranked(codes), self._slots, strict=True)
+        return np.concatenate([np.bincount(held, minlength=len(each.counts)) for held, each in ranked])
+
+    @cached_property
+    def _draws(self) -> Draws:
+        return self.draws.for_column(self.sensitive.name)
+
+    def _slots_of(self, codes: Codes, ranks_before: Counts) -> Numbers:
+        """The slot of each record; a row for each column, where several are protected each for itself."""
+        ends = np.cumsum([len(each.counts) for each in self._slots])
+        ranks = np.split(ranks_before, ends[:-1])
+        ranked = self.sensitive.ranked(codes)
+        found = [each(held, before) for each, held, before in zip(self._slots, ranked, ranks, strict=True)]
+        return np.stack(found) if self.sensitive.is_independent else found[0]
+
+    @cached_property
+    def _slots(self) -> list[Slots]:
+        if not self.sensitive.is_independent:
+            return [Slots(self._draws, self.mechanism.name, self.counts)]
+        pairs = zip(self.sensitive.parts, margins(self.counts, self.sensitive.sizes), strict=True)
+        return [Slots(self.draws.for_column(part.name), self.mechanism.name, counts.tolist()) for part, counts in pairs]
+
+    @cached_property
+    def shown(self) -> Shown:
+        """What a record of the release will show."""
+        return self.mechanism.make_encoding(self.mechanism.design(self.plan))
+
+    @cached_property
+    def cell_name(self) -> str:
+        """The name of the column of cells, levels or buckets: one that no other column has, whatever the capitals."""
+        taken = {column.name.lower() for column in self.columns}
+        name = self.shown.cell_name(self.sensitive.name)
+        while name.lower() in taken:
+            name = f"{name}_"
+        return name
+
+    @cached_property
+    def published(self) -> tuple[PublishedColumn, ...]:
+        """The columns of the release: what is sensitive as it is shown, and the cells beside it."""
+        return self.shown.published(self.columns, self.sensitive, self.cell_name)
+
+
+def order_words(draws: Draws, first_row: int, rows: int) -> Words:
+    """The words by which rows are published in rising order."""
+    return draws.stream("order").words(first_row, rows)

@@ -1,0 +1,61 @@
+"""From the rank of a record among those of its value to a random slot, so that file order tells nothing of its cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sfumato._core.arrays import BLOCK_ROWS, Codes, Counts, Numbers, Places
+from sfumato._core.random_draws import Draws, FeistelPermutation, FeistelPermutations, TablePermutation
+from sfumato.errors import SourceError
+
+EMPTY: Numbers = np.zeros(0, dtype=np.uint8)
+
+
+class Slots:
+    """A keyed permutation of the ranks of each value."""
+
+    def __init__(self, draws: Draws, purpose: str, counts: Sequence[int]) -> None:
+        self.counts = np.array(counts, dtype=np.int64)
+        permutations = draws.permutations(f"{purpose}/slots", counts)
+        networks = [each for each in permutations if isinstance(each, FeistelPermutation)]
+        tables = [each.table if isinstance(each, TablePermutation) else EMPTY for each in permutations]
+        self._is_computed = np.array([isinstance(each, FeistelPermutation) for each in permutations])
+        self._network = np.cumsum(self._is_computed) - 1
+        self._networks = FeistelPermutations.joined(networks)
+        self._tables = np.concatenate(tables)
+        self._first = np.cumsum([0, *map(len, tables[:-1])])
+
+    def __call__(self, codes: Codes, ranks_before: Counts) -> Numbers:
+        """The slot of each record of a batch, given how many records of each value there are before it."""
+        held = np.bincount(codes, minlength=len(self.counts))
+        if (ranks_before + held > self.counts).any():
+            raise SourceError("the table changed while it was read: a value is more frequent than before.")
+        permuted = np.empty(len(codes), dtype=np.min_scalar_type(self.counts.max()))
+        ends = np.cumsum(held)
+        shifts = ranks_before + held - ends  # from where a record stands among all, value by value, to its rank
+        for start in range(0, len(codes), BLOCK_ROWS):
+            stop = min(start + BLOCK_ROWS, len(codes))
+            first, last = np.searchsorted(ends, [start, stop - 1], side="right")
+            values = np.arange(first, last + 1)
+            limits = np.clip(ends[values], start, stop)
+            inside = limits - np.append(start, limits[:-1])
+            ranks = np.arange(start, stop) + np.repeat(shifts[values], inside)
+            permuted[start:stop] = self._permuted(values, inside, ranks)
+        slots = np.empty_like(permuted)
+        slots[np.argsort(codes, kind="stable")] = permuted
+        return slots
+
+    def _permuted(self, values: Places, held: Counts, ranks: Numbers) -> Numbers:
+        """What becomes of so many ranks of each value: some values have a table, those of many records are computed."""
+        is_computed = self._is_computed[values]
+        if is_computed.all():
+            return self._networks(self._network[values], held, ranks)
+        if not is_computed.any():
+            return self._tables.take(np.repeat(self._first[values], held) + ranks)
+        permuted = np.empty_like(ranks)
+        for chosen in (is_computed, ~is_computed):
+            mine = np.repeat(chosen, held)
+            permuted[mine] = self._permuted(values[chosen], held[chosen], ranks[mine])
+        return permuted

@@ -1,0 +1,214 @@
+"""The second pass: every piece is rewritten, all rows are shuffled, and written to Parquet files.
+
+Rows are published in the order of the keyed words they carry. They are scattered by the leading bits of that word, each
+part is sorted, and the parts are written one after the other; so the order is the same however many parts, pieces or
+threads there were.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import accumulate, zip_longest
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from uuid import uuid4
+
+from sfumato._core.ordered_threads import ordered, read_ahead
+from sfumato._engines.engine import BATCH_ROWS, Engine, Means, TablePiece
+from sfumato._engines.shuffle import Bundle, Gathered, Layout, Rows, joined, sliced, split
+from sfumato._parquet.column_chunk import Chunk
+from sfumato._parquet.parquet_writer import EncodedRows, Encoder, FileWriter
+from sfumato._perturb.perturbation import Rewrite
+from sfumato._profile.batch_preparation import Preparation
+from sfumato._profile.piece_offsets import Offset
+from sfumato._profile.table_scan import Survey
+from sfumato._records import SideTable, record_files
+from sfumato._records.column_codes import PublishedColumn
+from sfumato.errors import EngineError, SourceError
+
+ROW_GROUP_ROWS = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileNews:
+    """Of a file that is written: how many rows were written since the last news, and its digest when it is whole."""
+
+    file: int
+    rows: int
+    digest: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenTables:
+    """How many rows each file of records has, and the digests of what was written, by the names of the files."""
+
+    rows: tuple[int, ...]
+    digests: dict[str, str]
+
+
+def nothing() -> None:
+    """What is done where nothing is to be done."""
+
+
+def write_records(  # noqa: PLR0913 - what is written, where, and what is done beside it
+    engine: Engine,
+    found: Survey,
+    rewrite: Rewrite,
+    folder: Path,
+    *,
+    side: SideTable | None = None,
+    when_read: Callable[[], None] = nothing,
+) -> WrittenTables:
+    """Rewrite the table that was surveyed, and write all its rows in the published order into files of a folder.
+
+    What does not need the table any more is done beside that, as soon as it was read for the last time: rows alone do
+    not keep all cores busy. That is a table beside them, and whatever else the caller wants to be done then.
+    """
+    done = list(accumulate(piece.rows for piece in found.pieces))
+    rows = done[-1]
+    layout = Layout.of(rows)
+    work = _Rewriting(found.preparation, rewrite, layout)
+    names = record_files(rewrite.shown.FILES[0], layout.files)
+    paths = tuple(folder / name for name in names)
+    paths[0].parent.mkdir(exist_ok=True)
+    # A worker whose attempt is not needed may begin a file while they are removed; it goes with what is around them.
+    with ThreadPoolExecutor(1) as other, TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as attempts:
+        finish = _Writing(rewrite.published, paths, Path(attempts).absolute(), layout, engine.means(layout.files))
+        others: list[Future[dict[str, str]]] = []
+
+        def beside() -> dict[str, str]:
+            when_read()
+            return {} if side is None else write_side(engine, side, folder)
+
+        def rewritten(pieces: int) -> None:
+            engine.progress("rewriting", done[pieces - 1], rows)
+            if pieces == len(done):
+                others.append(other.submit(beside))
+
+        def items() -> Iterator[tuple[TablePiece, Offset]]:
+            pieces = engine.pieces(found.source, found.preparation.columns)
+            for piece, offset in zip_longest(pieces, rewrite.offsets(found.pieces)):
+                if piece is None or offset is None:
+                    raise SourceError("the table changed while it was read: it has another number of rows than before.")
+                yield piece, offset
+
+        sizes, digests = [0] * layout.files, {}
+        for news in engine.shuffled(work, items(), finish, layout.files, rewritten):
+            sizes[news.file] += news.rows
+            if news.digest is not None:
+                digests[names[news.file]] = news.digest
+            engine.progress("writing", sum(sizes), rows)
+        for each in others or [other.submit(beside)]:  # an engine may not tell of its last piece
+            digests |= each.result()
+        if sum(sizes) != rows:
+            raise EngineError(
+                f"{sum(sizes):,} records were written of {rows:,}: the engine lost or repeated some; publish again."
+            )
+        return WrittenTables(tuple(sizes), digests)
+
+
+@dataclass(frozen=True)
+class _Rewriting:
+    """From a piece to what is published of it, by file."""
+
+    preparation: Preparation
+    rewrite: Rewrite
+    layout: Layout
+
+    def __call__(self, item: tuple[TablePiece, Offset]) -> Iterator[Bundle]:
+        piece, offset = item
+        batches = (self.preparation(batch) for batch, _ in piece.batches(self.preparation.columns))
+        for rows in self.rewrite.piece(batches, offset):
+            yield from split(self.layout, rows)
+
+
+@dataclass(frozen=True)
+class _Writing:
+    """From the bundles of a file to the file, with news of it."""
+
+    columns: tuple[PublishedColumn, ...]
+    paths: tuple[Path, ...]
+    attempts: Path
+    """Where files are in the making: an engine may try one twice, even at the same time; the bytes are the same."""
+    layout: Layout
+    means: Means
+
+    def __call__(self, file: int, bundles: Iterator[Bundle]) -> Iterator[FileNews]:
+        threads, attempt = self.means.threads, self.attempts / uuid4().hex
+        with (
+            Gathered(self.layout, self.attempts, self.means.memory) as gathered,
+            ThreadPoolExecutor(threads) as pool,
+        ):
+            for bundle in bundles:
+                gathered.add(bundle)
+            encoder = Encoder(self.columns)
+            parts = ordered(pool, threads, gathered.in_order, range(self.layout.parts))
+            groups = _encoded(pool, threads, encoder, self.columns, _regrouped(parts, ROW_GROUP_ROWS))
+            with attempt.open("wb") as sink:
+                writer = FileWriter(sink, encoder.schema)
+                for group in read_ahead(groups):  # made while others are written
+                    writer.add(group)
+                    yield FileNews(file, group.rows)
+                digest = writer.finish()
+        attempt.replace(self.paths[file])
+        yield FileNews(file, 0, digest)
+
+
+def write_side(engine: Engine, side: SideTable, folder: Path) -> dict[str, str]:
+    """Write the rows of a side table in their order, here: whoever made them elsewhere would have to send them.
+
+    Quietly, because the records are what takes the time. Returns the digest of the file, by its name.
+    """
+    threads, encoder = engine.means(1).threads, Encoder(side.columns)
+    with ThreadPoolExecutor(threads) as pool, (folder / side.file).open("wb") as sink:
+        writer = FileWriter(sink, encoder.schema)
+        regrouped = _regrouped(side.batches(BATCH_ROWS), ROW_GROUP_ROWS)
+        for group in _encoded(pool, threads, encoder, side.columns, regrouped):
+            writer.add(group)
+        return {side.file: writer.finish()}
+
+
+def encoded(encoder: Encoder, columns: Sequence[PublishedColumn], rows: Rows) -> EncodedRows:
+    """Turn rewritten rows into a group of the file."""
+    return encoder([column.written(rows[column.source]) for column in columns])
+
+
+def _encoded(
+    pool: ThreadPoolExecutor, ahead: int, encoder: Encoder, columns: Sequence[PublishedColumn], groups: Iterable[Rows]
+) -> Iterator[EncodedRows]:
+    """Groups of the file in order. Columns are encoded one by one, so that a single group keeps all threads busy."""
+
+    def chunk(rows: Rows, number: int) -> Chunk:
+        column = columns[number]
+        return encoder.chunk(number, column.written(rows[column.source]))
+
+    waiting: deque[tuple[int, list[Future[Chunk]]]] = deque()
+    for rows in groups:
+        chunks = [pool.submit(chunk, rows, number) for number in range(len(columns))]
+        waiting.append((len(next(iter(rows.values()))), chunks))
+        if len(waiting) > ahead:
+            yield _awaited(*waiting.popleft())
+    while waiting:
+        yield _awaited(*waiting.popleft())
+
+
+def _awaited(rows: int, chunks: Iterable[Future[Chunk]]) -> EncodedRows:
+    return EncodedRows(rows, tuple(chunk.result() for chunk in chunks))
+
+
+def _regrouped(pieces: Iterable[Rows], size: int) -> Iterator[Rows]:
+    """Cut a sequence of rows anew into groups of `size` rows, so that row groups do not depend on parts."""
+    waiting: list[Rows] = []
+    count = 0
+    for piece in pieces:
+        waiting.append(piece)
+        count += len(next(iter(piece.values())))
+        while count >= size:
+            whole = joined(waiting)
+            yield sliced(whole, 0, size)
+            waiting, count = [sliced(whole, size, count)], count - size
+    if count:
+        yield joined(waiting)

@@ -1,0 +1,186 @@
+"""Choosing a plan: with the mechanism that was named, or the best that gives the guarantee, whatever the counts are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+from sfumato._core.cell_values import Value
+from sfumato._core.option_fields import options_of
+from sfumato._core.random_draws import Draws
+from sfumato._planning.predicted_error import Chosen, even_error
+from sfumato._request.guarantee import ASKED, Guarantee
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import SEVERAL_ROWS, PrivacySpec
+from sfumato.errors import InfeasibleError, SpecError
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms.mechanism import AnyMechanism
+
+AUTO = "auto"
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
+SAME = 1.005
+"""A factor below this is written as 1.00."""
+
+
+def choose(  # noqa: PLR0913 - a request has this many parts
+    histogram: Histogram | Mapping[Value, int],
+    spec: PrivacySpec,
+    draws: Draws | None = None,
+    mechanism: str = AUTO,
+    *,
+    guarantee: str | None = None,
+    options: Mapping[str, Any] = NO_OPTIONS,
+    rivals: bool = False,
+) -> Chosen:
+    """Plan with the named mechanism, or with the best one that gives the guarantee.
+
+    Which one is the best follows the size of the domain, the request and the options, and no count of the table but
+    what a request for shares lets through.
+    With `rivals`, every other mechanism that meets the request is planned too, under the guarantee that it gives.
+    Draws are those of a new key unless others are given, as for a release that shall be repeated.
+    """
+    histogram = histogram if isinstance(histogram, Histogram) else Histogram.of([*histogram], [*histogram.values()])
+    draws = draws or Draws.secret()
+    promised = _checked(mechanism, guarantee, options)
+    request = spec.resolved(histogram)
+    family = [each for each in REGISTRY.values() if each.adapt_request(request) is not None]
+    if request.rows > 1:  # the odds of rows multiply, and a bound that holds for some statements alone is lost by that
+        if mechanism != AUTO and REGISTRY[mechanism] in family and not REGISTRY[mechanism].covers_predicates:
+            raise SpecError(f"the mechanism {mechanism!r} cannot be used: {SEVERAL_ROWS}")
+        family = [each for each in family if each.covers_predicates]
+    if mechanism != AUTO and REGISTRY[mechanism] not in family:
+        raise SpecError(
+            f"the mechanism {mechanism!r} needs {REGISTRY[mechanism].request.WANTED}, and another kind of request was "
+            "made."
+        )
+    if stray := next((name for name in options if REGISTRY[name] not in family), None):
+        raise SpecError(f"options of {stray!r} were given, which does not meet this kind of request; leave them out.")
+    if mechanism == AUTO and (added := next((name for name in options if name in REGISTRY.added), None)):
+        raise SpecError(f"options of {added!r} were given, which is taken only by its name; name it as the mechanism.")
+    wanted = [each for each in family if (_gives(each, promised) if mechanism == AUTO else each.name == mechanism)]
+    options = with_shared(options, family)
+    asked = [each for each in wanted if each.name in options and each.plan_rules.is_implied_by(options[each.name])]
+    plans, refusal = _planned(asked or wanted, histogram, request, draws, options)
+    if not plans:
+        raise refusal or InfeasibleError("no mechanism meets this request.")
+    errors = {}
+    if len(plans) > 1:  # one plan needs no comparison
+        for each in (plan.mechanism for plan in plans):
+            made = options.get(each.name) or each.options()
+            errors[each.name] = even_error(each, each.adapt_request(request), made, draws, histogram)
+    best = min(plans, key=lambda plan: _rank(errors.get(plan.mechanism.name)))
+    others = [plan for plan in plans if plan is not best]
+    if rivals:
+        rest = [each for each in family if each not in (asked or wanted)]
+        others += _planned(rest, histogram, request, draws, options)[0]
+    reason = _reason(best.mechanism.name, errors, histogram.domain_size) if mechanism == AUTO else ""
+    if reason and asked:
+        reason = f"{best.mechanism.name} is taken, because its options ask for it."
+    return replace(best, reason=reason, others=tuple(others))
+
+
+def with_shared(options: Mapping[str, Any], mechanisms: Sequence[AnyMechanism]) -> dict[str, Any]:
+    """The options that were given, and the same for every other of these mechanisms that has a flag of theirs.
+
+    What is asked of one is asked of all that may be taken in its place, as by a flag that several of them have.
+    """
+    given = {
+        flag.name: getattr(options[each.name], field)
+        for each in mechanisms
+        if each.name in options
+        for field, flag in options_of(each.options)
+    }
+    found = dict(options)
+    for each in mechanisms:
+        shared = {field: given[flag.name] for field, flag in options_of(each.options) if flag.name in given}
+        if shared and each.name not in options:
+            found[each.name] = each.options(**shared)
+    return found
+
+
+def _checked(mechanism: str, guarantee: str | None, options: Mapping[str, Any]) -> Guarantee | None:
+    """The guarantee that was asked for, if mechanism, guarantee and options are known and go together."""
+    if guarantee is not None and guarantee not in ASKED:
+        raise SpecError(f"the guarantee {guarantee!r} is unknown; ask for {' or '.join(ASKED)}.")
+    promised = None if guarantee is None else Guarantee(guarantee)
+    for name, known in ((mechanism, (AUTO, *REGISTRY)), *((each, tuple(REGISTRY)) for each in options)):
+        if name not in known:
+            because = REGISTRY.reason(name)
+            raise SpecError(because or f"the mechanism {name!r} is unknown; there are {', '.join(known)}.")
+    if mechanism == AUTO:
+        return promised
+    given = REGISTRY[mechanism].guarantee
+    if promised is not None and not given.covers(promised):
+        raise SpecError(
+            f"the mechanism {mechanism!r} gives {given} only, and {guarantee} was asked for; choose another mechanism, "
+            "or leave --guarantee out."
+        )
+    if options and mechanism not in options:
+        stray = next(iter(options))
+        raise SpecError(f"options of {stray!r} were given, and the mechanism is {mechanism!r}; leave one of them out.")
+    return promised
+
+
+def _gives(mechanism: AnyMechanism, guarantee: Guarantee | None) -> bool:
+    """Whether `auto` may take a mechanism for a guarantee; what plug-ins bring must be asked for by name.
+
+    Without a word about it, everything but the marginal prior is meant: that one must be asked for.
+    """
+    if mechanism.name in REGISTRY.added:
+        return False
+    if guarantee is None:
+        return mechanism.guarantee is not Guarantee.MARGINAL_PRIOR
+    return mechanism.guarantee.covers(guarantee)
+
+
+def _planned(
+    mechanisms: Sequence[AnyMechanism],
+    histogram: Histogram,
+    request: PrivacySpec,
+    draws: Draws,
+    options: Mapping[str, Any],
+) -> tuple[list[Chosen], InfeasibleError | None]:
+    """The plans that exist, and why the first that does not exist does not."""
+    plans: list[Chosen] = []
+    refusal: InfeasibleError | None = None
+    for each in mechanisms:
+        try:
+            plan = each.plan(histogram, each.adapt_request(request), options.get(each.name) or each.options(), draws)
+            plans.append(Chosen(each, plan, histogram))
+        except InfeasibleError as error:
+            refusal = refusal or error
+    return plans, refusal
+
+
+def _rank(error: float | None) -> float:
+    """By what the best plan is the least; of equal ones the first of the registry is taken, which is the simplest.
+
+    A mechanism that does not meet the request for equally frequent values, and does for this table, lives on the
+    differences between frequencies, and must have been asked for by its guarantee: it goes first.
+    """
+    return -1.0 if error is None else float(f"{error:.8e}")
+
+
+def _reason(name: str, errors: Mapping[str, float | None], size: int) -> str:
+    """Why a mechanism was chosen, in one line, from its error and those of all that were compared."""
+    if not errors:
+        return f"{name} is the mechanism that meets this request."
+    least = errors[name]
+    if least is None:
+        return f"{name} is taken wherever it meets the request, as it does here because frequencies differ."
+    if not math.isfinite(least) or not least:
+        return f"{name} is the simplest mechanism that meets this request."
+    factors = {rival: (error or math.inf) / least for rival, error in errors.items() if rival != name}
+    compared = ", ".join(
+        f"{rival} has {'the same' if factor < SAME else f'{factor:.2f} times as much'}"
+        if math.isfinite(factor)
+        else f"{rival} predicts none"
+        for rival, factor in factors.items()
+    )
+    return (
+        f"{name} has the smallest predicted error of the mechanisms that give this guarantee, for a rare value and on "
+        f"average over all {size:,} ({compared})."
+    )

@@ -1,0 +1,314 @@
+"""The private plan file: the key of a release, so that publishing the same table again repeats it.
+
+Two independent releases of one table compose: an attacker who sees both multiplies the amplification. A holder who may
+have to publish again keeps this file, readable by nobody else, and destroys it when it is no longer needed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shlex
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sfumato._core.digests import json_digest
+from sfumato._core.json_types import Json, JsonView
+from sfumato._core.option_fields import options_of
+from sfumato._core.random_draws import BOUND_SINCE, VERSION, Draws
+from sfumato._request.guarantee import Guarantee
+from sfumato._request.person_rows import PersonRows
+from sfumato.errors import ReleaseFormatError, SfumatoError, TargetError, reason
+from sfumato.mechanisms import REGISTRY, UNNAMED
+
+FORMAT = 3
+OTHERS = 0o077
+"""The rights of everybody but the owner: a plan file gives them none."""
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """A request: what was asked, and the options of every mechanism that could be taken, by name with their values."""
+
+    request: Mapping[str, Any]
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def bind(self, draws: Draws, fingerprint: str) -> Draws:
+        """Binds a key to a table and to what is asked of it, so that nothing else ever shares a draw with them."""
+        return draws.for_table(json_digest({"table": fingerprint, "request": dict(self.request)}))
+
+    def is_same(self, other: Remembered) -> bool:
+        """Whether another request is this one; a mechanism that only one of them knows has had no say."""
+        return not self.differences(other)
+
+    def differences(self, other: Remembered) -> list[str]:
+        """What another request says otherwise, by the names that it is given by."""
+        found = []
+        for name in dict.fromkeys((*self.request, *other.request)):
+            if name == "schema":  # of which a digest is remembered
+                if self.request.get(name) != other.request.get(name):
+                    found.append("what its columns are for or how they are read (such as --drop, --bins, --domain)")
+            else:
+                found += _difference(f"--{name.replace('_', '-')}", self.request.get(name), other.request.get(name))
+        for name in (each for each in self.options if each in other.options):
+            flags, one, two = _flags(name), self.options[name], other.options[name]
+            for each in dict.fromkeys((*one, *two)):
+                found += _difference(flags.get(each, f"{each} of {name}"), one.get(each), two.get(each))
+        return list(dict.fromkeys(found))  # what several mechanisms share is said once
+
+
+def _flags(mechanism: str) -> dict[str, str]:
+    """By which flag each option of a mechanism is given, if it is known."""
+    known = REGISTRY.get(mechanism)
+    return {} if known is None else {name: flag.name for name, flag in options_of(known.options)}
+
+
+def _difference(flag: str, then: Any, now: Any) -> list[str]:
+    """How an option was given then and is given now, where that differs and is short enough to be said."""
+    if then == now:
+        return []
+    if isinstance(then, Mapping) or isinstance(now, Mapping):
+        return [flag]
+    was, is_now = (f"{flag} {each}" if each is not None else f"no {flag}" for each in (then, now))
+    return [f"{was} then, {is_now} now"]
+
+
+@dataclass(frozen=True)
+class PlanFile:
+    """A key, and what it was used for."""
+
+    draws: Draws
+    fingerprint: str
+    remembered: Remembered
+    mechanism: str
+    """The mechanism that was chosen, so that a later version chooses no other one for the same key."""
+    plan: str | None = None
+    """The digest of the plan; files of the first versions have none."""
+    software: str = field(default_factory=lambda: version("sfumato"))
+    draws_version: int = VERSION
+    persons: tuple[str, PersonRows] | None = None
+    """The column that tells persons apart, and how many rows each may have."""
+
+    @property
+    def table_draws(self) -> Draws:
+        """The draws of the release. Older versions drew with the key itself, bound to no table."""
+        return self.draws if self.draws_version < BOUND_SINCE else self.remembered.bind(self.draws, self.fingerprint)
+
+    def to_json(self) -> Json:
+        """What the file holds."""
+        return {
+            "sfumato_plan": FORMAT,
+            "warning": "private: whoever has this file can undo the protection of the release",
+            "key": self.draws.key.hex(),
+            "is_test": self.draws.is_test,
+            "fingerprint": self.fingerprint,
+            "request": dict(self.remembered.request),
+            "options": {name: dict(each) for name, each in self.remembered.options.items()},
+            "mechanism": self.mechanism,
+            "plan": self.plan,
+            "software": self.software,
+            "draws": self.draws_version,
+            "persons": self.persons and {"column": self.persons[0], **self.persons[1].to_json()},
+        }
+
+    @classmethod
+    def read(cls, path: Path) -> PlanFile:
+        """Read a plan file, if nobody but its owner can."""
+        try:
+            with path.open(encoding="utf-8") as file:
+                mode = os.fstat(file.fileno()).st_mode
+                written = json.load(file)
+            if written["sfumato_plan"] > FORMAT:
+                raise ReleaseFormatError(f"the plan file {str(path)!r} is of a newer format: update sfumato.")
+            found = cls(
+                Draws(bytes.fromhex(written["key"]), bool(written["is_test"])),
+                str(written["fingerprint"]),
+                _remembered(written),
+                str(written.get("mechanism", next(iter(REGISTRY)))),  # the first format knew one mechanism
+                written.get("plan"),
+                str(written.get("software", "0.1")),
+                int(written.get("draws", 1)),
+                _persons(written.get("persons")),
+            )
+            if mode & OTHERS:
+                raise ReleaseFormatError(
+                    f"the plan file {str(path)!r} is open to others than its owner, and whoever reads it can undo the "
+                    f"protection of its release; make it private with `chmod 600 {shlex.quote(str(path))}`."
+                )
+            return found
+        except ReleaseFormatError:
+            raise
+        except (FileNotFoundError, PermissionError) as error:
+            raise ReleaseFormatError(f"the plan file {str(path)!r} cannot be read: {reason(error)}.") from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, SfumatoError) as error:
+            raise ReleaseFormatError(f"{str(path)!r} is not a plan file, or is damaged; name another one.") from error
+
+    def check(self, fingerprint: str, remembered: Remembered) -> None:
+        """Refuse to use the key for anything but the same table, the same request and the same draws."""
+        if self.draws_version < BOUND_SINCE:
+            raise ReleaseFormatError(
+                "the plan file was made by an older version, which did not bind its key to one table; publish with a "
+                "new plan file. That is a second, independent release: together the two reveal more than either "
+                "guarantees."
+            )
+        if fingerprint != self.fingerprint:
+            raise ReleaseFormatError(
+                "the plan file belongs to another table (or the table has changed); a key is used for one table only, "
+                "so name another plan file, or the table as it was, to repeat its release."
+            )
+        if other := self.remembered.differences(remembered):
+            raise ReleaseFormatError(
+                f"the plan file belongs to another request on this table: {'; '.join(other)}. Ask for the same as then "
+                "to repeat its release; with another plan file this would be a second release, and two tell more than "
+                "one."
+            )
+        if self.mechanism not in REGISTRY:
+            raise ReleaseFormatError(
+                f"the plan file was made by sfumato {self.software} with the mechanism {self.mechanism!r}, which this "
+                "version does not have; repeat its release with that version."
+            )
+        if self.draws_version != VERSION:
+            raise self._other_release()
+
+    def check_plan(self, plan: str) -> None:
+        """Refuse to go on with a plan that is not the one of the file."""
+        if plan != self.plan:
+            raise self._other_release()
+
+    def _other_release(self) -> ReleaseFormatError:
+        return ReleaseFormatError(
+            f"the release of this plan file would come out differently, because it was made by sfumato {self.software} "
+            "or with other versions of what that needs; repeat it with those, because two different releases of one "
+            "table tell more than one."
+        )
+
+
+# ------------------------------------------------------------------------------------------------------ who may use it
+
+
+@dataclass
+class Claim:
+    """The right to use a plan file while a release is made: the plan to repeat, or an empty file that is ours alone."""
+
+    path: Path | None = None
+    repeated: PlanFile | None = None
+    descriptor: int | None = None
+    """Of the empty file."""
+    is_out: Callable[[], bool] = lambda: False
+    """Whether there is a release to which the file has the key; then it stays, whatever happens."""
+
+    def write(self, plan: PlanFile, is_out: Callable[[], bool]) -> None:
+        """Keep the key before its release appears, if the file is new; so that no release is out whose key is lost."""
+        if self.path is None or self.descriptor is None:
+            return
+        self.is_out = is_out
+        try:
+            with open(self.descriptor, "w", encoding="utf-8", closefd=False) as file:
+                json.dump(plan.to_json(), file, indent=2)
+                file.write("\n")
+                file.flush()
+                os.fsync(self.descriptor)
+            folder = os.open(self.path.parent, os.O_RDONLY)  # and the name of a new file, which is in its directory
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except OSError as error:
+            raise TargetError(f"the plan file {str(self.path)!r} cannot be written: {reason(error)}.") from error
+
+    def give_up(self) -> None:
+        """Remove a file that is ours and was made for nothing; through a link it is emptied."""
+        if self.path is None or self.descriptor is None or self.is_out():
+            return
+        os.ftruncate(self.descriptor, 0)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(self.descriptor), self.path.lstat()):
+                self.path.unlink()
+
+
+@contextmanager
+def claimed(path: Path | None) -> Iterator[Claim]:
+    """Take a plan file before anything is drawn: of several runs with one new file, one goes on.
+
+    A new file is created empty for its owner's eyes only, and locked until the release is out. If there is none in the
+    end, nor is there a file. A run that is killed leaves it empty, and the next one takes it over; a file that holds
+    anything is never written to.
+    """
+    if path is None:
+        yield Claim()
+        return
+    descriptor, is_blank = _locked(path)
+    try:
+        claim = Claim(path, None if is_blank else PlanFile.read(path), descriptor if is_blank else None)
+        try:
+            yield claim
+        except BaseException:
+            claim.give_up()
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _locked(path: Path) -> tuple[int, bool]:
+    """A descriptor of the plan file, made if there is none, and whether it is blank: then its lock is ours alone."""
+    while True:
+        try:
+            with suppress(FileExistsError):
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, stat.S_IRUSR | stat.S_IWUSR))
+            is_blank = _is_blank(path.stat())
+            descriptor = os.open(path, (os.O_RDWR if is_blank else os.O_RDONLY) | os.O_NONBLOCK)
+        except FileNotFoundError as error:
+            if path.is_symlink() or not path.parent.is_dir():
+                raise TargetError(f"the plan file {str(path)!r} cannot be made: its name leads nowhere.") from error
+            continue  # whoever had it has just removed it
+        except OSError as error:
+            raise TargetError(f"the plan file {str(path)!r} cannot be opened: {reason(error)}.") from error
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_EX if is_blank else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+            now = os.fstat(descriptor)
+            if _is_blank(now) == is_blank and os.path.samestat(now, path.stat()):
+                return descriptor, is_blank
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            os.close(descriptor)
+            if isinstance(error, BlockingIOError):
+                said = "is being written by another run; publish again when that has ended, to repeat its release."
+            else:
+                said = f"cannot be locked: {reason(error)}."
+            raise TargetError(f"the plan file {str(path)!r} {said}") from error
+        os.close(descriptor)  # whoever had it has written or removed it before the lock was ours
+
+
+def _is_blank(found: os.stat_result) -> bool:
+    """Whether a file is one that a run has made and not yet written."""
+    return stat.S_ISREG(found.st_mode) and not found.st_mode & OTHERS and found.st_size == 0
+
+
+def _persons(written: JsonView | None) -> tuple[str, PersonRows] | None:
+    """The persons of a plan file; older ones have none."""
+    return None if written is None else (str(written["column"]), PersonRows.from_json(written))
+
+
+# -------------------------------------------------------------------------------------------------- files of old forms
+
+
+def _remembered(written: JsonView) -> Remembered:
+    """The request of a plan file; an option that it does not name has the value that was the default then."""
+    request = dict(written["request"])
+    if written["sfumato_plan"] < FORMAT:  # read for its key and its persons only: its release is never repeated
+        return Remembered({name: each for name, each in request.items() if name != "options"})
+    given = written["options"]
+    return Remembered(request, {name: {**UNNAMED.get(name, {}), **given[name]} for name in sorted(given)})
+
+
+def usual_guarantee(mechanism: str) -> str:
+    """The guarantee that is meant where none is asked for."""
+    known = REGISTRY.get(mechanism)
+    return Guarantee.ANY_PRIOR if known is None or known.guarantee is Guarantee.SINGLE_VALUES else known.guarantee

@@ -1,0 +1,130 @@
+"""A plan with the mechanism that made it, and the error of its answers, predicted before anything is published."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from sfumato._core.arrays import Floats
+from sfumato._core.cell_values import values_to_json
+from sfumato._core.digests import json_digest
+from sfumato._core.json_types import Json
+from sfumato._core.random_draws import Draws
+from sfumato._planning.sample_questions import Prediction, questions
+from sfumato._request.histogram import Histogram
+from sfumato._request.warnings import Notice
+from sfumato.errors import InfeasibleError
+from sfumato.mechanisms.error_curve import ErrorAt, error_at
+from sfumato.mechanisms.mechanism import AnyMechanism
+
+SELECTIVITIES = ("0.001", "0.005", "0.01")
+CURVE = (100, 1_000, 10_000, 100_000)
+"""The counts of which the error is always told."""
+EVEN_RECORDS = 1000
+"""Of each value, in the table in which mechanisms are compared by the error of a value that hardly anybody has."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A plan, with the mechanism that made it and the histogram it was made from. Secret."""
+
+    mechanism: AnyMechanism
+    plan: Any
+    histogram: Histogram
+    reason: str = ""
+    """Why this mechanism was chosen, in one line; empty if it was asked for."""
+    others: tuple[Chosen, ...] = field(default=(), repr=False)
+    """The other plans that meet the request, each under the guarantee it gives."""
+
+    @cached_property
+    def design(self) -> Any:
+        """What would be published of the plan."""
+        return self.mechanism.design(self.plan)
+
+    @property
+    def remarks(self) -> list[Notice]:
+        """What the mechanism remarks on this plan."""
+        explanation = self.mechanism.explanation
+        return explanation.list_remarks(self.plan) if explanation else []
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest of all that decides the rows besides the key and the table; the same for the same plan."""
+        return json_digest(
+            {"design": self.design.to_json(), "decided": self.mechanism.plan_rules.fingerprint(self.plan)}
+        )
+
+    @cached_property
+    def predicted(self) -> Mapping[str, float | None]:
+        """The expected relative error of a count, by the share of the table's records that the count finds.
+
+        It is averaged over the records that can be found; an error is about normal, so the mean of |error| is
+        sqrt(2/pi) standard errors.
+        """
+        found = {text: self._at(float(text) * self.histogram.total).by_records for text in SELECTIVITIES}
+        return {text: None if error is None else math.sqrt(2 / math.pi) * error for text, error in found.items()}
+
+    @cached_property
+    def questions(self) -> tuple[Prediction, ...]:
+        """What people ask, each with the error of its answer."""
+        return questions(self.histogram, partial(predict_variances, self.mechanism, self.plan), self.mechanism.name)
+
+    def error_curve(self, counts: Sequence[float] = CURVE) -> tuple[ErrorAt, ...]:
+        """How far off counts of these sizes are, for a value chosen evenly and by records."""
+        return tuple(self._at(count) for count in counts)
+
+    def _at(self, count: float) -> ErrorAt:
+        held = np.array(self.histogram.counts, dtype=np.float64)
+        return error_at(held, partial(predict_variances, self.mechanism, self.plan), count)
+
+    def to_json(self) -> Json:
+        """The plan for its holder: it contains the counts."""
+        histogram, explanation = self.histogram, self.mechanism.explanation
+        return {
+            "mechanism": self.mechanism.name,
+            "feasible": True,
+            "guarantee": self.mechanism.guarantee,
+            "scope": self.mechanism.state_guarantee(self.design),
+            **({"reason": self.reason} if self.reason else {}),
+            "total": histogram.total,
+            "domain_size": histogram.domain_size,
+            "values": values_to_json(histogram.values),
+            "counts": list(histogram.counts),
+            **(explanation.explain(self.plan) if explanation else {}),
+            "predicted": {
+                "relative_error": dict(self.predicted),
+                "error_curve": [each.to_json() for each in self.error_curve()],
+                "questions": [each.to_json() for each in self.questions],
+            },
+            "remarks": [str(remark) for remark in self.remarks],
+            "alternatives": [other.to_json() for other in self.others],
+        }
+
+
+def predict_variances(mechanism: AnyMechanism, plan: Any, rows: Floats, counts: Floats) -> Floats:
+    """The variances that a mechanism predicts; not a number where it predicts none."""
+    if mechanism.error_prediction is None:
+        return np.full(len(counts), np.nan)
+    return mechanism.error_prediction.predict_variances(plan, rows, counts)
+
+
+def even_error(mechanism: AnyMechanism, request: Any, options: Any, draws: Draws, histogram: Histogram) -> float | None:
+    """The error of the count of a rare value, averaged evenly over the values, where others are equally frequent.
+
+    Which mechanism is taken is published, so it must not follow the counts: one person's value could decide it. None
+    where the request cannot be met for such a table; infinite where nothing is known of the error.
+    """
+    size = histogram.domain_size
+    even = replace(histogram, counts=(EVEN_RECORDS,) * size)
+    try:
+        plan = mechanism.plan(even, request, options, draws)
+    except InfeasibleError:
+        return None
+    rows = np.full(size, float(even.total))
+    error = math.sqrt(max(float(predict_variances(mechanism, plan, rows, np.zeros(size)).mean()), 0.0)) / EVEN_RECORDS
+    return error if math.isfinite(error) else math.inf

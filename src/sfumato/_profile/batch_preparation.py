@@ -1,0 +1,110 @@
+"""What happens to a batch of the table before anything is counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato._core.cell_values import plain_type
+from sfumato._profile.declared_domains import brought, grouped
+from sfumato._profile.ranges import binned
+from sfumato._records.column_codes import combined, dense, local_codes
+from sfumato._request.schema import Merged, NullPolicy, Schema
+from sfumato.errors import SchemaError
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """What happens to a batch before anything is counted.
+
+    Values are put into bins, into groups or into the type of their domain, not-a-number becomes missing, and records
+    without a sensitive value may be left out.
+    """
+
+    schema: Schema
+    columns: tuple[str, ...]
+    domains: Mapping[str, pa.Array] = field(default_factory=dict)
+    """The values of columns whose type does not come from the table."""
+    groups: Mapping[str, pa.Array] = field(default_factory=dict)
+    """For columns that are published at a level, the group of each value of the domain, and of the missing one."""
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Prepare one batch."""
+        return self.prepared(self.kept(batch))
+
+    def kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch that are not left out."""
+        if self.schema.nulls is NullPolicy.DROP:
+            for name in self.schema.sensitive_columns:
+                is_missing = pc.is_null(dense(batch.column(name)), nan_is_null=True)
+                batch = batch.filter(pc.invert(is_missing))
+        return batch
+
+    def prepared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Prepare the rows of a batch of which none is left out any more."""
+        arrays = [self._column(name, batch.column(name)) for name in self.columns]
+        return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
+
+    def with_compound(self, prepared: pa.RecordBatch) -> pa.RecordBatch:
+        """Add the combinations of several sensitive columns to a prepared batch, so that they can be counted."""
+        together = self.schema.together
+        if not together:
+            return prepared
+        return prepared.append_column(self.schema.sensitive, combined([prepared.column(name) for name in together]))
+
+    def _column(self, name: str, column: pa.Array) -> pa.Array:
+        if pa.types.is_floating(plain_type(column.type)):
+            column = _numbers(dense(column))
+        if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+            _check_calendar(column, name)
+        if name in self.domains:
+            column = brought(column, self.domains[name], name)
+        if name in self.groups:
+            column = grouped(column, self.domains[name], self.groups[name], name)
+        bins = self.schema.bins.get(name)
+        if bins:
+            column = binned(column, bins, name)
+        rare = self.schema.merged.get(name)
+        return merged(column, rare) if rare else column
+
+    def types(self, source: pa.Schema) -> pa.Schema:
+        """The types of the prepared columns, and of their combinations."""
+        kinds = {name: domain.type for name, domain in self.domains.items()}
+        kinds |= dict.fromkeys((*self.schema.bins, *self.groups), pa.string())
+        fields = [(name, kinds.get(name, source.field(name).type)) for name in self.columns]
+        return pa.schema([*fields, *([(self.schema.sensitive, pa.string())] if self.schema.together else [])])
+
+
+def _numbers(column: pa.Array) -> pa.Array:
+    """Numbers of which each is written in one way: zero has no sign, and what is not a number is missing."""
+    column = pc.add(column, pa.scalar(0.0, column.type))
+    is_nan = pc.is_nan(column)
+    return pc.if_else(is_nan, pa.scalar(None, column.type), column) if pc.any(is_nan).as_py() else column
+
+
+def _check_calendar(column: pa.Array, name: str) -> None:
+    """Refuse days and times before the year 1 or after 9999, such as the infinite ones of a database."""
+    kind = column.type
+    if pa.types.is_timestamp(kind):
+        if kind.unit == "ns":
+            return  # which reach from 1677 to 2262
+        kind = pa.timestamp(kind.unit)  # whatever the time zone: it moves a time by hours
+    try:
+        for end in pc.min_max(column).values():
+            pa.scalar(end.value, kind).as_py()
+    except OverflowError:
+        raise SchemaError(
+            f"column {name!r} holds dates before the year 1 or after 9999, or infinite ones; make them missing, or "
+            f"drop the column (--drop {name})."
+        ) from None
+
+
+def merged(column: pa.Array, rare: Merged) -> pa.Array:
+    """Put one label, or the missing value, in the place of some values."""
+    codes, distinct = local_codes(column)
+    kept = [rare.label if value in rare.values else value for value in distinct.to_pylist()]
+    last = rare.label if None in rare.values else None
+    return pa.array([*kept, last], type=distinct.type).take(pa.array(codes))

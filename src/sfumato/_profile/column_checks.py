@@ -1,0 +1,239 @@
+"""What a table must not be published with, and the canonical values of the columns that may."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato._core.cell_values import display, field_type
+from sfumato._core.small_csv_files import LONGEST_VALUE
+from sfumato._profile.declared_domains import outside_domain, typed_domain
+from sfumato._profile.table_profile import FEW_RECORDS, MOST_BYTES, MOST_VALUES, ColumnProfile, Profile
+from sfumato._readers.type_inference import OVERSIZED, looks_like_commas
+from sfumato._records.column_codes import CodedColumn, RawColumn, Sensitive, TableColumn
+from sfumato._request.schema import Merged, NullPolicy, Schema
+from sfumato.errors import SchemaError
+
+MANY_VALUES = 1000
+"""A column of more values than this is nearly unique too if most records share their value with very few others."""
+
+MOST_NUMBERS = 1 << 62
+"""Combinations of the values of a compound are numbered, and numbers have 63 bits."""
+
+
+def check_types(schema: pa.Schema, columns: Iterable[str]) -> None:
+    """Refuse published columns of a type that a table of people should not hold."""
+    for name in columns:
+        kind = schema.field(name).type
+        if kind == OVERSIZED:
+            raise SchemaError(
+                f"column {name!r} holds whole numbers beyond 64 bits; read it as text (--text {name}) or drop it "
+                f"(--drop {name})."
+            )
+        if not pa.types.is_null(kind) and field_type(kind) is None:
+            raise SchemaError(
+                f"column {name!r} is of type {kind}, which cannot be published; convert it to text, numbers or dates, "
+                f"or drop it (--drop {name})."
+            )
+
+
+def check_rows(profile: Profile) -> None:
+    """Refuse tables that are too small to protect anybody."""
+    if profile.rows == 0:
+        raise SchemaError("the table is empty: there is nothing to publish.")
+    if profile.rows == 1:
+        raise SchemaError(
+            "the table has one row: its public columns alone point at one person, and cannot be protected."
+        )
+
+
+def check_lines(profile: Profile, schema: Schema) -> None:
+    """Refuse line breaks in CSV: a quote that is not closed makes one value of many rows, with the names in them."""
+    for column in profile.columns.values():
+        if column.has_line_breaks and column.name not in schema.confirmed:
+            raise SchemaError(
+                f"column {column.name!r} holds values with line breaks, as if a quote were not closed: correct the "
+                f"table, drop the column (--drop {column.name}), or confirm it by name (--keep {column.name})."
+            )
+
+
+def table_columns(profile: Profile, schema: Schema) -> tuple[TableColumn, ...]:
+    """Decide the canonical values of every published column, and refuse the columns that must not go out."""
+    together = {schema.sensitive} if schema.together else set()
+    return tuple(
+        _published(column, profile.rows, schema) for name, column in profile.columns.items() if name not in together
+    )
+
+
+def sensitive_domain(
+    profile: Profile, schema: Schema, columns: Sequence[TableColumn], most_combinations: int
+) -> Sensitive:
+    """What is protected, with its domain; that of a compound has the combinations that occur unless it is declared.
+
+    Columns that are protected each for itself have all combinations of their values, of which there may be so many.
+    """
+    by_name = {column.name: column for column in columns}
+    found = []
+    for name in schema.sensitive_columns:
+        column = by_name[name]
+        if not isinstance(column, CodedColumn):
+            raise SchemaError(f"the sensitive column {name!r} has too many values to be protected; group them first.")
+        found.append(column)
+    parts = tuple(found)
+    if not schema.together:
+        return Sensitive.of_column(parts[0])
+    if schema.is_independent:
+        if (size := math.prod(len(part.domain) for part in parts)) > most_combinations:
+            raise SchemaError(
+                f"the sensitive columns have {size:,} possible combinations, too many to count in; group their values "
+                "first, or publish fewer columns."
+            )
+        return Sensitive.of_product(schema.sensitive, parts, is_independent=True)
+    most = MOST_VALUES if schema.is_declared else MOST_NUMBERS
+    if (size := math.prod(len(part.domain) for part in parts)) > most:
+        raise SchemaError(
+            f"the compound {schema.sensitive!r} has {size:,} possible combinations, too many to be protected; group "
+            "the values of its columns first, or leave a column out of it."
+        )
+    if not schema.is_declared:
+        _check_alone(profile.columns[schema.sensitive], profile.rows, schema)
+        return Sensitive.of_texts(schema.sensitive, parts, profile.columns[schema.sensitive].values.to_pylist())
+    return Sensitive.of_product(schema.sensitive, parts)
+
+
+def with_merged(schema: Schema, rare: Mapping[str, Merged], columns: Sequence[TableColumn]) -> Schema:
+    """The same schema with rare values merged; a declared domain loses them and gains their label."""
+    kinds = {column.name: column.type for column in columns}
+    domains = dict(schema.domains)
+    for name, merged in rare.items():
+        if name in schema.bins:
+            raise SchemaError(f"rare values of {name!r} cannot be merged, because it has bins; make its bins wider.")
+        if name in schema.hierarchies:
+            raise SchemaError(f"rare values of {name!r} cannot be merged, because it has a hierarchy; leave one out.")
+        if merged.label is not None and not pa.types.is_string(kinds[name]):
+            raise SchemaError(f"rare values of {name!r} cannot be merged, because they are no texts; suppress them.")
+        if name in domains:
+            known = [value for value in domains[name] if display(value) not in map(display, merged.values)]
+            domains[name] = (*known, *([merged.label] if merged.label not in known else []))
+    return replace(schema, domains=domains, merged=dict(rare))
+
+
+def _published(column: ColumnProfile, rows: int, schema: Schema) -> TableColumn:
+    is_sensitive = column.name in schema.sensitive_columns
+    if column.missing == rows:
+        raise SchemaError(f"column {column.name!r} holds only missing values; drop it (--drop {column.name}).")
+    if not _is_whole_microseconds(column.values):
+        raise SchemaError(
+            f"column {column.name!r} holds times finer than a microsecond, which are no categories; "
+            f"put it into bins (--bins {column.name}=2024-01-01,2025-01-01), or round its times."
+        )
+    if is_sensitive:
+        _check_sensitive(column, schema)
+    _check_alone(column, rows, schema)
+    _check_length(column)
+    if column.is_wide:
+        return RawColumn(column.name, column.type, column.missing > 0)
+    if column.name in schema.bins:
+        # By the policy and not by the records: whether somebody's value is missing must not show in the domain.
+        has_missing = schema.nulls is NullPolicy.VALUE if is_sensitive else column.missing > 0
+        return CodedColumn(column.name, pa.array(schema.bins[column.name].labels), has_missing)
+    if column.name in schema.domains:
+        return _declared(column, schema)
+    return CodedColumn(column.name, column.values, column.missing > 0)
+
+
+def _check_sensitive(column: ColumnProfile, schema: Schema) -> None:
+    if column.missing and schema.nulls is NullPolicy.ERROR:
+        raise SchemaError(
+            f"{column.missing} records have no {column.name!r}, and missing values were declared an error; "
+            "treat them as a value (--nulls value) or leave them out (--nulls drop)."
+        )
+    is_number = pa.types.is_floating(column.type)
+    if pa.types.is_decimal(column.type) or (is_number and pc.any(pc.is_inf(column.values)).as_py()):
+        raise SchemaError(
+            f"the sensitive column {column.name!r} holds decimals or infinite numbers, which are no categories; "
+            f"put it into bins (--bins {column.name}=0,10,20)."
+        )
+
+
+def _is_whole_microseconds(values: pa.Array) -> bool:
+    """Whether values can be written down: JSON and Python know times to the microsecond."""
+    if not pa.types.is_timestamp(values.type) or values.type.unit != "ns":
+        return True
+    nanoseconds = values.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return not np.any(nanoseconds % 1000)
+
+
+def loneliness(column: ColumnProfile, rows: int, rows_each: int = 1) -> str | None:
+    """Why the values of a column point at persons with up to so many rows each; None where they do not."""
+    if column.is_wide:
+        return f"has more than {MOST_VALUES:,} different values or {MOST_BYTES >> 20} MiB of different texts"
+    filled, alone, nearly = rows - column.missing, column.alone(rows_each), column.nearly_alone(rows_each)
+    if 2 * alone > filled:
+        with_it = "are alone with it" if rows_each == 1 else "may be alone with it, as one person's rows"
+        return f"is nearly unique ({alone:,} of the {filled:,} records that have a value {with_it})"
+    if len(column.values) > MANY_VALUES and 2 * nearly > filled:
+        most = (FEW_RECORDS - 1) * rows_each - 1
+        return (
+            f"is nearly unique ({nearly:,} of the {filled:,} records that have a value share it with at most {most} "
+            "others)"
+        )
+    return None
+
+
+def _check_alone(column: ColumnProfile, rows: int, schema: Schema) -> None:
+    if not schema.confirmed.isdisjoint({column.name, *(schema.compound if column.name == schema.sensitive else ())}):
+        return
+    if (why := loneliness(column, rows, schema.person_rows.most)) is None:
+        return
+    if column.name in (schema.sensitive, *schema.sensitive_columns):
+        named = column.name if column.name in schema.sensitive_columns else schema.sensitive_columns[0]
+        raise SchemaError(
+            f"the sensitive column {column.name!r} {why}: it looks like an identifier or free text; group its values "
+            f"first, or confirm it by name (--keep {named})."
+        )
+    if pa.types.is_string(column.type) and looks_like_commas(column.values):
+        raise SchemaError(
+            f"column {column.name!r} {why}, and looks like numbers with a decimal comma: say so (--decimal ,) and "
+            f"coarsen it (--bins {column.name}=...), or leave it out (--drop {column.name})."
+        )
+    raise SchemaError(
+        f"column {column.name!r} {why}, so it points at persons: leave it out (--person {column.name} if it says whose "
+        f"row it is, else --identifier {column.name}), coarsen it (--bins {column.name}=...), or confirm it by name "
+        f"(--keep {column.name})."
+    )
+
+
+def _check_length(column: ColumnProfile) -> None:
+    if column.longest > LONGEST_VALUE:
+        raise SchemaError(
+            f"column {column.name!r} holds values of more than {LONGEST_VALUE} characters: free text can name people; "
+            f"drop it (--drop {column.name}) or shorten its values."
+        )
+
+
+def _declared(column: ColumnProfile, schema: Schema) -> CodedColumn:
+    declared, is_hierarchy = schema.published_domain(column.name), column.name in schema.hierarchies
+    domain = typed_domain(column.name, declared, is_text=pa.types.is_string(column.type))
+    outside = column.values.filter(pc.invert(pc.is_in(column.values, domain)))
+    if len(outside):
+        raise outside_domain(column.name, outside, "hierarchy" if is_hierarchy else "domain")
+    if column.missing and None not in declared:
+        line = (
+            "a line with a group and no value (,GROUP) to the hierarchy"
+            if is_hierarchy
+            else ("an empty line to the domain file")
+        )
+        raise SchemaError(
+            f"{column.missing} records have no {column.name!r}, and its declared domain has no missing value; add "
+            f"{line}, or leave them out (--nulls drop)."
+        )
+    if column.name not in schema.sensitive_columns:
+        # Files list the values of a column; nothing else in a release tells the domain of a public one.
+        domain = domain.filter(pc.is_in(domain, column.values))
+    return CodedColumn(column.name, domain, None in declared)

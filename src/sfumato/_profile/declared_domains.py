@@ -1,0 +1,169 @@
+"""Declared domains: of which type and spelling their values are published, and columns brought to that type.
+
+Both come from the declaration alone. A type that followed the values of the table would tell which of them occur: of
+the codes `042 250 401`, a table without `042` would be one of whole numbers, and a table with it one of texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato._core.cell_values import Value, counted, domain_array, field_type, listed, plain_type
+from sfumato._readers.type_inference import INTEGER, ISO_DAY, ISO_TIMES, NUMBER, Spelling, number
+from sfumato._records.column_codes import local_codes
+from sfumato._request.hierarchy import Hierarchy
+from sfumato.errors import SchemaError
+
+TRUTH = r"^(true|false)$"
+ANY_TRUTH = r"^([Tt]rue|TRUE|[Ff]alse|FALSE)$"
+
+SPELLINGS = (Spelling(pa.int64(), INTEGER), number(), ISO_DAY, Spelling(pa.bool_(), TRUTH), *ISO_TIMES)
+"""What a domain of texts is read as: the first of these whose spelling all its values have, else text."""
+
+
+def typed_domain(name: str, declared: Sequence[Value], *, is_text: bool = False) -> pa.Array:
+    """The declared values, without the missing one, in the type in which they are published."""
+    present = [value for value in declared if value is not None]
+    try:
+        domain = _typed(present, is_text)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise SchemaError(f"the domain of {name!r} holds values of different types; give it one type.") from error
+    if field_type(domain.type) is None:
+        raise SchemaError(f"the domain of {name!r} is of type {domain.type}, which cannot be published.")
+    if pa.types.is_floating(domain.type) and not pc.all(pc.is_finite(domain)).as_py():
+        raise SchemaError(f"the domain of {name!r} holds a number that is not finite, which is no category.")
+    if len(domain.unique()) != len(declared) - (None in declared):
+        raise SchemaError(f"the domain of {name!r} names a value twice; name each value once.")
+    return domain
+
+
+def _typed(present: Sequence[Value], is_text: bool) -> pa.Array:
+    if all(isinstance(value, str) for value in present):
+        texts = pa.array(present, type=pa.string())
+        if is_text or not present:
+            return texts
+        return texts.cast(next((each.kind for each in SPELLINGS if each.fits(texts)), pa.string()))
+    values = domain_array(present)
+    if is_text:
+        return values.cast(pa.string())
+    if pa.types.is_floating(values.type):
+        return pc.add(values.cast(pa.float64()), 0.0)  # zero has one sign
+    if pa.types.is_timestamp(values.type):
+        return values.cast(pa.timestamp("us", values.type.tz))
+    return values.cast(plain_type(values.type))
+
+
+def groups_of(hierarchy: Hierarchy, level: str, *, with_missing: bool = True) -> pa.Array:
+    """The group of each value of a hierarchy at a level, and of the missing value after them; none if that is no value.
+
+    So they lie beside the values of `typed_domain`.
+    """
+    groups = {path[0]: path[hierarchy.number(level)] for path in hierarchy.paths}
+    last = groups.pop(None, None)
+    return pa.array([*groups.values(), last if with_missing else None], type=pa.string())
+
+
+def grouped(column: pa.Array, domain: pa.Array, groups: pa.Array, name: str) -> pa.Array:
+    """A column with the group of each value in its place; a value that its domain does not have is refused."""
+    codes, values = local_codes(column)
+    places = pc.index_in(values, domain)
+    is_held = pa.array(np.bincount(codes, minlength=len(values) + 1)[:-1] > 0)
+    if len(outside := values.filter(pc.and_(pc.is_null(places), is_held))):
+        raise outside_domain(name, outside, "hierarchy")
+    missing = len(domain)
+    found = np.append(places.fill_null(missing).to_numpy(zero_copy_only=False), missing)
+    return groups.take(pa.array(found.take(codes)))
+
+
+def outside_domain(name: str, outside: pa.Array, declared_by: str) -> SchemaError:
+    """What is said of values that the declared domain of a column does not have, or its hierarchy."""
+    found, remedy = f"column {name!r} holds", f"correct the table or add them to the {declared_by}."
+    return SchemaError(
+        f"{found} {counted(outside)} outside its declared domain; {remedy}",
+        with_values=f"{found} values outside its declared domain: {listed(outside.to_pylist())}; {remedy}",
+    )
+
+
+def brought(column: pa.Array, domain: pa.Array, name: str) -> pa.Array:
+    """A column in the type of its domain; a value that cannot be of that type is refused."""
+    if plain_type(column.type) == domain.type:
+        return column
+    codes, values = local_codes(column)
+    found = fitted(values, domain)
+    is_unfit = pc.and_(pc.is_valid(values), pc.is_null(found)).to_numpy(zero_copy_only=False)
+    # A dictionary may list values that no row has.
+    if unfit := int((is_unfit & (np.bincount(codes, minlength=len(values) + 1)[:-1] > 0)).sum()):
+        raise SchemaError(
+            f"column {name!r} holds values that do not read as {field_type(domain.type)}, the type of its domain "
+            f"({unfit:,} different ones in the first batch that has any); correct the table or the domain."
+        )
+    indices = pa.array(codes.astype(np.int32), mask=codes == len(values))
+    return pa.DictionaryArray.from_arrays(indices, found)
+
+
+def fitted(values: pa.Array, domain: pa.Array) -> pa.Array:
+    """Values in the type of a domain; missing where nothing of that type is the same value."""
+    given, kind = values.type, domain.type
+    if pa.types.is_string(given) and given != kind:
+        return _read(values, kind)
+    if given == kind or pa.types.is_string(kind):
+        found = _cast(values, kind)
+        # Times and truths have several spellings, of which the domain has one.
+        is_spelled = pa.types.is_boolean(given) or pa.types.is_timestamp(given)
+        return _nearest(values, domain, found) if is_spelled and given != kind else found
+    if pa.types.is_null(given) or _is_zoned(given) != _is_zoned(kind):
+        return pa.nulls(len(values), kind)
+    found = _cast(values, kind)
+    if pa.types.is_floating(given) and pa.types.is_floating(kind):
+        return _nearest(values, domain, found)  # 0.1 is not the same number in 32 bits
+    # Casting cuts times off dates, and makes one truth of all numbers but zero.
+    return pc.if_else(pc.equal(_cast(found, given), values), found, pa.scalar(None, kind))
+
+
+def _nearest(values: pa.Array, domain: pa.Array, found: pa.Array) -> pa.Array:
+    """The values of the domain that are the given ones in their type; what was found otherwise where that is none."""
+    narrow = _cast(domain, values.type)
+    if len(narrow.drop_null().unique()) != len(narrow.drop_null()):
+        return found
+    return pc.coalesce(domain.take(pc.index_in(values, narrow, skip_nulls=True)), found)
+
+
+def _is_zoned(kind: pa.DataType) -> bool:
+    """Whether a type is one of times with an offset: they are not the same as any time without one."""
+    return pa.types.is_timestamp(kind) and kind.tz is not None
+
+
+def _read(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Texts that are spelled as values of a type are; a whole number may be written with a fraction of zero."""
+    spelled = next((each.pattern for each in SPELLINGS if _is_alike(each.kind, kind)), NUMBER)
+    spelled = ANY_TRUTH if pa.types.is_boolean(kind) else spelled
+    found = _cast(_matching(texts, spelled), kind)
+    if not pa.types.is_integer(kind):
+        return found
+    return pc.coalesce(found, _cast(_cast(_matching(texts, NUMBER), pa.float64()), kind))
+
+
+def _is_alike(kind: pa.DataType, other: pa.DataType) -> bool:
+    return field_type(kind) == field_type(other) and _is_zoned(kind) == _is_zoned(other)
+
+
+def _matching(texts: pa.Array, spelling: str) -> pa.Array:
+    return pc.if_else(pc.match_substring_regex(texts, spelling), texts, pa.scalar(None, pa.string()))
+
+
+def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Values in another type; missing where one has no equal there."""
+    try:
+        return values.cast(kind)
+    except pa.ArrowNotImplementedError:
+        return pa.nulls(len(values), kind)
+    except pa.ArrowInvalid:
+        if len(values) == 1:
+            return pa.nulls(1, kind)
+    # The halves of what cannot be cast as a whole: few values are wrong, if any.
+    middle = len(values) // 2
+    return pa.concat_arrays([_cast(values[:middle], kind), _cast(values[middle:], kind)])

@@ -1,0 +1,81 @@
+"""Numbers and dates put into the ranges that are published of them."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato._core.arrays import Codes
+from sfumato._records.column_codes import local_codes
+from sfumato._request.schema import Bins
+from sfumato.errors import SchemaError
+
+
+def binned(column: pa.Array, bins: Bins, name: str) -> pa.DictionaryArray:
+    """Put each value into its bin; a value outside all bins is refused."""
+    codes, values = local_codes(column)
+    places = _places(values, bins, name)
+    outside = int(np.append(places < 0, False).take(codes).sum())
+    if outside:
+        raise SchemaError(
+            f"records have values of {name!r} outside its bins, {bins.edges[0]} to {bins.edges[-1]} ({outside:,} in "
+            "the first batch that has any); widen the bins, so that everybody is in one."
+        )
+    indices = np.append(places, -1).take(codes)
+    return pa.DictionaryArray.from_arrays(pa.array(indices, mask=indices < 0), pa.array(bins.labels))
+
+
+def _places(values: pa.Array, bins: Bins, name: str) -> npt.NDArray[np.int64]:
+    """The bin of each distinct value; -1 outside, and for the missing value."""
+    numbers, starts, end = _comparable(values, bins, name)
+    places = np.searchsorted(starts, numbers, side="right") - 1
+    is_outside = (numbers > end) | (numbers != numbers)  # noqa: PLR0124 - not a number
+    return np.where(is_outside.astype(np.bool_), -1, places)
+
+
+def _comparable(values: pa.Array, bins: Bins, name: str) -> tuple[Codes, Codes, Any]:
+    """The values, the starts of the bins and the end of the last, as numbers that compare exactly."""
+    edges: list[Any] = list(bins.values)
+    kind = values.type
+    if isinstance(edges[0], datetime.date) and (pa.types.is_date32(kind) or pa.types.is_timestamp(kind)):
+        edges = [_since_1970(edge, kind) for edge in edges]
+        values = values.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
+    elif isinstance(edges[0], datetime.date) or not (pa.types.is_integer(kind) or is_fractional(kind)):
+        raise SchemaError(
+            f"the bins of {name!r} do not fit a column of type {kind}: bins are for numbers or dates (2024-01-31)."
+        )
+    if pa.types.is_floating(kind):
+        numbers = values.to_numpy(zero_copy_only=False).astype(np.float64)
+        return numbers, np.array(edges[:-1], dtype=np.float64), edges[-1]
+    if pa.types.is_decimal(kind):
+        numbers = np.array([value or 0 for value in values.to_pylist()], dtype=np.object_)
+        exact = [Decimal(edge) for edge in bins.edges]
+        return numbers, np.array(exact[:-1], dtype=np.object_), exact[-1]
+    numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+    limits = np.iinfo(numbers.dtype)
+    # Whole numbers are at or above an edge if they are so for the next whole one; edges no value can reach fall away.
+    starts = [math.ceil(max(edge, limits.min)) for edge in edges[:-1] if edge <= limits.max]
+    return numbers, np.array(starts, dtype=numbers.dtype), math.floor(min(edges[-1], limits.max))
+
+
+def is_fractional(kind: pa.DataType) -> bool:
+    """Whether a type holds numbers with a fraction."""
+    return bool(pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _since_1970(edge: datetime.date, kind: pa.DataType) -> Fraction:
+    """An edge in days, or in the unit of a timestamp, since 1970; an edge without an offset is in UTC."""
+    moment = edge if isinstance(edge, datetime.datetime) else datetime.datetime.combine(edge, datetime.time())
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(datetime.UTC).replace(tzinfo=None)
+    microseconds = (moment - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1)
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+    scale = Fraction(1, 86_400) if pa.types.is_date32(kind) else Fraction(per_second[kind.unit])
+    return Fraction(microseconds, 10**6) * scale

@@ -1,0 +1,312 @@
+"""What the columns of a table may be for, guessed from their names and from a first look at their values.
+
+A guess is written into a file that others may see. So it holds no value and no count of the table: names of columns,
+remarks that are fixed sentences, round edges of ranges, and those of the usual marks for missing values that occur.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from unicodedata import normalize
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato._core.cell_values import field_type
+from sfumato._core.small_csv_files import LONGEST_VALUE
+from sfumato._profile.column_checks import loneliness
+from sfumato._profile.range_proposals import round_days, round_numbers
+from sfumato._profile.ranges import is_fractional
+from sfumato._profile.table_profile import ColumnProfile
+from sfumato._readers.csv_files import CsvSource
+from sfumato._readers.missing_markers import DOUBTFUL_MARKS, MARKS
+from sfumato._readers.open_table import open_source
+from sfumato._readers.read_options import AS_USUAL, POINT, ReadOptions
+from sfumato._readers.sources import Source
+from sfumato._readers.standard_input import MARK as STANDARD_INPUT
+from sfumato._readers.type_inference import OVERSIZED, looks_like_commas
+from sfumato._records.column_codes import dense, local_codes
+from sfumato._request.schema import Role
+from sfumato.errors import SchemaError, SourceError
+
+MOST_ROWS = 200_000
+"""So many rows are looked at: enough for a guess."""
+BATCH_ROWS = 1 << 16
+MANY_NUMBERS = 20
+"""Numbers and dates of more different values than this are better published in ranges."""
+
+PERSON = re.compile(
+    "(patient|patienten|paciente|pat|pt|person|personen|subject|participant|respondent|member|insured|insurance|insuree"
+    "|versicherten|client|customer|citizen|resident|employee|student|pupil|user|people|taxpayer|household)s?"
+    "(id|nbr|nr|no|num|number|nummer|numero|key|code|identifier)"
+    "|(id|no|num|numero)(patient|paciente)"
+    "|patient|person|subject|mrn|ssn|usubjid|subjid|pid|kvnr|nationalid|socialsecurity(number|no|nbr)?"
+)
+"""Names, without what is between their letters, of columns that say whose row it is."""
+NAMING = re.compile(
+    "(patient|person|subject|customer|client|employee|contact)?(name|firstname|lastname|surname|fullname|givenname"
+    "|familyname|forename|maidenname|middlename|email|emailaddress|mail|phone|phonenumber|telephone|mobile|fax|address"
+    "|street|streetaddress|passport|passportnumber|iban|licenseplate|ipaddress|url)"
+)
+"""Names of columns that name a person outright."""
+CODES = frozenset(
+    {
+        *(
+            "id",
+            "nbr",
+            "nr",
+            "no",
+            "number",
+            "key",
+            "code",
+            "zip",
+            "zipcode",
+            "postcode",
+            "postal",
+            "plz",
+            "icd",
+            "diag",
+        ),
+        *("diagnosis", "type", "class", "category", "status"),
+    }
+)
+"""Words in the names of numbers that are no quantities."""
+SENSITIVE = re.compile(
+    "diag|disease|icd|illness|condition|hiv|cancer|drug|medication|treatment|therap|income|salary|wage|debt|religio"
+    "|ethnic|orientation|politic|offen[cs]e|crime|result|outcome|score|grade"
+    "|krankheit|erkrankung|befund|einkommen|gehalt|maladie|revenu|enfermedad"
+)
+"""What is in the names of columns that are often sensitive."""
+
+
+@dataclass(frozen=True)
+class ColumnGuess:
+    """What a column may be for, and why."""
+
+    name: str
+    role: Role
+    remarks: tuple[str, ...] = ()
+    edges: tuple[str, ...] = ()
+    """Round edges of ranges in which it could be published."""
+    repeats: bool = False
+    """Whether a value has several rows."""
+    is_ordered: bool = False
+    """Whether the rows of a person can be put in order by it: dates, times and whole numbers in which they differ."""
+    is_time: bool = False
+    may_be_sensitive: bool = False
+    may_be_person: bool = False
+    """Whether it may say whose row it is, though another column may as well."""
+
+    @property
+    def is_ranged(self) -> bool:
+        """Whether ranges are proposed that hold unless somebody decides otherwise: days can be looked up elsewhere."""
+        return self.is_time and bool(self.edges)
+
+    def remarked(self, *remarks: str) -> ColumnGuess:
+        """The same guess with further remarks."""
+        return replace(self, remarks=(*self.remarks, *remarks))
+
+
+@dataclass(frozen=True)
+class TableGuess:
+    """What all columns may be for, in the order of the table."""
+
+    columns: tuple[ColumnGuess, ...]
+    missing: tuple[str, ...] = ()
+    """Marks for missing values that occur."""
+    doubtful: tuple[str, ...] = ()
+    """Texts that occur, and may be such marks."""
+    decimal: str = POINT
+    """A comma where texts are numbers with it."""
+
+    def with_telling(self, telling: Collection[str], sensitive: str, *, is_sure: bool) -> TableGuess:
+        """The same, where some columns tell another: they are left out if that one is surely sensitive."""
+        columns = []
+        for each in self.columns:
+            if each.name not in telling or each.role is not Role.PUBLIC:
+                columns.append(each)
+                continue
+            remark = f"tells {sensitive!r}, which no protection of that column hides"
+            marked = each.remarked(remark if is_sure else f"{remark}: leave it out if that one is sensitive")
+            columns.append(replace(marked, role=Role.DROPPED) if is_sure else marked)
+        return replace(self, columns=tuple(columns))
+
+    def of(self, *roles: Role) -> tuple[ColumnGuess, ...]:
+        """The columns that may have one of some roles."""
+        return tuple(each for each in self.columns if each.role in roles)
+
+
+def guess_table(table: str | Path, *, read: ReadOptions = AS_USUAL) -> tuple[TableGuess, pa.Table]:
+    """Guess what the columns of a table are for, from its first rows, which are given back too.
+
+    To open a CSV file is to read all of it, so it is opened once more at most: when it is known how it is to be read.
+    """
+    source = _opened(table, read)
+    rows = _first_rows(source)
+    marks = {name: _marks(column) for name, column in zip(rows.column_names, rows.columns, strict=True)}
+    found = [text for text in (*MARKS, *DOUBTFUL_MARKS) if any(text in each for each in marks.values())]
+    missing = tuple(text for text in found if text in MARKS)
+    has_commas = isinstance(source, CsvSource) and any(_has_commas(column, missing) for column in rows.columns)
+    decimal = "," if has_commas else POINT
+    if missing or has_commas:
+        source = _opened(table, replace(read, missing=missing, decimal=decimal))
+        rows = _first_rows(source)
+    held = dict(
+        zip(rows.column_names, rows.columns, strict=True)
+    )  # looked up by name, a table takes its width each time
+    guesses = [_guess(field.name, field.type, held.get(field.name), marks) for field in source.schema]
+    columns = _ordered_within_persons(_one_person(guesses), rows)
+    doubtful = tuple(text for text in found if text not in MARKS)
+    return TableGuess(columns, missing, doubtful, decimal), rows
+
+
+def _has_commas(column: pa.ChunkedArray, missing: Sequence[str]) -> bool:
+    if not pa.types.is_string(column.type):
+        return False
+    values = column.unique()
+    return looks_like_commas(values.filter(pc.invert(pc.is_in(values, pa.array(missing, pa.string())))))
+
+
+def _opened(table: str | Path, read: ReadOptions) -> Source:
+    if str(table) == STANDARD_INPUT:
+        raise SourceError("a request file names its table, and standard input has no name; give a file.")
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:  # what is spooled there has no name any more
+        return open_source(table, Path(folder) / "spool", read=read)
+
+
+def _first_rows(source: Source) -> pa.Table:
+    """The first rows of the columns whose types can be published."""
+    names = source.schema.names
+    if repeated := next((name for name in names if names.count(name) > 1), None):
+        raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
+    wanted = [name for name in names if _is_publishable(source.schema.field(name).type)]
+    batches, rows = [], 0
+    for batch in source.batches(wanted, BATCH_ROWS):
+        batches.append(pa.RecordBatch.from_arrays(list(map(dense, batch.columns)), names=wanted))
+        rows += batch.num_rows
+        if rows >= MOST_ROWS:
+            break
+    if not rows:
+        raise SchemaError("the table is empty: there is nothing to publish.")
+    return pa.Table.from_batches(batches).combine_chunks()
+
+
+def _is_publishable(kind: pa.DataType) -> bool:
+    return kind != OVERSIZED and field_type(kind) is not None
+
+
+def _marks(column: pa.ChunkedArray) -> frozenset[str]:
+    """The usual marks that a column of texts holds; nothing else of it is looked at."""
+    if not pa.types.is_string(column.type):
+        return frozenset()
+    usual = pa.array((*MARKS, *DOUBTFUL_MARKS))
+    return frozenset(usual.filter(pc.is_in(usual, column.unique())).to_pylist())
+
+
+def _guess(
+    name: str, kind: pa.DataType, column: pa.ChunkedArray | None, marks: Mapping[str, frozenset[str]]
+) -> ColumnGuess:
+    """The first of these that fits; what is in doubt is left out."""
+    if not name or column is None:
+        is_empty = pa.types.is_null(kind)
+        remark = (
+            "holds no value at all" if is_empty else "of a type that cannot be published" if name else "has no name"
+        )
+        return ColumnGuess(name, Role.DROPPED, (remark,))
+    profile, rows = _profile(name, column), len(column)
+    letters = re.sub("[^a-z]", "", normalize("NFKD", name.lower()))  # without accents
+    is_kept = pa.types.is_string(kind) or pa.types.is_integer(kind)
+    found = ColumnGuess(
+        name,
+        Role.PUBLIC,
+        tuple(
+            f'"{mark}" {"is" if mark in MARKS else "may be"} a missing value' for mark in sorted(marks.get(name, ()))
+        ),
+        _edges(profile),
+        repeats=bool((profile.counts > 1).any()),
+        is_ordered=pa.types.is_integer(kind) or pa.types.is_temporal(kind),
+        is_time=pa.types.is_temporal(kind),
+        may_be_sensitive=bool(SENSITIVE.search(name.lower())),
+    )
+    if is_kept and len(profile.values) and PERSON.fullmatch(letters):
+        lacking = ("some rows have none, which have to be completed or removed",) if profile.missing else ()
+        return replace(found.remarked(*lacking), role=Role.PERSON, edges=())
+    if NAMING.fullmatch(letters):
+        return _left_out(found, "names people")
+    if is_kept and not found.repeats and not profile.missing and rows > 1:
+        return _left_out(found, "no value occurs twice")
+    if reasons := _reasons(profile, rows, has_edges=bool(found.edges)):
+        is_person = is_kept and found.repeats and not found.edges and loneliness(profile, rows) is not None
+        return replace(found.remarked(*reasons), role=Role.DROPPED, may_be_person=is_person)
+    how = "published in ranges" if found.is_ranged else "many different values: better in ranges"
+    return found.remarked(f"{how}, see [bins] below") if found.edges else found
+
+
+def _left_out(guess: ColumnGuess, remark: str) -> ColumnGuess:
+    """A column that names somebody: an identifier, unless its values repeat, which would be told of persons."""
+    return replace(guess.remarked(remark), role=Role.DROPPED if guess.repeats else Role.IDENTIFIER, edges=())
+
+
+def _profile(name: str, column: pa.ChunkedArray) -> ColumnProfile:
+    codes, values = local_codes(column.combine_chunks())
+    counts = np.bincount(codes, minlength=len(values) + 1)
+    return ColumnProfile(name, values.type, values, counts[:-1], int(counts[-1]), False)
+
+
+def _edges(profile: ColumnProfile) -> tuple[str, ...]:
+    """Round edges for a quantity or a date of many values."""
+    kind, words = profile.type, re.findall("[a-z]+", re.sub("([a-z])([A-Z])", r"\1 \2", profile.name).lower())
+    if len(profile.values) <= MANY_NUMBERS or not CODES.isdisjoint(words):
+        return ()
+    if pa.types.is_integer(kind) or is_fractional(kind):
+        numbers = pc.cast(profile.values, pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        return round_numbers(np.repeat(numbers, profile.counts), is_whole=pa.types.is_integer(kind))
+    if pa.types.is_date32(kind) or pa.types.is_timestamp(kind):
+        days = pc.cast(profile.values, pa.date32(), safe=False).cast(pa.int32()).to_numpy(zero_copy_only=False)
+        return round_days(np.repeat(days.astype(np.int64), profile.counts))
+    return ()
+
+
+def _reasons(profile: ColumnProfile, rows: int, *, has_edges: bool) -> list[str]:
+    """Why a column is better left out."""
+    reasons = []
+    if profile.missing == rows:
+        reasons.append("holds no value at all")
+    elif 2 * profile.missing > rows:
+        reasons.append("mostly missing")
+    if len(profile.values) and loneliness(profile, rows):
+        reasons.append(
+            "nearly unique as it is: could be published in ranges, see [bins] below" if has_edges else "nearly unique"
+        )
+    if pa.types.is_string(profile.type) and len(profile.values):
+        if pc.max(pc.utf8_length(profile.values)).as_py() > LONGEST_VALUE:
+            reasons.append("long texts, which can name people")
+        if pc.any(pc.match_substring_regex(profile.values, "[\r\n]")).as_py():
+            reasons.append("texts with line breaks")
+    return reasons
+
+
+def _one_person(guesses: Sequence[ColumnGuess]) -> tuple[ColumnGuess, ...]:
+    """Where several columns may say whose row it is, all of them are left out, and none is named."""
+    if sum(each.role is Role.PERSON for each in guesses) <= 1:
+        return tuple(guesses)
+    return tuple(
+        replace(_left_out(each, "may say whose row it is"), may_be_person=True) if each.role is Role.PERSON else each
+        for each in guesses
+    )
+
+
+def _ordered_within_persons(guesses: Sequence[ColumnGuess], rows: pa.Table) -> tuple[ColumnGuess, ...]:
+    """Nobody's rows stand in an order by what is the same in all of them, as a date of birth is."""
+    person = next((each.name for each in guesses if each.role is Role.PERSON), None)
+    ordered = [each.name for each in guesses if each.is_ordered and each.name != person]
+    if person is None or not ordered:
+        return tuple(guesses)
+    ends = rows.group_by(person).aggregate([(name, end) for name in ordered for end in ("min", "max")])
+    differ = {name for name in ordered if pc.any(pc.not_equal(ends[f"{name}_min"], ends[f"{name}_max"])).as_py()}
+    return tuple(replace(each, is_ordered=each.is_ordered and each.name in differ) for each in guesses)

@@ -1,0 +1,296 @@
+"""The first pass over a table: what its columns hold and how often, how many records are alike, and some records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato._core.arrays import Counts, Numbers, Words
+from sfumato._core.random_draws import Draws
+from sfumato._engines.engine import Engine, TablePiece
+from sfumato._engines.shuffle import ORDER
+from sfumato._profile.batch_preparation import Preparation
+from sfumato._profile.equivalence_classes import Alike, Combinations, KnownWords
+from sfumato._profile.joint_counts import counted_together
+from sfumato._profile.piece_offsets import PieceCounts
+from sfumato._profile.record_sample import PURPOSE, Sampler
+from sfumato._readers.sources import Source
+from sfumato._records.column_codes import in_arrow, local_codes
+from sfumato._request.schema import NullPolicy
+
+MOST_VALUES = 1 << 20
+"""A column of more values than this is not counted value by value."""
+
+MOST_BYTES = 1 << 28
+"""Neither is one whose texts, each of them once, have more bytes than this: they are held in memory."""
+
+LINE_BREAK = "[\r\n]"
+
+MISSING: Counts = np.zeros(1, dtype=np.int64)
+"""The place of the missing value, before all others."""
+
+FEW_RECORDS = 5
+"""A value of fewer records than this is nearly an identifier."""
+
+
+@dataclass(frozen=True)
+class ColumnProfile:
+    """The values of a column in canonical order with their counts; no values where there are too many."""
+
+    name: str
+    type: pa.DataType
+    values: pa.Array
+    counts: Counts
+    missing: int
+    is_wide: bool
+    longest: int = 0
+    """How many characters the longest text has, also where there are too many to be here."""
+    has_line_breaks: bool = False
+    """Whether a text has one, also where there are too many to be here."""
+
+    def nearly_alone(self, rows: int = 1) -> int:
+        """How many records share their value with those of very few others, if a person has up to so many rows."""
+        return int(self.counts[self.counts <= (FEW_RECORDS - 1) * rows].sum())
+
+    def alone(self, rows: int = 1) -> int:
+        """How many records have a value that may be of one person alone, if a person has up to so many rows."""
+        return int(self.counts[self.counts <= rows].sum())
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What the first pass learned."""
+
+    rows: int
+    columns: dict[str, ColumnProfile]
+    records: pa.Table
+    """Some records, or all of them if they are not many."""
+    alike: Alike
+    """How many records are alone with their public columns."""
+    alike_before: Alike | None
+    """The same before columns were put into bins, if any were."""
+    left_out: int = 0
+    """How many rows of the table are not among them."""
+    pieces: tuple[PieceCounts, ...] = ()
+    """What each piece holds of what is sensitive: its values in canonical order, and the missing one."""
+
+
+@dataclass(frozen=True)
+class Counting:
+    """What is counted: all columns; what is sensitive may be made of parts, and some public columns have bins."""
+
+    schema: pa.Schema
+    sensitive: str
+    parts: tuple[str, ...]
+    binned: tuple[str, ...]
+    draws: Draws
+    expected: int | None = None
+    """How many records come, where that is known."""
+
+    @cached_property
+    def salts(self) -> dict[str, np.uint64]:
+        """For each public column what its values are hashed with."""
+        public = [name for name in self.schema.names if name not in (self.sensitive, *self.parts)]
+        return dict(zip(public, self.draws.stream("alike").words(0, len(public)), strict=True))
+
+    @cached_property
+    def words(self) -> dict[str, KnownWords]:
+        """For each public column the words of its values."""
+        return {name: KnownWords(salt) for name, salt in self.salts.items()}
+
+    @cached_property
+    def kept(self) -> list[str]:
+        """The columns of the records that are kept."""
+        return [*self.salts, *(self.parts or [self.sensitive])]
+
+
+class Profiler:
+    """Collects the profile batch by batch, and piece by piece: however the rows were cut, the result is the same."""
+
+    def __init__(self, counting: Counting) -> None:
+        self.counting = counting
+        self.read = 0
+        """How many rows there were, those that were left out included."""
+        self.rows = 0
+        schema, expected = counting.schema, counting.expected
+        self.counters = {name: _Counter(name, schema.field(name).type) for name in schema.names}
+        self.sampler = Sampler(pa.schema([schema.field(name) for name in counting.kept]), expected)
+        self.after, self.before = Combinations(expected), Combinations(expected)
+        self.pieces: list[PieceCounts] = []
+        """Those that were merged; by the places of the values in order of their first appearance."""
+
+    def add(self, prepared: pa.RecordBatch, raw: pa.RecordBatch, words: Words) -> None:
+        """Count a batch; `raw` has the same rows before they were prepared, and each has a word to be sampled by."""
+        known = self.counting.words
+        coded = {name: local_codes(prepared.column(name)) for name in self.counters}
+        public = {name: (codes, known[name](values)) for name, (codes, values) in coded.items() if name in known}
+        counts, hashes = counted_together(public, len(words))
+        self.after.add(hashes)
+        for name, counter in self.counters.items():
+            codes, values = coded[name]
+            counter.add(values, counts[name] if name in counts else np.bincount(codes, minlength=len(values) + 1))
+        if binned := [name for name in self.counting.binned if name in known]:
+            raw_codes = {name: local_codes(raw.column(name)) for name in binned}
+            before = {name: (codes, known[name](values)) for name, (codes, values) in raw_codes.items()}
+            self.before.add(counted_together({**public, **before}, len(words))[1])
+        self.sampler.add(prepared.select(self.counting.kept), words)
+        self.rows += len(words)
+
+    def merge(self, other: Profiler) -> None:
+        """Add what was counted in the piece after those that were, or in several pieces."""
+        self.read += other.read
+        self.rows += other.rows
+        places = {name: counter.merge(other.counters[name]) for name, counter in self.counters.items()}
+        mine, theirs = (each.counters[self.counting.sensitive] for each in (self, other))
+        where = np.roll(places[self.counting.sensitive], 1)
+        for piece in other.pieces or [PieceCounts(other.rows, theirs.counts)]:
+            held = np.zeros(len(mine.counts), dtype=np.min_scalar_type(piece.counts.max(initial=0)))
+            held[where[: len(piece.counts)]] = piece.counts[: len(where)]
+            self.pieces.append(PieceCounts(piece.rows, held))
+        self.sampler.merge(other.sampler)
+        self.after.merge(other.after)
+        self.before.merge(other.before)
+
+    def result(self, rows_each: int = 1) -> Profile:
+        """The profile of all rows added; persons have up to so many rows each."""
+        columns = {name: each.result() for name, each in self.counters.items()}
+        has_bins = bool(set(self.counting.binned) & set(self.counting.salts))
+        before = self.before.result(self.rows, rows_each) if has_bins else None
+        after = self.after.result(self.rows, rows_each)
+        order = np.append(self.counters[self.counting.sensitive].order() + 1, 0)
+        pieces = tuple(PieceCounts(each.rows, _padded(each.counts, len(order)).take(order)) for each in self.pieces)
+        return Profile(self.rows, columns, self.sampler.result(), after, before, self.read - self.rows, pieces)
+
+
+def _padded(counts: Numbers, size: int) -> Numbers:
+    return np.pad(counts, (0, max(size - len(counts), 0)))
+
+
+class _Counter:
+    """The values of one column in order of first appearance, after the missing value, with their counts."""
+
+    def __init__(self, name: str, kind: pa.DataType) -> None:
+        self.name = name
+        self.values = pa.array([], type=kind)
+        self.counts: Counts = np.zeros(1, dtype=np.int64)
+        self.is_wide = False
+        self.bytes = self.longest = 0
+        self.has_line_breaks = False
+        self._last: tuple[pa.Array, Counts] | None = None
+        """The values that were added last, and their places, which never change: neighbours mostly list the same."""
+
+    def add(self, values: pa.Array, counts: Counts) -> Counts:
+        """Add distinct values with their counts, that of the missing one last; returns their places.
+
+        Only that of the missing one where there are too many. A dictionary may list values that no row has: they are
+        not of this table, and must not be published.
+        """
+        if not counts[:-1].all():
+            values, counts = values.filter(in_arrow(counts[:-1] > 0)), counts[np.append(counts[:-1] > 0, True)]
+        places = MISSING if self.is_wide else np.append(self._places(values), 0)
+        if self.is_wide:  # perhaps since these
+            self._look(values)
+            self._last = None
+            self.counts[0] += counts[-1]
+            return MISSING
+        self.counts[places] += counts
+        return places
+
+    def merge(self, other: _Counter) -> Counts:
+        """Add what was counted elsewhere; returns the places of its values, that of the missing one last."""
+        if other.is_wide:
+            self._widen()
+            self.longest = max(self.longest, other.longest)
+            self.has_line_breaks |= other.has_line_breaks
+        return self.add(other.values, np.roll(other.counts, -1))
+
+    def _widen(self) -> None:
+        """Count no values any more, because there are too many."""
+        self._look(self.values)
+        self.is_wide = True
+        self.values, self.counts = self.values[:0], self.counts[:1]
+
+    def _look(self, values: pa.Array) -> None:
+        """Remember of texts what may forbid to publish them, for they are about to be forgotten."""
+        if pa.types.is_string(values.type) and len(values):
+            self.longest = max(self.longest, pc.max(pc.utf8_length(values)).as_py())
+            self.has_line_breaks |= pc.any(pc.match_substring_regex(values, LINE_BREAK)).as_py()
+
+    def _places(self, values: pa.Array) -> Counts:
+        """The places of distinct values; new ones get the next places."""
+        if self._last is None or not values.equals(self._last[0]):
+            self._last = values, self._new_places(values)
+        return self._last[1]
+
+    def _new_places(self, values: pa.Array) -> Counts:
+        found = pc.index_in(values, self.values) if len(self.values) else pa.nulls(len(values), pa.int32())
+        is_new = found.is_null()
+        fresh = values.filter(is_new)
+        places: Counts = found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64) + 1
+        places[is_new.to_numpy(zero_copy_only=False)] = len(self.values) + 1 + np.arange(len(fresh))
+        self.bytes += _text_bytes(fresh)
+        if len(self.values) + len(fresh) > MOST_VALUES or self.bytes > MOST_BYTES:
+            self._widen()
+        elif len(fresh):
+            self.values = pa.concat_arrays([self.values, fresh])
+            self.counts = np.append(self.counts, np.zeros(len(fresh), dtype=np.int64))
+        return places
+
+    def order(self) -> Counts:
+        """The values in canonical order."""
+        order: Counts = pc.sort_indices(self.values).to_numpy().astype(np.int64)
+        return order
+
+    def result(self) -> ColumnProfile:
+        self._look(self.values)
+        order = self.order()
+        missing = int(self.counts[0])
+        values = self.values.take(in_arrow(order))
+        return ColumnProfile(
+            self.name,
+            values.type,
+            values,
+            self.counts[1:][order],
+            missing,
+            self.is_wide,
+            self.longest,
+            self.has_line_breaks,
+        )
+
+
+def _text_bytes(values: pa.Array) -> int:
+    """How many bytes texts have; other values are short."""
+    return (pc.sum(pc.binary_length(values)).as_py() or 0) if pa.types.is_string(values.type) else 0
+
+
+# ----------------------------------------------------------------------------------------------------- the whole table
+
+
+def profile(engine: Engine, source: Source, preparation: Preparation, draws: Draws) -> Profile:
+    """The first pass: count the prepared rows of a table."""
+    schema, types = preparation.schema, preparation.types(source.schema)
+    parts = tuple(name for name in schema.sensitive_columns if name != schema.sensitive)
+    expected = None if schema.nulls is NullPolicy.DROP else source.rows
+    counting = Counting(types, schema.sensitive, parts, tuple(schema.bins), draws, expected)
+    whole = Profiler(counting)
+    for piece in engine.each(partial(_profiled, counting, preparation), engine.pieces(source, preparation.columns)):
+        whole.merge(piece)
+        engine.progress("counting", whole.read, source.rows)
+    return whole.result(schema.person_rows.most)
+
+
+def _profiled(counting: Counting, preparation: Preparation, piece: TablePiece) -> Profiler:
+    """Count one piece by itself."""
+    found, stream = Profiler(counting), counting.draws.stream(PURPOSE)
+    for batch, first in piece.batches(preparation.columns):
+        # A record has the word of its number before rows are left out, which no other piece has to be known for.
+        words = in_arrow(stream.words(first, batch.num_rows))
+        kept = preparation.kept(batch.append_column(ORDER, words))
+        prepared = preparation.with_compound(preparation.prepared(kept))
+        found.add(prepared, kept, kept.column(ORDER).to_numpy())
+        found.read += batch.num_rows
+    return found

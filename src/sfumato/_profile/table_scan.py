@@ -1,0 +1,150 @@
+"""The first reading of a table: checked, counted, and described to its holder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato._core.arrays import Counts, Numbers, Places
+from sfumato._core.random_draws import Draws
+from sfumato._engines.engine import Engine
+from sfumato._engines.scan_cache import KeptSource
+from sfumato._profile.batch_preparation import Preparation
+from sfumato._profile.column_checks import check_lines, check_rows, check_types, sensitive_domain, table_columns
+from sfumato._profile.declared_domains import groups_of, typed_domain
+from sfumato._profile.equivalence_classes import Uniqueness, alone_without
+from sfumato._profile.persons import Grouping, check_identifier
+from sfumato._profile.piece_offsets import PieceCounts
+from sfumato._profile.record_sample import Sample, coded
+from sfumato._profile.table_profile import Profile
+from sfumato._profile.table_profile import profile as first_pass
+from sfumato._profile.table_warnings import comma_notices, mark_notices, notices
+from sfumato._readers.csv_files import CsvSource
+from sfumato._readers.sources import Source
+from sfumato._records.column_codes import Sensitive, TableColumn
+from sfumato._request.histogram import Histogram
+from sfumato._request.person_rows import Persons
+from sfumato._request.schema import NullPolicy, Schema
+from sfumato._request.warnings import Notice
+
+MOST_NAMED = 3
+"""So many of the columns that make most records alone are named."""
+
+
+KEPT_SHARE = 4
+"""One of so many parts of the memory may be taken by what was read, until it is needed again."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What the first pass found: secret."""
+
+    source: Source
+    """The rows that are published: those of the table, or of each person as many as were asked for."""
+    persons: Persons | None
+    """How persons were checked; None where nothing tells them apart."""
+    preparation: Preparation
+    columns: tuple[TableColumn, ...]
+    sensitive: Sensitive
+    histogram: Histogram
+    pieces: tuple[PieceCounts, ...]
+    """The histogram of each piece of the table."""
+    sample: Sample
+    """Some records, or all of them if they are not many."""
+    uniqueness: Uniqueness
+    notices: tuple[Notice, ...]
+
+
+def survey(  # noqa: PLR0913 - what is asked, and where it is read
+    schema: Schema,
+    *,
+    source: Source,
+    engine: Engine,
+    folder: Path,
+    draws: Draws,
+    text: Sequence[str] = (),
+    most_combinations: int = 0,
+    keeps: bool = False,
+) -> Survey:
+    """Read the table once: check it, and count its sensitive column; what was read may be kept for the second time."""
+    schema.check_columns(source.schema.names)
+    names = schema.published(source.schema.names)
+    check_types(source.schema, names)
+    is_csv, persons = isinstance(source, CsvSource), None
+    if schema.person is not None:
+        source, left_out = Grouping(engine, source, schema.person, folder).checked(schema.person_rows, draws)
+        persons = Persons.of(schema.person_rows, left_out, names)
+    else:
+        for name in schema.identifiers:
+            check_identifier(name, Grouping(engine, source, name, folder), draws)
+    if keeps:
+        source = KeptSource(source, folder, engine.means(1).memory // KEPT_SHARE)
+    is_missing_told = schema.nulls is not NullPolicy.ERROR  # else what is missing must stay so, to be found
+    groups = {
+        name: groups_of(schema.hierarchies[name], level, with_missing=is_missing_told)
+        for name, level in schema.publish_at.items()
+    }
+    preparation = Preparation(schema, names, _domains(schema, names, text), groups)
+    profile = first_pass(engine, source, preparation, draws)
+    check_rows(profile)
+    if is_csv:
+        check_lines(profile, schema)
+    columns = table_columns(profile, schema)
+    sensitive = sensitive_domain(profile, schema, columns, most_combinations)
+    histogram, pieces = _histogram(profile, schema, sensitive)
+    sample = coded(profile.records, columns, sensitive, histogram.total)
+    uniqueness = Uniqueness(
+        profile.alike,
+        profile.alike_before,
+        alone_without(sample.columns, sample.records, MOST_NAMED, schema.person_rows.most),
+        sample.records,
+    )
+    said = [*notices(schema, profile.left_out, persons), *mark_notices(profile)]
+    if is_csv:
+        said += comma_notices(profile)
+    return Survey(source, persons, preparation, columns, sensitive, histogram, pieces, sample, uniqueness, tuple(said))
+
+
+def _domains(schema: Schema, names: Sequence[str], text: Sequence[str]) -> dict[str, pa.Array]:
+    """The declared domains, in their types; merging rare values does not change the type of the others."""
+    found = {}
+    for name in (name for name in names if name in schema.domains):
+        merged = schema.merged.get(name)
+        was_text = merged is not None and any(isinstance(value, str) for value in merged.values)
+        found[name] = typed_domain(name, schema.domains[name], is_text=was_text or name in text)
+    return found
+
+
+def _places(profile: Profile, sensitive: Sensitive) -> Counts:
+    """The place in the domain of each value that the profile counted, and of the missing value after them."""
+    counted = profile.columns[sensitive.name]
+    if len(sensitive.parts) > 1:
+        return np.append(sensitive.places_of_texts(counted.values.to_pylist()), 0)  # nothing of a compound is missing
+    column = sensitive.parts[0]
+    places = pc.index_in(counted.values, column.values).to_numpy(zero_copy_only=False)
+    return np.append(places.astype(np.int64), len(column.values) if column.has_missing else 0)
+
+
+def _by_place(counts: Numbers, places: Places, size: int) -> Counts:
+    found = np.zeros(size, dtype=np.int64)
+    np.add.at(found, places, counts)
+    return found
+
+
+def _histogram(profile: Profile, schema: Schema, sensitive: Sensitive) -> tuple[Histogram, tuple[PieceCounts, ...]]:
+    """How many records hold each value of the domain: in the whole table, and in each piece of it."""
+    counted, places, domain = profile.columns[sensitive.name], _places(profile, sensitive), sensitive.domain
+    counts = _by_place(np.append(counted.counts, counted.missing), places, len(domain))
+    pieces = []
+    for piece in profile.pieces:
+        held = _by_place(piece.counts, places, len(domain))
+        pieces.append(PieceCounts(piece.rows, held.astype(piece.counts.dtype)))
+    axes = sensitive.sizes if sensitive.is_independent else ()
+    declared = schema.published_hierarchy(sensitive.name)
+    hierarchy = None if declared is None else declared.missing_last.with_values(domain)
+    return Histogram.of(domain, counts.tolist(), axes, hierarchy), tuple(pieces)

@@ -1,0 +1,296 @@
+"""Publishing: two passes over a table, one release, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato._core.cell_values import counted, field_type, parts
+from sfumato._core.random_draws import Draws
+from sfumato._engines.engine import Engine
+from sfumato._engines.shuffle import Layout
+from sfumato._engines.spark_engine import usual_engine
+from sfumato._figures.column_exposure import ColumnExposure, exposure_by_column
+from sfumato._figures.svg import element, escaped
+from sfumato._parquet.small_table import write_table
+from sfumato._perturb.perturbation import Rewrite
+from sfumato._perturb.record_writer import write_records
+from sfumato._planning.plan_file import PlanFile, claimed
+from sfumato._profile.equivalence_classes import Uniqueness
+from sfumato._profile.table_scan import Survey
+from sfumato._publication_plan import Request, check_publishable, notice_codes, open_table, outlook, surveyed
+from sfumato._query.notebook_html import framed, paragraphs, picture, release_parts
+from sfumato._query.release import Release
+from sfumato._records.column_codes import Field, Sensitive, in_arrow
+from sfumato._release.csv_copies import write_copy
+from sfumato._release.description import Description
+from sfumato._release.destinations import Destination, destination_of
+from sfumato._release.manifest import MANIFEST, README, VALUE_WEIGHTS, WEIGHTS, Manifest
+from sfumato._release.manifest_reader import parse_manifest
+from sfumato._release.readme import release_readme
+from sfumato._release.release_folder import pack
+from sfumato._release.staging import check_plan_file, remove_stale, sync, workshop
+from sfumato._request.warnings import Notice, NoticeWarning, check_codes, check_notices
+from sfumato._risk.attackers.attack_result import Attack
+from sfumato._verify.file_checks import FIT, verify_folder
+from sfumato.errors import (
+    EngineError,
+    InternalError,
+    SfumatoError,
+    SourceError,
+    SpecError,
+    TargetError,
+    reason,
+)
+
+PRIVATE = "PRIVATE: for the holder of the table; only the release itself may be passed on"
+
+
+@dataclass(frozen=True, repr=False)
+class Publication:
+    """A release that was written, and what its holder should know. All but the release is private."""
+
+    release: Release
+    notices: tuple[Notice, ...]
+    exposures: tuple[Attack, ...]
+    uniqueness: Uniqueness
+
+    def __repr__(self) -> str:
+        return f"Publication({self.release!r}, {counted(self.notices, 'notice')}; private)"
+
+    def _repr_html_(self) -> str:
+        """For a notebook, marked as private."""
+        return framed(release_parts(self.release), *self._advice(), ribbon=PRIVATE)
+
+    def _advice(self) -> Iterator[str]:
+        """What the holder should know, in sentences and in pictures of what public columns tell."""
+        if self.notices:
+            yield element("ul", *(element("li", escaped(each.sentence)) for each in self.notices))
+        yield paragraphs([self.uniqueness.sentence])
+        for about in dict.fromkeys(each.about for each in self.exposures):
+            yield picture(
+                exposure_by_column([ColumnExposure.of(each) for each in self.exposures if each.about == about])
+            )
+
+
+KEY_NOT_KEPT = Notice(
+    "key-not-kept",
+    "the key of this release is not kept, because no plan file is named. Publishing the table again creates an "
+    "independent second release; together the two reveal more than either guarantees. To repeat this release instead, "
+    "name a file that only you can read (plan_file=).",
+)
+
+
+def _warn(notice: Notice) -> None:
+    warnings.warn(NoticeWarning(notice), stacklevel=3)  # said of the line that publishes
+
+
+def publish(  # noqa: PLR0913 - one argument for each thing a holder may decide
+    request: Request,
+    out: str | Path,
+    *,
+    force: bool = False,
+    plan_file: str | Path | None = None,
+    unsafe_test_key: str | None = None,
+    engine: Engine | None = None,
+    on_notice: Callable[[Notice], None] = _warn,
+    fail_on: Collection[str] = (),
+    as_csv: bool = False,
+    describe: Description | str | Path | None = None,
+) -> Publication:
+    """Publish a table: the release appears at `out` whole, or nothing does.
+
+    Notices are handed to `on_notice` as soon as the table has been read once, before anything of it is published; they
+    are warnings if nobody takes them. One whose code is in `fail_on` stops everything. With `as_csv` each table is
+    written as CSV too, beside its Parquet file. `describe` says in words what is published; it may be a TOML file.
+    """
+    check_codes(fail_on, notice_codes())
+    about = describe if isinstance(describe, Description) else Description.read_if(describe)
+    target, engine = destination_of(out), engine or usual_engine(request.table)
+    remove_stale(target.beside)  # first, because an old release may come back by it
+    kept = Path(plan_file) if plan_file is not None else None
+    try:
+        target.check(force=force)
+        check_plan_file(kept, target.beside)
+        with claimed(kept) as claim, workshop(target.beside) as folder:
+            source = open_table(request, folder, engine)
+            # What a plan file remembers must be known again wherever the table lies then.
+            digest = partial(source.fingerprint, engine.each, is_content=kept is not None)
+            fingerprint, repeated = _first(digest), claim.repeated
+            if repeated is not None:
+                repeated.check(fingerprint, request.remembered())
+            key = _draws(repeated, unsafe_test_key)
+            # A key that is kept is bound to its table; a fresh one is used once, and needs no reading of the content.
+            remembered = request.remembered() if repeated is None else repeated.remembered
+            draws = key if kept is None else remembered.bind(key, fingerprint)
+            asked = request  # as it was made, before rare values were merged
+            request, found = surveyed(request, source, engine, folder, draws, keeps=True)
+            seen = outlook(request, found, draws, repeated.mechanism if repeated else None)
+            chosen = seen.chosen
+            rewrite = Rewrite(
+                found.columns, found.sensitive, chosen.mechanism, chosen.plan, chosen.histogram.counts, draws
+            )
+            if repeated is not None:
+                repeated.check_plan(chosen.digest)
+            notices = (*seen.notices, *([KEY_NOT_KEPT] if kept is None and unsafe_test_key is None else []))
+            for notice in notices:
+                on_notice(notice)
+            check_notices(notices, fail_on)
+            check_publishable(request, found, seen)
+            rewrite.shown.check(found.sensitive)
+            _check_packable(target, found)
+            built = folder / "release"
+            built.mkdir()
+            manifest = _manifest(request, found, rewrite, about)
+            beside = chosen.mechanism.bucket_table
+            contents = None if beside is None else beside.list_contents(chosen.plan)
+            side = None if contents is None else rewrite.shown.side(found.sensitive, manifest.naming, contents)
+            with _unchanged(digest, fingerprint) as check:
+                written = write_records(engine, found, rewrite, built, side=side, when_read=check)
+            manifest = replace(manifest, file_rows=written.rows, has_copies=as_csv)
+            _describe(built, manifest, found, engine, written.digests)
+            ready = _packed(built) if target.is_packed else built
+            name, people = chosen.mechanism.name, asked.schema.people
+            kept_plan = PlanFile(key, fingerprint, remembered, name, chosen.digest, persons=people)
+            claim.write(kept_plan, target.is_out(ready))
+            target.place(ready, folder, engine.progress, force=force)
+    except OSError as error:
+        raise TargetError(f"the release cannot be written to {str(target)!r}: {reason(error)}.") from error
+    return Publication(Release.open(out), notices, seen.exposures, found.uniqueness)
+
+
+def _draws(repeated: PlanFile | None, test_key: str | None) -> Draws:
+    """The key of the plan file if there is one, else a test key if one was given, else a fresh secret."""
+    given = Draws.unsafe_test_key(test_key) if test_key is not None else None
+    if repeated is None:
+        return given or Draws.secret()
+    if given is not None and given != repeated.draws:
+        raise SpecError("the plan file holds another key than the test key; give one of the two.")
+    return repeated.draws
+
+
+def _first(digest: Callable[[], str]) -> str:
+    """The digest of a table that was opened, and may be gone by now."""
+    try:
+        return digest()
+    except OSError as error:
+        raise SourceError(f"the table cannot be read: {reason(error)}.") from error
+
+
+@contextmanager
+def _unchanged(digest: Callable[[], str], fingerprint: str) -> Iterator[Callable[[], None]]:
+    """Refuse a table that is another one at the second reading: to be checked after it, and if anything breaks."""
+
+    def check() -> None:
+        if _has_changed(digest, fingerprint):
+            raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
+
+    try:
+        yield check
+    except SfumatoError:
+        raise
+    except Exception:
+        check()  # whatever that broke in between
+        raise
+
+
+def _has_changed(digest: Callable[[], str], fingerprint: str) -> bool:
+    try:
+        return digest() != fingerprint
+    except (OSError, EngineError):
+        return True  # it is not even there any more
+
+
+def _check_packable(target: Destination, found: Survey) -> None:
+    if target.is_packed and (files := Layout.of(found.histogram.total).files) > 1:
+        raise TargetError(
+            f"{found.histogram.total:,} records are published in {files} files, which are not packed into one .zip; "
+            "choose the name of a directory."
+        )
+
+
+def _packed(built: Path) -> Path:
+    """The release as one file."""
+    packed = built.with_suffix(".zip")
+    pack(built, packed)
+    return packed
+
+
+def _describe(built: Path, manifest: Manifest, found: Survey, engine: Engine, digests: Mapping[str, str]) -> None:
+    """Write everything beside the data, and verify the whole release before anybody sees it.
+
+    The digests are those of what was to be written; what is on the disk is read when it is verified.
+    """
+    if manifest.domain != found.histogram.values:
+        raise InternalError("the design is not the one that was asked for. Please report this.")
+    if manifest.weights is not None:
+        write_weights(manifest, found.sensitive, built / WEIGHTS)
+    for name, tables in manifest.copies.items():
+        write_copy(tuple(built / table for table in tables), built / name, manifest.shown, manifest.naming)
+    # From the manifest as it will be read, so that `verify` can write the same again.
+    published = parse_manifest(manifest.to_json(built, taken=dict.fromkeys(manifest.files, "")))
+    (built / README).write_bytes(release_readme(published, found.histogram.total).encode())
+    written = json.dumps(manifest.to_json(built, engine.each, digests), indent=2, ensure_ascii=False, allow_nan=False)
+    (built / MANIFEST).write_text(written + "\n", encoding="utf-8")
+    with ThreadPoolExecutor(1) as other:
+        on_disk = other.submit(sync, *(built / name for name in digests))  # which only waits for the disk
+        verified = verify_folder(built, engine.each, are_ours=True)
+        on_disk.result()
+    for check in verified.checks:
+        if not check.passed and check.name != FIT:
+            raise InternalError(f"the release failed its own check of {check.name}: {check.detail} Please report this.")
+
+
+def _manifest(request: Request, found: Survey, rewrite: Rewrite, about: Description) -> Manifest:
+    known = found.histogram.hierarchy
+    made = Manifest(
+        mechanism_name=rewrite.mechanism.name,
+        sensitive=request.schema.sensitive_columns,
+        types=tuple(field_type(part.type) or "" for part in found.sensitive.parts),
+        fields=tuple(map(Field.of, rewrite.published)),
+        design=rewrite.mechanism.design(rewrite.plan),
+        is_declared=request.schema.is_declared,
+        bins={name: bins.edges for name, bins in request.schema.bins.items() if name in found.preparation.columns},
+        merged=request.schema.merged,
+        persons=found.persons,
+        accepted=request.accepted,
+        missing=request.read.missing,
+        published_at=request.schema.publish_at,
+        hierarchies={} if known is None else {request.schema.sensitive: known},
+        nulls=request.schema.nulls.value,
+        software=version("sfumato"),
+        is_test=rewrite.draws.is_test,
+        cell_column=rewrite.cell_name if rewrite.shown.has_cells else None,
+        about=about,
+    )
+    named = [field.name for name, fields in made.tables.items() if name != WEIGHTS for field in fields]
+    about.check_columns([*named, *made.sensitive])
+    return made
+
+
+def write_weights(manifest: Manifest, sensitive: Sensitive, path: Path) -> None:
+    """Write what each record adds to the unbiased count of each value."""
+    domain = [parts(value) for value in sensitive.domain]
+    values = [
+        pa.array([value[number] for value in domain], type=part.type) for number, part in enumerate(sensitive.parts)
+    ]
+    arrays: list[pa.Array] = []
+    for name, column in (manifest.weights or {}).items():
+        # Numbers are arrays of numpy; names of columns are texts.
+        places = in_arrow(column) if isinstance(column, np.ndarray) else pa.array(column)
+        arrays += [each.take(places) for each in values] if name in VALUE_WEIGHTS else [places]
+    fields = [
+        pa.field(each.name, array.type, nullable=each.has_missing)
+        for each, array in zip(manifest.weight_fields, arrays, strict=True)
+    ]
+    write_table(path, pa.Table.from_arrays(arrays, schema=pa.schema(fields)))

@@ -1,0 +1,105 @@
+"""An answer as people look at it: one cell for each number, notes as footnotes, and below what the cells mean.
+
+A terminal and a notebook show the same sheet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato._core.cell_values import display
+from sfumato._figures.number_cells import NO_NUMBER, UNKNOWN, NumberCell
+
+if TYPE_CHECKING:  # an answer shows itself by its sheet
+    from sfumato._query.answer import Answer
+
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class SheetColumn:
+    """A column: cells of a number, or texts."""
+
+    heading: str
+    texts: tuple[str, ...] = ()
+    cells: tuple[NumberCell, ...] = ()
+    marks: tuple[str, ...] = ()
+    """The footnotes of each cell, as they stand behind it."""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What is looked at."""
+
+    columns: tuple[SheetColumn, ...]
+    footnotes: tuple[str, ...]
+    remarks: tuple[str, ...]
+    """What the cells mean, and how they were made."""
+    adjusted: frozenset[str] = frozenset()
+    """The columns of texts that are numbers all the same."""
+
+    @classmethod
+    def of(cls, answer: Answer, level: float, most: int | None = None) -> Sheet:
+        """The first rows of an answer, or all of them."""
+        rows, own = answer.rows[:most], answer.level_of_each(level)
+        shared, marked = _footnotes(answer, own, rows)
+        columns = []
+        for name in answer.names:
+            if name not in answer.numbers:
+                columns.append(SheetColumn(name, tuple(display(row[name]) for row in rows)))
+                continue
+            marks = [
+                " ".join(str(marked[note]).translate(RAISED) for note in row[name].notes(own) if note in marked)
+                for row in rows
+            ]
+            columns.append(SheetColumn(name, (), tuple(row[name].cell(own) for row in rows), tuple(marks)))
+            if name in answer.adjusted:
+                other = answer.adjusted[name]
+                found = (NumberCell.of(row[other], row[name].standard_error) for row in rows)
+                columns.append(SheetColumn(other, tuple(each.value for each in found)))
+        numbered = [f"{str(number).translate(RAISED)} {note}" for note, number in marked.items()]
+        cells = [cell for each in columns for cell in each.cells]
+        remarks = (*_legend(cells, level), *_made(answer))
+        return cls(tuple(columns), (*shared, *numbered), remarks, frozenset(answer.adjusted.values()))
+
+
+def _footnotes(answer: Answer, level: float, rows: Sequence[Any]) -> tuple[list[str], dict[str, int]]:
+    """What is said once of a column, because all of its cells have it; and the other notes with their numbers."""
+    said: list[str] = []
+    marked: dict[str, int] = {}
+    for name in answer.numbers:
+        found = [row[name].notes(level) for row in rows]
+        everywhere = set(found[0]).intersection(*found) if found else set()
+        said += [
+            f"{name}: {note}" for note in dict.fromkeys(note for notes in found for note in notes) if note in everywhere
+        ]
+        rest = dict.fromkeys(note for notes in found for note in notes if note not in everywhere)
+        marked |= {
+            note: len(marked) + place for place, note in enumerate((each for each in rest if each not in marked), 1)
+        }
+    return said, marked
+
+
+def _legend(cells: Sequence[NumberCell], level: float) -> list[str]:
+    """What stands in the cells."""
+    errors = {each.error for each in cells if each.value != NO_NUMBER}
+    said = []
+    if errors - {"", UNKNOWN}:
+        said.append(f"± standard error, [{100 * level:g}% interval], for the numbers of the original table")
+    if UNKNOWN in errors:
+        said.append(f"± {UNKNOWN}: the error is not known")
+    if "" in errors and len(errors) > 1:
+        said.append("without ±: exact")
+    return ["; ".join(said)] if said else []
+
+
+def _made(answer: Answer) -> list[str]:
+    """How the numbers were made, and of what."""
+    said = [answer.method]
+    if answer.counted == "rows":
+        said.append("counts are of rows, of which a person may have several")
+    if answer.adjustment:
+        said.append(f"{', '.join(answer.adjusted.values())}: {answer.adjustment}")
+    return said

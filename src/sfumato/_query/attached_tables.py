@@ -1,0 +1,51 @@
+"""The analyst's own tables, read before the query runs: the query itself can open no file."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato._query.connection import BATCH_ROWS
+from sfumato._readers.open_table import open_source
+from sfumato._records.sql_quoting import TABLE
+from sfumato.errors import QueryError, SfumatoError
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def attached(name: str, table: Any) -> pa.Table:
+    """Read a table under a name: a CSV or Parquet file, a frame, or an object with an Arrow stream."""
+    if not _NAME.fullmatch(name) or name.lower() == TABLE:
+        raise QueryError(
+            f"a table cannot be attached as {name!r}; give it a name of letters, digits and _, other than {TABLE}."
+        )
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
+        try:
+            source = open_source(table, Path(folder) / "stream")
+            names = source.schema.names
+            batches = list(source.batches(names, BATCH_ROWS))
+            read = pa.Table.from_batches(batches, batches[0].schema if batches else source.schema)
+        except SfumatoError as error:
+            raise QueryError(f"the table {name!r} cannot be attached: {error}") from error
+        if len({each.lower() for each in names}) != len(names):
+            raise QueryError(f"two columns of the table {name!r} have the same name; rename one.")
+        if isinstance(table, str | Path):
+            return read
+        # What is mapped from a file is copied, which gives back its place on the disk.
+        return pa.Table.from_batches(read.to_batches(), read.schema).combine_chunks()
+
+
+def parse_attachments(texts: Sequence[str]) -> dict[str, Path]:
+    """Read `name=file`, as the command line gives it."""
+    found: dict[str, Path] = {}
+    for text in texts:
+        name, mark, path = text.partition("=")
+        if not mark or not path or name in found:
+            raise QueryError(f"--attach {text!r} is not of the form name=file, each name once.")
+        found[name] = Path(path)
+    return found

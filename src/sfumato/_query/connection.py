@@ -1,0 +1,204 @@
+"""The connection that counts: it can read the data of the release and nothing more, for a limited time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from sfumato._core.cell_values import display, parts
+from sfumato._query.duckdb_errors import sentence
+from sfumato._query.impossible_literals import Unheard
+from sfumato._query.query_limits import Clock, Limits
+from sfumato._records.sql_quoting import RECORDS, TABLE, quoted, text
+from sfumato._release.manifest import Manifest
+from sfumato.errors import QueryError, ReleaseFormatError
+
+BATCH_ROWS = 1 << 17
+MOMENT = 0.05
+"""How long to wait before stopping once more what did not stop."""
+OUT_OF_MEMORY = "Out of Memory"
+LARGEST_PART = 1 << 28
+"""How many bytes a subquery may give that is kept as a table."""
+
+
+@dataclass
+class Session:
+    """A connection to one release, with the tables of the analyst beside it."""
+
+    manifest: Manifest
+    folder: Path
+    connection: duckdb.DuckDBPyConnection
+    attached: Mapping[str, pa.Table] = field(default_factory=dict)
+    """By their names in small letters."""
+    clock: Clock = field(default_factory=Clock)
+    parts: list[pa.Table] = field(default_factory=list)
+    """What subqueries gave."""
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What was worked out of the whole release, for all questions to it."""
+    unheard: list[Unheard] = field(default_factory=list)
+    """Values that the question names and that are not there."""
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of a statement, as Python values."""
+        table = self.table(sql)
+        try:
+            return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
+        except ValueError as error:
+            raise QueryError("an answer has times finer than a microsecond; cast them to TIMESTAMP.") from error
+
+    def table(self, sql: str) -> pa.Table:
+        """All rows of a statement."""
+        with self.complaining():
+            return self.connection.sql(sql).to_arrow_table()
+
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a statement, some at a time."""
+        with self.complaining():
+            yield from self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
+
+    def looked_up(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of a statement about all records, which is run once for all questions."""
+        if sql not in self.kept:
+            self.kept[sql] = self.rows(sql)
+        found: list[tuple[Any, ...]] = self.kept[sql]
+        return found
+
+    def part(self, sql: str) -> pa.Table:
+        """All rows of a subquery, which are kept: so there must not be too many."""
+        with self.complaining():
+            reader = self.connection.sql(sql).to_arrow_reader(BATCH_ROWS)
+            found, size = [], 0
+            for batch in reader:
+                found.append(batch)
+                size += max(batch.nbytes, batch.num_rows)
+                if size > LARGEST_PART:
+                    raise QueryError(
+                        f"a subquery gives more than {LARGEST_PART >> 20} MiB; select fewer rows or columns of it, or "
+                        "SELECT DISTINCT."
+                    )
+            return pa.Table.from_batches(found, reader.schema)
+
+    @property
+    def longest(self) -> int:
+        """How many bytes the longest text of any table has; looked up once for the release."""
+        if "longest" not in self.kept:
+            values = [part for value in self.manifest.domain for part in parts(value)]
+            values += [group for level in self.manifest.groups.values() for group in dict.fromkeys(level)]  # type: ignore[misc]
+            self.kept["longest"] = max(self._longest(TABLE), *(len(display(value).encode()) for value in values))
+        return max(int(self.kept["longest"]), *map(self._longest, self.attached), 0)
+
+    def _longest(self, table: str) -> int:
+        kinds = self.columns(f"SELECT * FROM {quoted(table)}")
+        texts = [f"MAX(STRLEN({quoted(name)}))" for name, kind in kinds.items() if kind == "VARCHAR"]
+        (found,) = self.rows(f"SELECT 0, {', '.join(texts)} FROM {quoted(table)}" if texts else "SELECT 0")
+        return max(each or 0 for each in found)
+
+    def columns(self, sql: str) -> dict[str, str]:
+        """The columns that a statement would have, and their types; nothing is run."""
+        with self.complaining():
+            relation = self.connection.sql(sql)
+            return dict(zip(relation.columns, map(str, relation.types), strict=True))
+
+    def register(self, name: str, table: pa.Table) -> None:
+        """Let statements read a table under a name."""
+        self.connection.register(name, table)
+
+    @contextmanager
+    def complaining(self) -> Iterator[None]:
+        """What goes wrong becomes a sentence for whoever asked."""
+        try:
+            self.clock.check()
+            yield
+        except (duckdb.Error, OSError, pa.ArrowException, MemoryError) as error:
+            # Through a reader of Arrow, DuckDB can only say what happened in words.
+            said, limits = (str(error).splitlines() or ["no memory is left"])[0], self.clock.limits
+            if isinstance(error, duckdb.InterruptException) or self.clock.left <= 0:
+                raise limits.too_long from error
+            if isinstance(error, duckdb.OutOfMemoryException | MemoryError) or OUT_OF_MEMORY in said:
+                raise limits.too_much from error
+            raise QueryError(sentence(said)) from error
+        except UnicodeDecodeError as error:  # DuckDB quotes the bytes of a text that is none
+            said = "the release holds a text that is none; get it again from its publisher."
+            raise ReleaseFormatError(said) from error
+
+
+@dataclass(frozen=True)
+class OpenRelease:
+    """A release that is open for questions: making a connection takes as long as many a count, so they are kept."""
+
+    manifest: Manifest
+    folder: Path
+    _connections: dict[str, duckdb.DuckDBPyConnection] = field(default_factory=dict, repr=False)
+    _kept: dict[str, Any] = field(default_factory=dict, repr=False)
+    _lock: Lock = field(default_factory=Lock, repr=False)
+
+    @contextmanager
+    def session(self, attached: Mapping[str, pa.Table] | None = None, clock: Clock | None = None) -> Iterator[Session]:
+        """A session for one question: a cursor of its own, with its own tables."""
+        clock, tables = clock or Clock(), {name.lower(): table for name, table in (attached or {}).items()}
+        limits = clock.limits
+        with self._lock:
+            if limits.memory not in self._connections:
+                paths = self.manifest.paths(self.folder)
+                self._connections[limits.memory] = connected(paths, self.manifest.public, limits)
+            cursor = self._connections[limits.memory].cursor()
+        with cursor as connection:
+            for name, table in tables.items():
+                connection.register(name, table)
+            session = Session(self.manifest, self.folder, connection, tables, clock, kept=self._kept)
+            with _stopping(session):
+                yield session
+
+
+def connected(data: Sequence[Path], public: tuple[str, ...], limits: Limits) -> duckdb.DuckDBPyConnection:
+    """A connection that can read the data files of the release, and nothing else."""
+    connection = duckdb.connect(
+        config={
+            "memory_limit": limits.memory,
+            "temp_directory": "",  # what does not fit is refused, and not left on somebody's disk
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "python_enable_replacements": False,
+        }
+    )
+    paths = ", ".join(text(str(path.resolve())) for path in data)
+    try:
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")  # else the clock of whoever asks would decide what is counted
+        connection.execute(f"SET allowed_paths = [{paths}]")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+        connection.execute(f"CREATE VIEW {RECORDS} AS SELECT * FROM read_parquet([{paths}])")
+        shown = ", ".join(map(quoted, public))
+        connection.execute(f"CREATE VIEW {TABLE} AS SELECT {shown} FROM {RECORDS}")
+    except (duckdb.Error, UnicodeDecodeError) as error:  # DuckDB quotes the bytes of a name that is none
+        connection.close()
+        raise ReleaseFormatError(f"{data[0].name} cannot be read; get the release again from its publisher.") from error
+    return connection
+
+
+@contextmanager
+def _stopping(session: Session) -> Iterator[None]:
+    """Stop the statement that runs when time is over, and every later one."""
+    is_done = threading.Event()
+
+    def stop() -> None:
+        left = session.clock.left
+        while not is_done.wait(max(left, MOMENT)):
+            session.connection.interrupt()
+            left = 0.0
+
+    watch = threading.Thread(target=stop, daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        is_done.set()
+        watch.join()

@@ -1,0 +1,26 @@
+"""Tables that add up, on request: the estimates of an answer, moved to exact and known totals.
+
+The plain estimates are right on average, and so are sums of them; but they may be negative, and need not add up to what
+is known. `consistent` finds the nearest table without negative numbers that adds up, `calibrated` the nearest one that
+adds up, whatever its signs. `sums` says what must add up, `projection` and `calibration` find the tables, `conflicts`
+explains totals that cannot hold together, `totals` reads those of the analyst, and `tables` does it for an answer.
+"""
+
+from sfumato._query.consistency.consistent_tables import CALIBRATED, CONSISTENT, Adjustment, AnswerCells
+from sfumato._query.consistency.known_totals import KnownTotals, read_totals
+from sfumato._query.consistency.least_squares import Calibration, calibrated
+from sfumato._query.consistency.nonnegative_projection import consistent
+from sfumato._query.consistency.sum_constraints import Family
+
+__all__ = [
+    "CALIBRATED",
+    "CONSISTENT",
+    "Adjustment",
+    "AnswerCells",
+    "Calibration",
+    "Family",
+    "KnownTotals",
+    "calibrated",
+    "consistent",
+    "read_totals",
+]

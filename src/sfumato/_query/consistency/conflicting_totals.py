@@ -1,0 +1,167 @@
+"""Totals that cannot hold together, explained in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from sfumato._core.arrays import Counts, Floats, Mask
+from sfumato._query.consistency.sum_constraints import CONFLICT, Family, Sums, is_near
+from sfumato.errors import QueryError
+
+REMEDY = "correct a total, or leave one out."
+MOST_NAMED = 4
+MOST_TRIED = 40
+"""A conflict of more totals is not made smaller by trying to leave each of them out."""
+
+
+def check_exact(values: Floats, variances: Floats) -> None:
+    """Refuse cells that may not move and are negative."""
+    if (values[variances == 0] < 0).any():
+        raise QueryError("a number of the table is known exactly and is negative, so it cannot be a count.")
+
+
+def check_left(sums: Sums, left: Floats, has_free: Mask) -> None:
+    """Refuse a total that the exact cells of its set exceed, or that they do not reach alone."""
+    wrong = np.flatnonzero((left < 0) | ((left > 0) & ~has_free))
+    if not len(wrong):
+        return
+    number = int(wrong[0])
+    total = sums.totals[number]
+    known = f"add up to {_number(total - left[number])}"
+    if left[number] > 0:
+        cells = "its cells, which are exact or part of a total of 0," if total != left[number] else "its cells"
+        known = f"{cells} {known}" if total != left[number] else "no cell is left that could be more than 0"
+    else:
+        known = f"its exact cells alone {known}" if total >= 0 else "no count is negative"
+    raise QueryError(f"{sums.name(number)} is {_number(total)}, but {known}; {REMEDY}")
+
+
+def check_sums(sums: Sums, *, has_signs: bool) -> None:
+    """Refuse two families that say different things about the same cells, which is the conflict most often met."""
+    for one, other in combinations(sums.families, 2):
+        parts = _Parts.of(one, other)
+        first, second = parts.added(one, parts.of_one), parts.added(other, parts.of_other)
+        one_only, other_only = parts.outside(one, other, parts.of_one), parts.outside(other, one, parts.of_other)
+        is_wrong = ~one_only & ~other_only
+        if not has_signs:  # a part cannot be more than the whole where nothing is negative
+            is_wrong |= (~one_only & (first > second)) | (~other_only & (second > first))
+        is_wrong &= parts.is_shared & ~is_near(first, second, CONFLICT)
+        if is_wrong.any():
+            part = int(np.flatnonzero(is_wrong)[0])
+            sides = [_told(one, parts.of_one == part, first[part]), _told(other, parts.of_other == part, second[part])]
+            if one_only[part]:
+                sides.reverse()
+            cells = "the same cells" if one_only[part] == other_only[part] else "these cells and more"
+            raise QueryError(f"{sides[0]}, but {sides[1]}, for {cells}; {REMEDY}")
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """Two families fall into parts: no set of one part shares a cell with a set of another one."""
+
+    of_one: Counts
+    of_other: Counts
+    number: int
+
+    @classmethod
+    def of(cls, one: Family, other: Family) -> _Parts:
+        from scipy import sparse  # noqa: PLC0415 - most answers do without it
+        from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
+
+        both = (one.labels >= 0) & (other.labels >= 0)
+        size = len(one.totals) + len(other.totals)
+        edges = (np.ones(int(both.sum())), (one.labels[both], other.labels[both] + len(one.totals)))
+        number, found = connected_components(sparse.csr_array(edges, shape=(size, size)), directed=False)
+        parts = found.astype(np.int64)
+        return cls(parts[: len(one.totals)], parts[len(one.totals) :], int(number))
+
+    @property
+    def is_shared(self) -> Mask:
+        """Whether both families are in a part."""
+        every = np.arange(self.number)
+        found: Mask = np.isin(every, self.of_one) & np.isin(every, self.of_other)
+        return found
+
+    def added(self, family: Family, parts: Counts) -> Floats:
+        """What the totals of a family add up to in each part."""
+        return np.bincount(parts, weights=family.totals, minlength=self.number).astype(np.float64)
+
+    def outside(self, family: Family, other: Family, parts: Counts) -> Mask:
+        """The parts in which a family has cells that the other one has not."""
+        found = np.zeros(self.number, dtype=np.bool_)
+        found[parts[family.labels[(family.labels >= 0) & (other.labels < 0)]]] = True
+        return found
+
+
+def _told(family: Family, chosen: Mask, total: float) -> str:
+    """What some totals of a family add up to."""
+    numbers = np.flatnonzero(chosen).tolist()
+    if len(numbers) == 1:
+        return f"{family.name(numbers[0])} is {_number(total)}"
+    is_all = len(numbers) == len(family.totals)
+    named = family.words if is_all else _listed([family.name(number) for number in numbers])
+    return f"{named} add up to {_number(total)}"
+
+
+def of_equations(sums: Sums, left: Floats) -> QueryError:
+    """Totals that no table can have, even with negative numbers, given by what is left of them."""
+    return _together(sums, np.flatnonzero(np.abs(left) > np.abs(left).max() / 1000).tolist(), "")
+
+
+def check_feasible(rest: Sums, sums: Sums) -> None:
+    """Refuse totals that no table without negative numbers has, and name a small set of them."""
+    involved = _conflict(rest, np.arange(len(rest.totals)))
+    if not len(involved):
+        return
+    if len(involved) <= MOST_TRIED:
+        for number in involved.tolist():  # leave out what is not needed for the conflict, one after the other
+            fewer = involved[involved != number]
+            if len(_conflict(rest, fewer)):
+                involved = fewer
+    raise _together(sums, involved.tolist(), " without negative numbers")
+
+
+def _conflict(rest: Sums, numbers: Counts) -> Counts:
+    """The totals that take part in a conflict among these; none where they can hold together.
+
+    Minimise how far the sums of a table without negative numbers are off: totals without a price are not to blame.
+    """
+    from scipy import sparse  # noqa: PLC0415 - only a conflict needs it
+    from scipy.optimize import linprog  # noqa: PLC0415
+
+    matrix = rest.matrix[numbers]
+    matrix = matrix[:, matrix.sum(axis=0) > 0]
+    (rows, size), totals = matrix.shape, rest.totals[numbers]
+    scale = max(1.0, float(np.abs(totals).max(initial=0.0)))
+    slack = sparse.eye_array(rows)
+    found = linprog(
+        np.concatenate([np.zeros(size), np.ones(2 * rows)]),
+        A_eq=sparse.hstack([matrix, slack, -slack], format="csc"),
+        b_eq=totals / scale,
+        method="highs",
+    )
+    if (found.fun or 0.0) <= CONFLICT:
+        return np.zeros(0, dtype=np.int64)
+    return np.asarray(numbers[np.abs(found.eqlin.marginals) > CONFLICT], dtype=np.int64)
+
+
+def _together(sums: Sums, numbers: Sequence[int], how: str) -> QueryError:
+    # Those given last come first: the numbers of records are exact, so they are hardly the ones to correct.
+    starts = np.cumsum([0, *(len(family.totals) for family in sums.families)])
+    order = sorted(numbers, key=lambda number: -int(np.searchsorted(starts, number, side="right")))
+    named = [f"{sums.name(number)} ({_number(sums.totals[number])})" for number in order]
+    return QueryError(f"{_listed(named)} cannot hold together{how}; {REMEDY}")
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > MOST_NAMED:
+        names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} others"]
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if is_near(value, round(value), CONFLICT) else f"{value:,.10g}"

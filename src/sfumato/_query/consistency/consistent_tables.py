@@ -1,0 +1,106 @@
+"""The numbers of an answer made consistent: the cells, what they must add up to, and the named ways to do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato._core.arrays import Floats, Mask
+from sfumato._core.cell_values import display
+from sfumato._query.consistency.known_totals import Key, KnownTotals
+from sfumato._query.consistency.least_squares import calibrated
+from sfumato._query.consistency.nonnegative_projection import consistent
+from sfumato._query.consistency.sum_constraints import Family
+from sfumato._query.estimate import Estimate
+from sfumato.errors import QueryError
+
+
+@dataclass(frozen=True)
+class Adjustment:
+    """A named way to make a table consistent."""
+
+    name: str
+    """What is added to the name of the column: `n` becomes `n_consistent`."""
+    words: str
+    """What it does, on one line for the reader of the answer."""
+    find: Callable[[Floats, Floats, Sequence[Family]], Floats]
+    """From numbers, variances and sums to the table."""
+
+    def column(self, number: str) -> str:
+        """The name of the column beside a number of the answer."""
+        return f"{number}_{self.name}"
+
+
+CONSISTENT = Adjustment(
+    "consistent",
+    "nearest table without negative numbers that adds up to the exact totals, weighted by variance; biased where it "
+    "clips, so it has no intervals",
+    consistent,
+)
+CALIBRATED = Adjustment(
+    "calibrated",
+    "nearest table that adds up to the exact and the known totals, weighted by variance; unbiased if the known totals "
+    "are right, negative where the estimates are",
+    lambda values, variances, families: calibrated(values, variances, families).values,
+)
+
+
+@dataclass(frozen=True)
+class AnswerCells:
+    """The counts of an answer, before rows are chosen among."""
+
+    columns: tuple[str, ...]
+    """The columns of the answer that known totals may name."""
+    keys: Sequence[Key | None]
+    """The values of each cell in them; None for a cell that the question leaves out, so that its group is whole."""
+    estimates: Sequence[Estimate]
+    public_columns: tuple[str, ...]
+    groups: Sequence[Key]
+    """The public group of each cell: its values in the public columns."""
+    records: Mapping[Key, float]
+    """How many records each public group has: exact, because public columns are untouched."""
+
+    def adjusted(self, adjustment: Adjustment, totals: Sequence[KnownTotals] = ()) -> Floats:
+        """A number for each cell, so that every public group adds up to its records, and known totals hold."""
+        families = [self._records(), *(each.family(self.columns, self.keys) for each in totals)]
+        values = np.array([each.value for each in self.estimates], dtype=np.float64)
+        found = adjustment.find(values, self._variances(), families)
+        # Totals that no table of so many records has are refused after conflicts, which are explained better.
+        most = sum(map(float, self.records.values()))
+        for family in families[1:]:
+            for number in np.flatnonzero((family.totals < 0) | (family.totals > most)).tolist():
+                raise QueryError(
+                    f"{family.name(number)} is said to be {family.totals[number]:g}, and the answer is about {most:g} "
+                    "records; correct it."
+                )
+        return found
+
+    def _records(self) -> Family:
+        """Every public group adds up to its records."""
+        groups = list(self.records)
+        numbers = {group: number for number, group in enumerate(groups)}
+
+        def name(number: int) -> str:
+            pairs = zip(self.public_columns, groups[number], strict=True)
+            said = ", ".join(f"{column} = {display(value)!r}" for column, value in pairs)
+            return f"the number of records with {said}" if said else "the number of records"
+
+        return Family(
+            np.array([numbers[group] for group in self.groups], dtype=np.int64),
+            np.array([float(each) for each in self.records.values()], dtype=np.float64),
+            "the numbers of records",
+            name,
+        )
+
+    def _variances(self) -> Floats:
+        """The variance of each cell: 0 only where it is exact."""
+        if any(each.standard_error is None or each.moments.unbiased is not None for each in self.estimates):
+            raise QueryError("this method tells no error, so its numbers cannot be weighed; use the default one.")
+        found: Floats = np.array([(each.standard_error or 0.0) ** 2 for each in self.estimates], dtype=np.float64)
+        is_exact: Mask = np.array([each.is_exact for each in self.estimates], dtype=np.bool_)
+        positive = found[~is_exact & (found > 0)]
+        # An estimated variance may come out as zero by chance, which must not nail the number down.
+        least = float(positive.min()) if len(positive) else 1.0
+        return np.where(is_exact, 0.0, np.maximum(found, least))

@@ -1,0 +1,107 @@
+"""Totals that the analyst knows from elsewhere: a CSV of columns of the answer, and `total`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sfumato._core.arrays import Floats
+from sfumato._core.cell_values import Value, display
+from sfumato._core.small_csv_files import LONGEST_VALUE, lines
+from sfumato._query.consistency.sum_constraints import Family
+from sfumato.errors import QueryError
+
+TOTAL = "total"
+
+Key = tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class KnownTotals:
+    """Known totals of the cells that have given values in some columns of the answer."""
+
+    columns: tuple[str, ...]
+    lines: Mapping[tuple[str, ...], float]
+    """The total of the cells whose values are written so; a missing value is written as nothing."""
+    source: str
+    """What to call them, such as the name of their file."""
+
+    def family(self, columns: Sequence[str], keys: Sequence[Key | None]) -> Family:
+        """What the cells of an answer must add up to; a cell without a key counts in no total."""
+        if unknown := [name for name in self.columns if name not in columns]:
+            raise QueryError(
+                f"{self.source} has the column {unknown[0]!r}, which is no group of the answer; there "
+                f"{'are' if len(columns) > 1 else 'is'} {', '.join(map(repr, columns)) or 'none'}."
+            )
+        numbers = {line: number for number, line in enumerate(self.lines)}
+        places = [list(columns).index(name) for name in self.columns]
+        texts = []
+        for at, place in enumerate(places):  # how each value of a column is written in the totals
+            given = {line[at] for line in self.lines}
+            values = {key[place] for key in keys if key is not None}
+            texts.append(
+                {value: next((text for text in _spellings(value) if text in given), display(value)) for value in values}
+            )
+        labels = np.full(len(keys), -1, dtype=np.int64)
+        for cell, key in enumerate(keys):
+            if key is not None:
+                written = tuple(text[key[place]] for text, place in zip(texts, places, strict=True))
+                labels[cell] = numbers.get(written, -1)
+        totals: Floats = np.array(list(self.lines.values()), dtype=np.float64)
+        has_cells = np.isin(np.arange(len(totals)), labels)
+        for number in np.flatnonzero(~has_cells & (totals != 0)).tolist():
+            raise QueryError(
+                f"{self._name(number)} has no row in the answer; check how its values are spelt, or leave it out."
+            )
+        return Family(labels, totals, f"the totals in {self.source}", self._name)
+
+    def _name(self, number: int) -> str:
+        pairs = zip(self.columns, list(self.lines)[number], strict=True)
+        said = ", ".join(f"{name} = {text!r}" for name, text in pairs)
+        return f"the total of {said}" if said else "the total of all rows"
+
+
+def _spellings(value: Value) -> list[str]:
+    """The ways in which a value may be written in a CSV."""
+    if value is None:
+        return [""]
+    if isinstance(value, bool):
+        return [str(value), str(value).lower(), str(value).upper()]
+    if isinstance(value, float) and value.is_integer():
+        return [display(value), str(int(value))]
+    return [display(value)]
+
+
+def read_totals(path: Path) -> KnownTotals:
+    """Read a CSV of totals."""
+    name = repr(str(path))
+    read = lines(path, QueryError, f"{name} is not a CSV file that can be read.")
+    header, *rows = [row for row in read if row] or [[]]
+    if TOTAL not in header or len(set(header)) != len(header):
+        raise QueryError(f"{name} must have the column {TOTAL!r}, and columns of the answer, each once.")
+    known: dict[tuple[str, ...], float] = {}
+    for number, row in enumerate(rows, 2):
+        key, total = _line(name, number, header, row)
+        if key in known:
+            raise QueryError(f"line {number} of {name} repeats the values of another line; write one total for them.")
+        known[key] = total
+    if not known:
+        raise QueryError(f"{name} has no line; write one for each total that is known.")
+    return KnownTotals(tuple(each for each in header if each != TOTAL), known, name)
+
+
+def _line(name: str, number: int, header: Sequence[str], row: Sequence[str]) -> tuple[tuple[str, ...], float]:
+    if len(row) != len(header) or any(len(text) > LONGEST_VALUE for text in row):
+        raise QueryError(f"line {number} of {name} has {len(row)} fields where the header has {len(header)}.")
+    place = header.index(TOTAL)
+    try:
+        total = float(row[place])
+    except ValueError:
+        total = math.nan
+    if not (math.isfinite(total) and total >= 0):
+        raise QueryError(f"line {number} of {name} has no total that is a number from 0, such as 1234 or 56.7.")
+    return tuple(text for at, text in enumerate(row) if at != place), total

@@ -1,0 +1,146 @@
+"""The nearest table that adds up, whatever its signs: calibration by generalised least squares.
+
+Source: Deville and Särndal 1992, the linear method. Minimise the sum of (x - value)² / variance over all tables x with
+the given sums. The result is linear in the estimates, so it is unbiased if the totals are right and the variances are
+taken as known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato._core.arrays import Floats, Mask
+from sfumato._query.consistency import conflicting_totals
+from sfumato._query.consistency.sum_constraints import CONFLICT, TOLERANCE, Family, Sums, checked, is_near
+from sfumato.errors import QueryError
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+RIDGE = 1e-9
+"""What is added to the diagonal of a system whose equations may repeat each other."""
+SMALLEST_WEIGHT = 1e-6
+"""The least weight of a cell, as a share of the largest one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """A calibrated table, and how each of its cells comes from the estimates."""
+
+    values: Floats
+    variances: Floats
+    """The variances of the estimates that went in."""
+    weights: Floats
+    """By which cells move: the variances, unless they are very small."""
+    sums: Sums
+
+    def combination(self, cell: int) -> Floats:
+        """The factors with which the estimates add up to a calibrated cell, next to a known number.
+
+        With them, whoever knows how the estimates err together knows the error of the cell. Exact cells are part of
+        the known number.
+        """
+        found = np.zeros(len(self.values))
+        if self.variances[cell] == 0:
+            return found
+        found[cell] = 1.0
+        if len(self.sums.totals):
+            multipliers, _ = solved(self.sums, self.weights, self.sums.added(found))
+            found -= self.weights[cell] * self.sums.spread(multipliers)
+        return np.where(self.variances > 0, found, 0.0)
+
+    def standard_error_if_uncorrelated(self, cell: int) -> float:
+        """The standard error of a cell if the estimates err independently of each other.
+
+        Estimates of several values in the same public group do not: those of a group often add up by themselves, and
+        then this number is too small. Estimates of one value in different groups do, unless records were dealt to
+        buckets.
+        """
+        return math.sqrt(float((self.combination(cell) ** 2 * self.variances).sum()))
+
+
+def calibrated(values: Floats, variances: Floats, families: Sequence[Family]) -> Calibration:
+    """The table with the given sums that is nearest to the estimates, each cell weighted by its variance.
+
+    Cells without variance stay as they are.
+    """
+    sums = checked(values, variances, families)
+    if not len(sums.totals):
+        return Calibration(values.copy(), variances, variances, sums)
+    conflicting_totals.check_sums(sums, has_signs=True)
+    weights = moderate(variances)
+    multipliers, _ = solved(sums, weights, sums.totals - sums.added(values))
+    found, left = added_up(values + weights * sums.spread(multipliers), weights > 0, sums)
+    if not is_near(sums.totals, sums.totals - left, CONFLICT).all():
+        raise conflicting_totals.of_equations(sums, left)
+    return Calibration(found, variances, weights, sums)
+
+
+def moderate(variances: Floats) -> Floats:
+    """Variances as weights: the smallest are lifted so far that numbers of all sizes can be computed with."""
+    least = SMALLEST_WEIGHT * float(variances.max(initial=0.0))
+    return np.where(variances > 0, np.maximum(variances, least), 0.0)
+
+
+def added_up(table: Floats, may_move: Mask, sums: Sums) -> tuple[Floats, Floats]:
+    """Take away what rounding left between a table and its sums; and what is left for other reasons."""
+    multipliers, left = solved(sums, may_move.astype(np.float64), sums.totals - sums.added(table))
+    return table + np.where(may_move, sums.spread(multipliers), 0.0), left
+
+
+def solved(sums: Sums, weights: Floats, wanted: Floats, refinements: int = 60) -> tuple[Floats, Floats]:
+    """Multipliers that change the sums as wanted if cells move by their weights; and what cannot be reached."""
+    solve = solver(sums, weights, RIDGE)
+    multipliers, left = np.zeros(len(wanted)), wanted
+    for _ in range(refinements):
+        if np.abs(left).max() <= TOLERANCE / 100 * max(1.0, float(np.abs(wanted).max())):
+            break
+        multipliers = multipliers + solve(left)
+        left = wanted - sums.added(weights * sums.spread(multipliers))
+    return multipliers, left
+
+
+def solver(sums: Sums, weights: Floats, ridge: float) -> Callable[[Floats], Floats]:
+    """Solve for the multipliers that change the sums by given numbers, if cells move by their weights.
+
+    The sets of one family share no cell, so the largest family is solved for by division, and only the others by
+    elimination.
+    """
+    from scipy import sparse  # noqa: PLC0415 - most answers do without it
+
+    matrix = sums.matrix
+    normal = (matrix * weights) @ matrix.T
+    diagonal = normal.diagonal()
+    # With ones on the diagonal, groups of ten records and of a million are solved equally well.
+    scale = np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 1.0)
+    scaled = sparse.csr_array(normal * scale[:, np.newaxis] * scale[np.newaxis, :])
+    large = sums.is_largest
+    divisor = np.where(diagonal[large] > 0, 1.0, 0.0) + ridge
+    shared = sparse.csr_array(scaled[large][:, ~large])
+    others = scaled[~large][:, ~large] + ridge * sparse.eye_array(int((~large).sum()))
+    eliminated = _factors(sparse.csc_array(others - shared.T @ (shared / divisor[:, np.newaxis])))
+
+    def solve(wanted: Floats) -> Floats:
+        wanted, found = scale * wanted, np.zeros(len(scale))
+        found[~large] = eliminated(wanted[~large] - shared.T @ (wanted[large] / divisor))
+        found[large] = (wanted[large] - shared @ found[~large]) / divisor
+        return scale * found
+
+    return solve
+
+
+def _factors(system: sparse.csc_array) -> Callable[[Floats], Floats]:
+    from scipy.sparse.linalg import splu  # noqa: PLC0415
+
+    if not system.shape[0]:
+        return lambda wanted: wanted
+    try:
+        factors = splu(system, permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True})
+    except RuntimeError as error:
+        raise QueryError("the table cannot be made to add up: its variances differ too much in size.") from error
+    return lambda wanted: np.asarray(factors.solve(wanted), dtype=np.float64)

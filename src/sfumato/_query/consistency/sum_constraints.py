@@ -1,0 +1,130 @@
+"""What must add up: families of disjoint sets of cells, each with its total."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato._core.arrays import Counts, Floats, Mask
+from sfumato.errors import QueryError
+
+if TYPE_CHECKING:
+    from scipy import sparse
+
+TOLERANCE = 1e-10
+"""How far a sum may be from its total, for each unit of it: what is left of rounding."""
+CONFLICT = 1e-8
+"""How far two totals of the same cells may differ, for each unit of them, before they are in conflict."""
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Disjoint sets of cells, and what the cells of each set must add up to."""
+
+    labels: Counts
+    """The number of the set of each cell; -1 where a cell is in no set."""
+    totals: Floats
+    words: str
+    """What all of them are called, such as "the totals of sex"."""
+    name: Callable[[int], str]
+    """What one of them is called, such as "the total of sex = 'F'"."""
+
+    def __post_init__(self) -> None:
+        if self.labels.ndim != 1 or self.labels.max(initial=-1) >= len(self.totals) or self.labels.min(initial=0) < -1:
+            raise QueryError(f"{self.words} do not fit the cells: every set needs one total.")
+        if not np.isfinite(self.totals).all():
+            raise QueryError(f"{self.words} hold a number that is infinite or no number.")
+
+    def added(self, values: Floats) -> Floats:
+        """The sum of the cells of each set."""
+        inside = self.labels >= 0
+        found = np.bincount(self.labels[inside], weights=values[inside], minlength=len(self.totals))
+        return found.astype(np.float64)  # of no cell at all, the sums are whole numbers
+
+    def spread(self, numbers: Floats) -> Floats:
+        """The number of its set for each cell; 0 where a cell is in none."""
+        if not len(numbers):
+            return np.zeros(len(self.labels))
+        found: Floats = np.where(self.labels >= 0, numbers[self.labels], 0.0)
+        return found
+
+    def on(self, cells: Mask, totals: Floats) -> Family:
+        """The same sets, of fewer cells, with other totals."""
+        return Family(self.labels[cells], totals, self.words, self.name)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """All that must add up, over the same cells."""
+
+    families: Sequence[Family]
+    size: int
+    """How many cells there are."""
+
+    @cached_property
+    def totals(self) -> Floats:
+        """What every sum must be, family after family."""
+        return np.concatenate([np.zeros(0), *(family.totals for family in self.families)])
+
+    def added(self, values: Floats) -> Floats:
+        """Every sum, family after family."""
+        return np.concatenate([np.zeros(0), *(family.added(values) for family in self.families)])
+
+    def spread(self, numbers: Floats) -> Floats:
+        """For each cell, the numbers of all its sets added up."""
+        found = np.zeros(self.size)
+        for family, own in zip(self.families, self.split(numbers), strict=True):
+            found += family.spread(own)
+        return found
+
+    def split(self, numbers: Floats) -> list[Floats]:
+        """Numbers of all sets, for each family its own."""
+        ends = np.cumsum([len(family.totals) for family in self.families])
+        return np.split(numbers, ends[:-1]) if len(ends) else []
+
+    def name(self, number: int) -> str:
+        """What a set is called."""
+        for family in self.families:
+            if number < len(family.totals):
+                return family.name(number)
+            number -= len(family.totals)
+        raise IndexError(number)
+
+    @cached_property
+    def is_largest(self) -> Mask:
+        """Whether a set is of the family that has most."""
+        sizes = [len(family.totals) for family in self.families]
+        return np.repeat(np.arange(len(sizes)) == np.argmax(sizes), sizes)
+
+    @cached_property
+    def matrix(self) -> sparse.csr_array:
+        """A row for each set and a column for each cell: 1 where the cell is in the set."""
+        from scipy import sparse  # noqa: PLC0415 - most answers do without it
+
+        places, cells, first = [], [], 0
+        for family in self.families:
+            inside = np.flatnonzero(family.labels >= 0)
+            places.append(family.labels[inside] + first)
+            cells.append(inside)
+            first += len(family.totals)
+        rows, columns = (np.concatenate(each).astype(np.int32) for each in (places, cells))
+        return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(first, self.size))
+
+
+def checked(values: Floats, variances: Floats, families: Sequence[Family]) -> Sums:
+    """Refuse what is no table of numbers with variances."""
+    if values.ndim != 1 or values.shape != variances.shape or any(len(each.labels) != len(values) for each in families):
+        raise QueryError("a table needs a number, a variance and a place in every family of sums for each cell.")
+    if not (np.isfinite(values).all() and np.isfinite(variances).all() and (variances >= 0).all()):
+        raise QueryError("a table can only be made consistent where every cell has a number and a variance.")
+    return Sums(tuple(families), len(values))
+
+
+def is_near(one: Floats | float, other: Floats | float, tolerance: float) -> Mask:
+    """Whether numbers differ by no more than rounding explains."""
+    found: Mask = np.abs(np.subtract(one, other)) <= tolerance * np.maximum(1.0, np.maximum(np.abs(one), np.abs(other)))
+    return found

@@ -1,0 +1,164 @@
+"""Consistent numbers beside the estimates of an answer: its counts as cells, with what they must add up to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato._core.cell_values import Value, display
+from sfumato._query.attached_tables import attached
+from sfumato._query.consistency.consistent_tables import CALIBRATED, CONSISTENT, Adjustment, AnswerCells
+from sfumato._query.consistency.known_totals import TOTAL, KnownTotals, read_totals
+from sfumato._query.estimate import Estimate
+from sfumato._query.parser.column_names import is_of_answer, of_answer
+from sfumato._query.query_plan.computed_columns import is_number, with_columns
+from sfumato._query.query_plan.estimated_rows import Bench, EstimateRows
+from sfumato._query.query_plan.record_selects import RecordsBlock
+from sfumato._query.query_plan.select_steps import Ending
+from sfumato._records.tally import Key, key_of
+from sfumato.errors import QueryError
+
+NO_COUNT = "only COUNT(*) is made consistent or calibrated, and the question does not select it; add COUNT(*)."
+NOT_ADJUSTED = "only COUNT(*) of a plain SELECT with GROUP BY is made consistent or calibrated; ask for that alone."
+ADJUSTED = "adjusted"
+"""What we call the column of adjusted counts."""
+NOTHING_TO_ADJUST = "every number is exact, so nothing was made consistent or calibrated."
+
+
+@dataclass(frozen=True)
+class _CountedPart:
+    """A row of an answer, or what the rows leave out of a public group."""
+
+    key: Key | None
+    """Its values in the columns of the answer; None for what is left out, which is in no total of the analyst."""
+    estimate: Estimate
+    group: Key
+
+    @property
+    def certain(self) -> float:
+        """How many records are in it for certain, where not all of it is known."""
+        return 0.0 if self.estimate.is_exact else max(0.0, self.estimate.bounds.low)
+
+    def split(self) -> tuple[_CountedPart, _CountedPart]:
+        """What is certain, and the rest of it, which cannot be negative either."""
+        known, rest = Estimate.exact(self.certain), self.estimate.scaled(1.0, -self.certain)
+        return replace(self, estimate=known), replace(self, estimate=rest)
+
+
+@dataclass(frozen=True)
+class Adjusting:
+    """How to adjust the counts of an answer, and to which totals of the analyst."""
+
+    adjustment: Adjustment
+    totals: tuple[KnownTotals, ...] = ()
+
+    def find_counts(self, block: RecordsBlock, ending: Ending) -> dict[str, str]:
+        """The names of the numbers to adjust, which are every COUNT(*), with what we call their columns."""
+        if block.sets is not None or any(tree.find(exp.Window) for tree in ending.trees):
+            raise QueryError(NOT_ADJUSTED)
+        found = {name: tree.name for name, tree in ending.outputs if block.is_count(tree)}
+        if not found:
+            raise QueryError(NO_COUNT)
+        return found
+
+    def add_adjusted(
+        self, bench: Bench, block: RecordsBlock, rows: EstimateRows, ending: Ending
+    ) -> tuple[EstimateRows, Ending, dict[str, str]]:
+        """All rows, before they are chosen among, each with its adjusted count, which becomes one more output.
+
+        With the name of each number that was adjusted, and the name of its adjusted one.
+        """
+        counts = self.find_counts(block, ending)
+        values = {name: tree for name, tree in ending.outputs if not is_number(tree, rows)}
+        shown = with_columns(bench, rows, {f"value {name}": tree for name, tree in values.items()}).table
+        columns = [shown.column(f"value {name}").to_pylist() for name in values]
+        keys = [key_of([column[line] for column in columns]) for line in range(shown.num_rows)]
+        groups, (column, *_) = block.estimator.public_groups(), counts.values()
+        cells = zip(keys, bench.shown(rows, column), block.cells, strict=True)
+        parts = [_CountedPart(key, estimate, cell.public) for key, estimate, cell in cells]
+        parts += [_CountedPart(None, group.rest, key) for key, group in groups.items() if group.rest is not None]
+        named = {tree.name: name for name, tree in values.items() if is_of_answer(tree)}
+        public = [
+            named.get(f"k{at}", group.sql)
+            for at, group in enumerate(block.estimator.question.groups)
+            if not group.is_sensitive
+        ]
+        records = {key: group.records for key, group in groups.items()}
+        numbers = self._numbers(tuple(values), tuple(public), parts, records)[: len(keys)]
+        rows = bench.with_plain(rows, {ADJUSTED: pa.array(numbers, pa.float64())})
+        ending = replace(ending, outputs=(*ending.outputs, (ADJUSTED, of_answer(ADJUSTED))))
+        return rows, ending, {name: self.adjustment.column(name) for name in counts}
+
+    def _numbers(
+        self,
+        columns: tuple[str, ...],
+        public: tuple[str, ...],
+        parts: Sequence[_CountedPart],
+        records: Mapping[Key, float],
+    ) -> list[float]:
+        """The adjusted count of each part."""
+        known, free = zip(*(part.split() for part in parts), strict=True) if parts else ((), ())
+        split = [*free, *(part for part in known if part.estimate.value)]
+        cells = AnswerCells(
+            columns,
+            [part.key for part in split],
+            [part.estimate for part in split],
+            public,
+            [part.group for part in split],
+            records,
+        )
+        found = cells.adjusted(self.adjustment, self.totals)[: len(parts)].tolist()
+        return [number + part.certain for number, part in zip(found, parts, strict=True)]
+
+
+def adjusting(*, consistent: bool, totals: Sequence[Any]) -> Adjusting | None:
+    """What is asked for: no negative numbers, known totals (files or tables), both or nothing."""
+    if isinstance(totals, str | Path):
+        raise QueryError("give a list of totals, such as totals=['known.csv'].")
+    known = tuple(
+        read_totals(Path(each)) if isinstance(each, str | Path) else _of_table(each, f"table {number} of totals")
+        for number, each in enumerate(totals, 1)
+    )
+    if not consistent and not known:
+        return None
+    return Adjusting(CONSISTENT if consistent else CALIBRATED, known)
+
+
+def _of_table(given: Any, name: str) -> KnownTotals:
+    """Known totals from a frame, or another table in memory."""
+    table = attached("totals", given)
+    columns = tuple(column for column in table.schema.names if column != TOTAL)
+    if len(columns) == table.num_columns:
+        raise QueryError(f"{name} must have the column {TOTAL!r}, and columns of the answer.")
+    lines: dict[tuple[str, ...], float] = {}
+    for row in table.to_pylist():
+        key = tuple(_written(row[column]) for column in columns)
+        if key in lines:
+            raise QueryError(f"{name} has two rows with the same values; write one total for them.")
+        lines[key] = _number(row, name)
+    if not lines:
+        raise QueryError(f"{name} has no row; write one for each total that is known.")
+    return KnownTotals(columns, lines, name)
+
+
+def _number(row: Mapping[str, Any], name: str) -> float:
+    try:
+        total = float(row[TOTAL])
+    except (TypeError, ValueError):
+        total = math.nan
+    if not (math.isfinite(total) and total >= 0):
+        raise QueryError(f"{name} has a row without a total that is a number from 0, such as 1234 or 56.7.")
+    return total
+
+
+def _written(value: Value) -> str:
+    """A value as a CSV would have it: frames turn whole numbers into others where one is missing."""
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else display(value)

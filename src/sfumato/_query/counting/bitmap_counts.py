@@ -1,0 +1,184 @@
+"""Counting by bitmaps: a bit for each record and condition, combined by AND, and counted symbol by symbol.
+
+The records of a block are sorted by their symbol, each symbol at the start of a machine word: then one count of bits
+tells how many of the selected records show each symbol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato._core.arrays import Codes, Counts, Mask, Places
+from sfumato._query.counting.query_workload import Workload, satisfied
+from sfumato._query.counting.record_blocks import Block
+from sfumato._records.bit_sets import WORD, Words, bit_count, packed, packed_columns
+
+TOGETHER = 32
+"""Combinations whose bits are counted in one call."""
+MEMORY = 1 << 28
+"""The bytes that the bitmaps of a block may take."""
+LINES_MEMORY = 1 << 20
+"""The bytes of the bitmaps that are handed over together: what is done with them is done in the cache."""
+
+
+class WordLayout:
+    """The records of a block in the order of their symbols, each symbol filled up to whole words."""
+
+    def __init__(self, symbols: Codes, size: int) -> None:
+        counts = np.bincount(symbols, minlength=size)
+        words = -(-counts // WORD)
+        starts, firsts = np.cumsum(words) - words, np.cumsum(counts) - counts
+        self.rows, self.size, self.counts = len(symbols), size, counts
+        self.words = int(words.sum())
+        self.present = np.flatnonzero(counts)
+        self.starts = starts[self.present]
+        self.index = np.full(self.words * WORD, len(symbols), dtype=np.int64)
+        targets = np.arange(len(symbols)) + np.repeat(starts * WORD - firsts, counts)
+        self.index[targets] = np.argsort(symbols, kind="stable")
+
+
+FEW = 6
+"""Combinations that are counted faster by looking at every record than by sorting them first."""
+
+
+def counts(work: Workload, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
+    """Some combinations at a time: how many of their records show each symbol."""
+    is_wasteful = size * WORD > 2 * block.rows  # most of the bits would only fill words up
+    way = row_counts if is_wasteful or len(wheres) <= FEW else symbol_counts
+    return way(work, block, wheres, size)
+
+
+class Bitmaps:
+    """The bitmaps of some conditions in one block."""
+
+    def __init__(self, work: Workload, codes: Sequence[Codes], ranges: Mapping[int, Mask]) -> None:
+        self.work, self.codes, self.ranges = work, codes, ranges
+        self.known: dict[int, Words] = {}
+
+    def __getitem__(self, number: int) -> Words:
+        found = self.known.get(number)
+        if found is None:
+            found = self.known[number] = packed(mask_of(self.work, number, self.codes, self.ranges))
+        return found
+
+    def combined(self, where: Sequence[int], buffer: Words) -> Words:
+        """The records that satisfy all of several conditions."""
+        first, *others = where
+        found = self[first]
+        for number in others:
+            found = np.bitwise_and(found, self[number], out=buffer)
+        return found
+
+
+def chunks(work: Workload, wheres: Iterable[int], words: int) -> Iterator[list[int]]:
+    """Split combinations so that the bitmaps of each part fit into the memory; those alike stay together."""
+    most = max(MEMORY // (8 * max(words, 1)), 1)
+    part: list[int] = []
+    atoms: set[int] = set()
+    for number in sorted(wheres, key=lambda each: work.wheres[each]):
+        atoms.update(work.wheres[number])
+        if part and len(atoms) > most:
+            yield part
+            part, atoms = [], set(work.wheres[number])
+        part.append(number)
+    if part:
+        yield part
+
+
+def arranged(work: Workload, block: Block, index: Places, wheres: Sequence[int]) -> tuple[list[Codes], dict[int, Mask]]:
+    """The codes and ranges of the records at each index; no condition holds where it is one more than the last."""
+    used = {number for where in wheres for number in work.wheres[where]}
+    columns = {work.atoms[number].column for number in used}
+
+    def taken(each: npt.NDArray[Any], filling: Any) -> npt.NDArray[Any]:
+        return np.append(each, each.dtype.type(filling)).take(index)
+
+    codes = [
+        taken(each, column.size - 1) if number in columns else each
+        for number, (each, column) in enumerate(zip(block.codes, work.columns, strict=True))
+    ]
+    return codes, {number: taken(mask, False) for number, mask in block.ranges.items() if number in used}
+
+
+def arranged_bits(
+    work: Workload, block: Block, index: Places, wheres: Sequence[int]
+) -> Iterator[tuple[list[int], Words]]:
+    """Some combinations at a time: a line of bits for each, whether the record at each index satisfies it."""
+    codes, ranges = arranged(work, block, index, wheres)
+    words = -(-len(index) // WORD)
+    together = max(min(TOGETHER, LINES_MEMORY // (8 * max(words, 1))), 1)
+    everything = packed(index < block.rows)
+    lines = np.empty((together, words), dtype=np.uint64)
+    for part in chunks(work, wheres, words):
+        bitmaps = Bitmaps(work, codes, ranges)
+        for first in range(0, len(part), together):
+            some = part[first : first + together]
+            for line, number in zip(lines, some, strict=False):
+                where = work.wheres[number]
+                line[:] = bitmaps.combined(where, line) if where else everything
+            yield some, lines[: len(some)]
+
+
+def symbol_counts(work: Workload, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
+    """Count the bits of combined bitmaps."""
+    if not wheres:
+        return
+    layout = WordLayout(block.shown, size)
+    codes, ranges = arranged(work, block, layout.index, wheres)
+    narrow = np.uint16 if layout.counts.max(initial=0) < 1 << 16 else np.uint32
+    buffer = np.empty(layout.words, dtype=np.uint64)
+    bits = np.empty((TOGETHER, layout.words), dtype=np.uint8)
+    for part in chunks(work, wheres, layout.words):
+        bitmaps = Bitmaps(work, codes, ranges)
+        for first in range(0, len(part), TOGETHER):
+            some = part[first : first + TOGETHER]
+            for line, number in enumerate(some):
+                np.bitwise_count(bitmaps.combined(work.wheres[number], buffer), out=bits[line])
+            counts = np.zeros((len(some), size), dtype=np.int64)
+            counts[:, layout.present] = np.add.reduceat(bits[: len(some)], layout.starts, axis=1, dtype=narrow)
+            yield some, counts
+
+
+def row_counts(work: Workload, block: Block, wheres: Sequence[int], size: int) -> Iterator[tuple[list[int], Counts]]:
+    """Count the symbols of the selected records."""
+    for number in wheres:
+        yield [number], np.bincount(block.shown[selected(work, block, number)], minlength=size)[np.newaxis]
+
+
+def selected(work: Workload, block: Block, where: int) -> npt.NDArray[np.int64]:
+    """The records of a block that satisfy a combination of at least one condition, by their numbers."""
+    first, *others = (mask_of(work, number, block.codes, block.ranges) for number in work.wheres[where])
+    mask = first
+    for other in others:
+        mask = mask & other
+    return np.flatnonzero(mask)
+
+
+def mask_of(work: Workload, number: int, codes: Sequence[Codes], ranges: Mapping[int, Mask]) -> Mask:
+    """Whether each record satisfies a condition."""
+    atom = work.atoms[number]
+    if atom.range is not None:
+        return ranges[number]
+    return satisfied(codes[atom.column], atom, work.columns[atom.column].size)
+
+
+def member_counts(
+    work: Workload, block: Block, wanted: Mapping[int, Sequence[int]]
+) -> Iterator[tuple[int, int, Sequence[int], Counts]]:
+    """For each combination and its wanted places: its number, its records, and how many of their sets hold each."""
+    places = sorted({place for each in wanted.values() for place in each})
+    sets = dict(zip(places, packed_columns(block.shown, places), strict=True))
+    words = -(-block.rows // WORD)
+    everything = packed(np.ones(block.rows, dtype=np.bool_))
+    buffer, both = np.empty(words, dtype=np.uint64), np.empty(words, dtype=np.uint64)
+    for part in chunks(work, wanted, words):
+        bitmaps = Bitmaps(work, block.codes, block.ranges)
+        for number in part:
+            where = work.wheres[number]
+            found = bitmaps.combined(where, buffer) if where else everything
+            counts = [bit_count(np.bitwise_and(found, sets[place], out=both)) for place in wanted[number]]
+            yield number, bit_count(found), wanted[number], np.array(counts, dtype=np.int64)

@@ -1,0 +1,53 @@
+"""What can be asked many at a time: a set of sensitive values, and one condition for each of some public columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from sfumato._core.cell_values import Scalar, Value
+from sfumato._records.sql_quoting import equals, quoted, spelt
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What a public column must be at least, above, at most or below; what is not given does not matter."""
+
+    at_least: Scalar = None
+    above: Scalar = None
+    at_most: Scalar = None
+    below: Scalar = None
+
+    def ends(self) -> dict[str, Scalar]:
+        """The ends that are given, by the comparison that each stands for."""
+        given = {">=": self.at_least, ">": self.above, "<=": self.at_most, "<": self.below}
+        return {comparison: end for comparison, end in given.items() if end is not None}
+
+
+Condition = Scalar | Collection[Scalar] | Range
+"""A public column equals a value, is one of several, or lies in a range; None stands for a missing value."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountQuery:
+    """How many records satisfy conditions on public columns and hold one of the values.
+
+    Without values the records are counted whatever they hold, which is exact.
+    """
+
+    where: Mapping[str, Condition] = field(default_factory=dict)
+    values: Collection[Value] | None = None
+
+    @property
+    def sql(self) -> str | None:
+        """The conditions on the public columns as SQL."""
+        return " AND ".join(_sql(quoted(name), condition) for name, condition in self.where.items()) or None
+
+
+def _sql(name: str, condition: Condition) -> str:
+    if isinstance(condition, Range):
+        ends = [f"{name} {comparison} {spelt(end)}" for comparison, end in condition.ends().items()]
+        return " AND ".join(ends) or "TRUE"
+    if isinstance(condition, Collection) and not isinstance(condition, str):
+        return "(" + (" OR ".join(equals(name, value) for value in condition) or "FALSE") + ")"
+    return equals(name, condition)

@@ -1,0 +1,197 @@
+"""Which way counts which combinations of conditions: cubes, tables of cells, or bitmaps; whichever takes least time.
+
+A cube costs the same however many queries it answers, so columns that are asked about together are put into one as long
+as it stays small. Where one set of columns has many combinations but no cube is worth it, a table says which of its
+cells are asked about; where several sets of columns with such tables share two columns, records are first chosen by
+these. All others, and ranges and long lists always, are left to the bitmaps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from sfumato._query.counting.bitmap_counts import FEW
+from sfumato._query.counting.cell_keys import volume
+from sfumato._query.counting.cell_lookup import AskedCells, SharedPair
+from sfumato._query.counting.cube_counts import Cube, by_columns
+from sfumato._query.counting.query_workload import Workload
+from sfumato._query.counting.record_blocks import Block
+
+LARGEST_CUBE = 1 << 20
+"""The cells up to which columns are put together in a cube, symbols included."""
+MOST_CELLS = 1 << 25
+"""The cells of all cubes, 256 MiB; and those of all tables, a quarter of that."""
+LARGEST_TABLE = 1 << 22
+"""The cells of a table."""
+MOST_TRIED = 64
+"""Columns are put together with those of one of so many cubes: to try thousands would take too long."""
+MOST_CELLS_READ = 64
+"""A combination of longer lists than this is left to the bitmaps."""
+
+# Measured on one core, in nanoseconds; only their ratios matter.
+CELL, RECORD, RECORD_AND_COLUMN = 1.0, 2.2, 0.15
+ASKED, TABLE_CELL, CHOSEN = 1.1, 1e-6, 6.0
+COMBINATION, WORD, WORD_AND_CONDITION = 4000.0, 1.2, 0.5
+TAKEN = 2.0
+"""For each column of each record that is chosen by a pair."""
+BITMAPS, BITMAP = 15.0, 0.06
+"""For each record, before the first combination is counted; and for each condition."""
+
+Columns = tuple[int, ...]
+Pair = tuple[int, int]
+Way = Cube | AskedCells | SharedPair
+
+
+@dataclass(frozen=True, eq=False)
+class ChosenWays:
+    """The ways that are worth it, and the combinations that are left to the bitmaps."""
+
+    ways: Sequence[Way]
+    left: Sequence[int]
+    sizes: Sequence[int]
+    """The codes of each column that cubes and tables have room for."""
+
+    def holds(self, block: Block) -> bool:
+        """Whether there is room for all codes of a block."""
+        return all(codes.max(initial=0) < size for codes, size in zip(block.codes, self.sizes, strict=True))
+
+
+def chosen(work: Workload, wheres: Sequence[int], symbols: int, block: Block) -> ChosenWays:
+    """How to count combinations in blocks like this one; of the codes that are not asked about, only if they occur."""
+    pricing = _Pricing(work, symbols, block)
+    listed = {number for number, atom in work.atoms.items() if len(atom.codes) != 1}
+    short = [where for where in wheres if listed.isdisjoint(work.wheres[where]) or _is_short(work, where)]
+    grouped = by_columns(work, short)
+    ways: list[Way] = []
+    rest: list[Columns] = []
+    room = float(MOST_CELLS)
+    for columns, served in pricing.covers(grouped):
+        cells, saved = pricing.cells(columns), sum(pricing.cheapest(each, grouped[each]) for each in served)
+        if cells <= room and pricing.cube(columns) < saved:
+            mine = [where for each in served for where in grouped[each]]
+            ways.append(Cube(columns, pricing.shape(columns), mine, symbols))
+            room -= cells
+        else:
+            rest += served
+    left = sorted(set(wheres).difference(short))
+    tables = pricing.tables({columns: grouped[columns] for columns in rest}, has_bitmaps=bool(left))
+    made = {each: AskedCells(work, each, pricing.shape(each), grouped[each], symbols) for each in tables}
+    for pair, several, _ in pricing.shared_pairs({columns: grouped[columns] for columns in tables}):
+        sizes = (pricing.sizes[pair[0]], pricing.sizes[pair[1]])
+        ways.append(SharedPair(pair, sizes, [made.pop(columns) for columns in several]))
+    ways += made.values()
+    left += [where for each in set(rest).difference(tables) for where in grouped[each]]
+    return ChosenWays(ways, sorted(left), pricing.sizes)
+
+
+def _is_short(work: Workload, where: int) -> bool:
+    """Whether a combination has no range, and few cells to add up."""
+    atoms = [work.atoms[number] for number in work.wheres[where]]
+    return all(atom.range is None for atom in atoms) and volume(len(atom.codes) for atom in atoms) <= MOST_CELLS_READ
+
+
+class _Pricing:
+    """What each way would cost in one block."""
+
+    def __init__(self, work: Workload, symbols: int, block: Block) -> None:
+        self.work, self.symbols, self.rows = work, symbols, block.rows
+        self.codes = {number: len(atom.codes) for number, atom in work.atoms.items()}
+        asked = [len(column.mentioned) for column in work.columns]
+        for atom in work.atoms.values():
+            asked[atom.column] = max(asked[atom.column], *(code + 1 for code in atom.codes), 1)
+        self.sizes = [max(size, int(codes.max(initial=0)) + 1) for size, codes in zip(asked, block.codes, strict=True)]
+
+    def shape(self, columns: Columns) -> tuple[int, ...]:
+        return tuple(self.sizes[column] for column in columns)
+
+    def cells(self, columns: Columns) -> float:
+        """The cells of a cube, symbols included."""
+        return self.symbols * volume(self.shape(columns))
+
+    def cube(self, columns: Columns) -> float:
+        return CELL * self.cells(columns) + self.rows * (RECORD + RECORD_AND_COLUMN * len(columns))
+
+    def table(self, columns: Columns, wheres: Sequence[int]) -> float:
+        size = volume(self.shape(columns))
+        share = min(len(wheres) / size, 1)
+        return self.rows * (ASKED + RECORD_AND_COLUMN * len(columns) + TABLE_CELL * size + CHOSEN * share)
+
+    def bitmaps(self, columns: Columns, wheres: Sequence[int]) -> float:
+        each = COMBINATION + self.rows / 64 * (WORD + WORD_AND_CONDITION * (len(columns) - 1))
+        return len(wheres) * each
+
+    def cheapest(self, columns: Columns, wheres: Sequence[int]) -> float:
+        """Without a cube."""
+        by_bitmaps = self.bitmaps(columns, wheres)
+        return min(self.table(columns, wheres), by_bitmaps) if self.fitting([columns]) else by_bitmaps
+
+    def tables(self, grouped: Mapping[Columns, Sequence[int]], *, has_bitmaps: bool) -> list[Columns]:
+        """The sets of columns whose cells are looked up: where it costs less, or all if that costs less together."""
+        fitting = self.fitting(grouped)
+        prices = {columns: self.table(columns, grouped[columns]) for columns in fitting}
+        by_bitmaps = {columns: self.bitmaps(columns, grouped[columns]) for columns in fitting}
+        cheaper = [columns for columns in fitting if prices[columns] < by_bitmaps[columns]]
+        if has_bitmaps or len(fitting) < len(grouped):
+            return cheaper
+        others = sum(len(grouped[columns]) for columns in fitting if prices[columns] >= by_bitmaps[columns])
+        # Bitmaps have to be made first, unless so few are looked for that they are found without.
+        first = self.rows * (BITMAPS + BITMAP * len(self.work.atoms)) if others > FEW else 0.0
+        mixed = first + sum(min(prices[columns], by_bitmaps[columns]) for columns in fitting)
+        shared = sum(saved for _, _, saved in self.shared_pairs({columns: grouped[columns] for columns in fitting}))
+        return fitting if sum(prices.values()) - shared < mixed else cheaper
+
+    def fitting(self, several: Iterable[Columns]) -> list[Columns]:
+        """The sets of columns whose tables there is room for; small ones first."""
+        found, room = [], float(MOST_CELLS)
+        for columns in sorted(several, key=lambda each: (volume(self.shape(each)), each)):
+            size = volume(self.shape(columns))
+            if size <= min(room, LARGEST_TABLE):
+                found.append(columns)
+                room -= size
+        return found
+
+    def shared_pairs(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Pair, list[Columns], float]]:
+        """Pairs of columns by which records are chosen first, the sets of columns that have them, and what it saves."""
+        asked: dict[Pair, dict[Columns, set[Pair]]] = {}
+        for columns, wheres in grouped.items():
+            for pair in combinations(columns, 2):
+                if pair != columns:
+                    first, second = (columns.index(column) for column in pair)
+                    conditions = {(where[first], where[second]) for where in map(self.work.wheres.__getitem__, wheres)}
+                    asked.setdefault(pair, {})[columns] = conditions
+        prices = {columns: self.table(columns, wheres) for columns, wheres in grouped.items()}
+        promising = sorted(asked, key=lambda pair: self.saved(pair, asked[pair], prices), reverse=True)
+        found: list[tuple[Pair, list[Columns], float]] = []
+        done: set[Columns] = set()
+        for pair in promising:
+            several = {columns: pairs for columns, pairs in asked[pair].items() if columns not in done}
+            saved = self.saved(pair, several, prices) if several else 0.0
+            if saved > 0:
+                found.append((pair, list(several), saved))
+                done.update(several)
+        return found
+
+    def saved(self, pair: Pair, asked: Mapping[Columns, set[Pair]], prices: Mapping[Columns, float]) -> float:
+        """What is saved if only those records are looked at that have one of the asked pairs."""
+        codes = self.codes
+        cells = sum(codes[first] * codes[second] for first, second in set[Pair]().union(*asked.values()))
+        share = min(cells / volume(self.shape(pair)), 1)
+        taken = 1 + len({column for columns in asked for column in columns})
+        first = self.rows * (ASKED + 2 * RECORD_AND_COLUMN + TAKEN * taken * share)
+        return (1 - share) * sum(prices[columns] for columns in asked) - first
+
+    def covers(self, grouped: Mapping[Columns, Sequence[int]]) -> list[tuple[Columns, list[Columns]]]:
+        """Sets of columns whose cubes stay small, and the combinations of columns that each of them answers."""
+        covers: list[tuple[Columns, list[Columns]]] = []
+        for columns in sorted(grouped, key=lambda each: (self.cells(each), each)):
+            first = max(len(covers) - MOST_TRIED, 0)
+            unions = {place: tuple(sorted({*covers[place][0], *columns})) for place in range(first, len(covers))}
+            sizes = {place: self.cells(union) for place, union in unions.items()}
+            place = min(sizes, key=lambda each: sizes[each], default=None)
+            if place is None or sizes[place] > LARGEST_CUBE:
+                covers.append((columns, [columns]))
+            else:
+                covers[place] = (unions[place], [*covers[place][1], columns])
+        return covers

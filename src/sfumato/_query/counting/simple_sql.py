@@ -1,0 +1,188 @@
+"""SQL that asks for a simple count: recognised cheaply, so that many such queries can be answered at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from sqlglot import exp
+
+from sfumato._core.cell_values import Scalar, Value, parts
+from sfumato._query.counting.count_queries import Condition, CountQuery, Range
+from sfumato._records.sql_quoting import TABLE
+from sfumato._release.manifest import Manifest
+from sfumato._request.hierarchy import level_name
+from sfumato._request.schema import Bins
+
+_ENDS: dict[type[exp.Expression], str] = {exp.GTE: "at_least", exp.GT: "above", exp.LTE: "at_most", exp.LT: "below"}
+_TURNED: dict[type[exp.Expression], type[exp.Expression]] = {
+    exp.GTE: exp.LTE,
+    exp.GT: exp.LT,
+    exp.LTE: exp.GTE,
+    exp.LT: exp.GT,
+}
+
+
+class _Other(Exception):
+    """The query is of another form."""
+
+
+def simple_count(select: exp.Expression, manifest: Manifest) -> CountQuery | None:
+    """The query of a parsed SELECT COUNT(*) whose WHERE joins simple conditions by AND; None if it is of another form.
+
+    Nothing is refused here: what is not recognised, or would be a mistake, is left to those who can say what is wrong.
+    """
+    try:
+        where = _where_of(select)
+        return _query(where, manifest)
+    except _Other:
+        return None
+
+
+def _where_of(select: exp.Expression) -> exp.Expression | None:
+    known = {"expressions", "from", "from_", "where", "kind"}
+    if not isinstance(select, exp.Select) or any(value for name, value in select.args.items() if name not in known):
+        raise _Other
+    source = select.args.get("from_") or select.args.get("from")
+    table = source.this if source else None
+    if not isinstance(table, exp.Table) or any(value for name, value in table.args.items() if name != "this"):
+        raise _Other
+    if table.name.lower() != TABLE or len(select.expressions) != 1:
+        raise _Other
+    counted = select.expressions[0].unalias()
+    if not isinstance(counted, exp.Count) or not isinstance(counted.this, exp.Star) or counted.args.get("expressions"):
+        raise _Other
+    where = select.args.get("where")
+    return where.this if where else None
+
+
+def _query(where: exp.Expression | None, manifest: Manifest) -> CountQuery:
+    public = {name.lower(): name for name in manifest.public}
+    conditions: dict[str, Condition] = {}
+    places: list[int] | None = None
+    for each in _conjuncts(where) if where is not None else ():
+        (table, name), found = _condition(each)
+        if table or name not in public:
+            if isinstance(found, Range):
+                raise _Other
+            kind, held = _held(table, name, manifest)
+            wanted = _fitting(found, kind)
+            listed = wanted if isinstance(wanted, tuple) else (wanted,)
+            if not {*listed} <= {None, *held}:
+                raise _Other  # a value that is not there is told beside the answer
+            known = range(len(held)) if places is None else places
+            places = [place for place in known if held[place] in listed]
+        else:
+            column = public[name]
+            found = _in_ranges(_fitting(found, manifest.field(column).type), manifest.bins.get(column))
+            conditions[column] = _both(conditions[column], found) if column in conditions else found
+    if places is not None and not places:
+        raise _Other
+    return CountQuery(conditions, None if places is None else tuple(manifest.domain[place] for place in places))
+
+
+def _in_ranges(condition: Condition, edges: Sequence[str] | None) -> Condition:
+    """The condition, if it names ranges of a column that was published in ranges: others have their own rules."""
+    if edges is None:
+        return condition
+    listed = condition if isinstance(condition, tuple) else (condition,)
+    if not {*listed} <= {None, *Bins(tuple(edges)).labels}:
+        raise _Other
+    return condition
+
+
+def _held(table: str, name: str, manifest: Manifest) -> tuple[str, Sequence[Value]]:
+    """What each value of the domain holds in a sensitive column, or in a level of it; and of which type that is."""
+    for number, column in enumerate(manifest.sensitive):
+        if not table and name == column.lower():
+            return manifest.types[number], [parts(value)[number] for value in manifest.domain]
+    for level, groups in manifest.groups.items():
+        if table and level_name(table, name) == level.lower():
+            return "string", groups
+    raise _Other
+
+
+def _conjuncts(expression: exp.Expression) -> Iterator[exp.Expression]:
+    while isinstance(expression, exp.Paren):
+        expression = expression.this
+    if isinstance(expression, exp.And):
+        yield from _conjuncts(expression.this)
+        yield from _conjuncts(expression.expression)
+    else:
+        yield expression
+
+
+def _condition(expression: exp.Expression) -> tuple[tuple[str, str], Condition]:
+    """What stands before the name of a condition's column and the name, in small letters; and what is asked of it."""
+    if isinstance(expression, exp.EQ | exp.GTE | exp.GT | exp.LTE | exp.LT):
+        left, right = expression.this, expression.expression
+        kind: type[exp.Expression] = type(expression)
+        if not isinstance(left, exp.Column):
+            left, right, kind = right, left, _TURNED.get(kind, kind)
+        value = _scalar(right)
+        return _name(left), value if kind is exp.EQ else Range(**{_ENDS[kind]: value})
+    if isinstance(expression, exp.In) and expression.expressions:
+        return _name(expression.this), tuple(_scalar(each) for each in expression.expressions)
+    if isinstance(expression, exp.Between) and not expression.args.get("symmetric"):
+        return _name(expression.this), Range(_scalar(expression.args["low"]), at_most=_scalar(expression.args["high"]))
+    if isinstance(expression, exp.Is) and isinstance(expression.expression, exp.Null):
+        return _name(expression.this), None
+    raise _Other
+
+
+def _name(column: exp.Expression) -> tuple[str, str]:
+    if not isinstance(column, exp.Column) or column.args.get("db") or not isinstance(column.this, exp.Identifier):
+        raise _Other
+    table = column.table.lower()
+    return "" if table == TABLE else table, column.name.lower()
+
+
+def _scalar(expression: exp.Expression) -> Scalar:
+    """A text, a number or a truth value as it is written."""
+    sign = 1
+    if isinstance(expression, exp.Neg):
+        expression, sign = expression.this, -1
+        if not isinstance(expression, exp.Literal) or expression.is_string:
+            raise _Other
+    if isinstance(expression, exp.Boolean):
+        return bool(expression.this)
+    if not isinstance(expression, exp.Literal):
+        raise _Other
+    if expression.is_string:
+        return str(expression.this)
+    try:
+        return sign * int(expression.this)
+    except ValueError:
+        return sign * float(expression.this)
+
+
+_KINDS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
+
+
+def _fitting(condition: Condition, kind: str) -> Condition:
+    """The condition, if its values are of the column's own kind: else DuckDB has rules of its own for comparing."""
+    values = condition.ends().values() if isinstance(condition, Range) else condition
+    for value in values if not isinstance(values, str | int | float | None) else (values,):  # type: ignore[union-attr]
+        is_bool = isinstance(value, bool) and kind != "boolean"
+        if is_bool or not (value is None or isinstance(value, _KINDS.get(kind, ()))):
+            raise _Other
+    return condition
+
+
+def _both(first: Condition, second: Condition) -> Condition:
+    """Two ranges of one column that do not speak of the same end."""
+    if not isinstance(first, Range) or not isinstance(second, Range):
+        raise _Other
+    ends = {
+        name: getattr(each, name)
+        for each in (first, second)
+        for name in Range.__slots__
+        if getattr(each, name) is not None
+    }
+    if len(ends) < len(first.ends()) + len(second.ends()):
+        raise _Other
+    return Range(**ends)

@@ -1,0 +1,122 @@
+"""DESCRIBE, SHOW TABLES and SUMMARIZE: what can be asked, as databases tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from sfumato._query.answer import Answer
+from sfumato._query.connection import Session
+from sfumato._query.estimate import EXACT_ASSUMPTION
+from sfumato._query.parser import allowed_sql, public_queries
+from sfumato._query.parser.allowed_sql import Tree
+from sfumato._records.sql_quoting import TABLE, quoted
+from sfumato._release.manifest import Manifest
+from sfumato._request.schema import Bins
+from sfumato.errors import QueryError
+
+AS_PUBLISHED = "as it was published"
+MOST_RANGES = 12
+"""The ranges of a column are named up to this many, else the first two and the last."""
+ASKED = (
+    "of a protected column it is not known which values records hold, only about how often: count them with GROUP BY."
+)
+
+
+def columns_of(manifest: Manifest) -> list[tuple[str, str, str]]:
+    """Each column that can be asked about: its name, its type, and what it is for.
+
+    How what is protected was written (as bits, in a column for each value, by the bucket) is nothing to ask about: in
+    the place of these columns stand the protected ones, with the type of their values.
+    """
+    protected = [
+        (name, kind, _role("protected", name, manifest))
+        for name, kind in zip(manifest.sensitive, manifest.types, strict=True)
+    ]
+    found = []
+    for field in manifest.fields:
+        if field.name in manifest.public:
+            found.append((field.name, field.type, _role("public", field.name, manifest)))
+        elif own := [each for each in protected if each[0] == field.name] or protected:
+            protected = [each for each in protected if each not in own]
+            found += own
+    return [*found, *protected]
+
+
+def _role(role: str, name: str, manifest: Manifest) -> str:
+    if edges := manifest.bins.get(name):
+        labels = Bins(edges).labels
+        shown = labels if len(labels) <= MOST_RANGES else (*labels[:2], f"... {labels[-1]}")
+        return f"{role}, in {', '.join(shown)}"
+    level = manifest.published_at.get(name)
+    return f"{role}, at the level {level}" if level else role
+
+
+def is_description(tree: Tree) -> bool:
+    """Whether somebody asks what there is, and not for numbers."""
+    return isinstance(tree, exp.Describe | exp.Summarize | exp.Show | exp.Pivot)
+
+
+def description(tree: Tree, session: Session) -> Answer:
+    """What there is to ask."""
+    if isinstance(tree, exp.Pivot):
+        raise _pivoted(tree)
+    if isinstance(tree, exp.Show):
+        if str(tree.name).upper() not in ("TABLES", "ALL TABLES"):
+            raise QueryError("SHOW TABLES names the tables, and DESCRIBE release the columns.")
+        return _answer([{"table": name, "rows": _rows(name, session)} for name in (TABLE, *session.attached)])
+    named = tree.this
+    if not isinstance(named, exp.Table):
+        raise QueryError(
+            "describe a table by its name, such as DESCRIBE release; a query shows its columns with LIMIT 1."
+        )
+    public_queries.check_table(named, session)
+    name = named.name.lower()
+    described = _described(name, session)
+    if isinstance(tree, exp.Describe):
+        return _answer(described)
+    return _answer([{**each, **_summary(name, each, session)} for each in described], ASKED if name == TABLE else None)
+
+
+def _answer(rows: Sequence[Mapping[str, Any]], note: str | None = None) -> Answer:
+    names = tuple(rows[0]) if rows else ("column",)
+    return Answer(names, (), tuple(rows), AS_PUBLISHED, EXACT_ASSUMPTION, note, counted=f"{names[0]}s")
+
+
+def _rows(name: str, session: Session) -> int:
+    ((found,),) = session.rows(f"SELECT COUNT(*) FROM {quoted(name)}")
+    return int(found)
+
+
+def _described(name: str, session: Session) -> list[dict[str, Any]]:
+    if name == TABLE:
+        return [dict(zip(("column", "type", "role"), each, strict=True)) for each in columns_of(session.manifest)]
+    kinds = session.columns(f"SELECT * FROM {quoted(name)}")
+    return [{"column": column, "type": kind.lower(), "role": "attached"} for column, kind in kinds.items()]
+
+
+def _summary(name: str, column: Mapping[str, Any], session: Session) -> dict[str, Any]:
+    """What is known exactly of a public column; of a protected one, how many values it may have."""
+    if name == TABLE and column["column"] not in session.manifest.public:
+        number = session.manifest.sensitive.index(column["column"])
+        values = dict.fromkeys(session.manifest.naming.part(number).to_pylist())
+        return {"least": None, "largest": None, "different": len(values), "missing": None}
+    own = quoted(column["column"])
+    asked = f"MIN({own})::VARCHAR, MAX({own})::VARCHAR, COUNT(DISTINCT {own}), COUNT(*) - COUNT({own})"
+    ((least, largest, different, missing),) = session.rows(f"SELECT {asked} FROM {quoted(name)}")
+    return {"least": least, "largest": largest, "different": different, "missing": missing}
+
+
+def _pivoted(pivot: Tree) -> QueryError:
+    """What is said of PIVOT: the query that gives its numbers."""
+    keys = [*(pivot.args["group"].expressions if pivot.args.get("group") else ()), *pivot.expressions]
+    listed = ", ".join(
+        allowed_sql.sql_of(each) for each in [*keys, *(pivot.args.get("using") or [exp.Count(this=exp.Star())])]
+    )
+    source = allowed_sql.sql_of(pivot.this) if isinstance(pivot.this, exp.Table) else TABLE
+    return QueryError(
+        f"PIVOT is not answered, because its columns are values; ask SELECT {listed} FROM {source} GROUP BY ALL, and "
+        "turn the answer in a frame (to_pandas().pivot)."
+    )

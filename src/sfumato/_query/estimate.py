@@ -1,0 +1,353 @@
+"""An answer with its error: the estimate, its standard error, and an interval at any level; one, or many at once.
+
+One and many share their words: `value`, `standard_error`, `interval(level)`, `method`, `assumption`, notes; and both
+are made from moments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato._core.arrays import Floats, Mask
+from sfumato._figures.number_cells import NumberCell
+from sfumato._query.arrow_answers import Tabular
+from sfumato._query.intervals import DEFAULT_LEVEL, intervals, quantile, standard_errors, within_one_error
+from sfumato._query.notebook_html import estimate_html, estimates_html
+from sfumato._query.scalar_functions import Function
+from sfumato._terminal_safe import printable
+from sfumato.errors import QueryError
+from sfumato.mechanisms.estimator import Moments
+
+EXACT_METHOD = "exact count"
+EXACT_ASSUMPTION = "none: what is published tells it for certain"
+BELOW_ZERO = "below zero by chance"
+"""Beside an estimate of a number that cannot be negative."""
+NOTHING = "no record satisfies the condition on the public columns; check how their values are spelt."
+COLUMNS = ("n", "n_se", "n_low", "n_high", "n_note")
+"""What a number is called that nobody named."""
+NO_END = "the number may be zero at this level, and the function has no end there"
+NO_INTERVAL = "the denominator may be zero at this level, so the ratio may be anything"
+
+
+def _both(first: str, second: str | None) -> str:
+    """Two notes as one; the first may be a sentence."""
+    return first if second is None else f"{first}{' ' if first.endswith(('.', '?')) else '; '}{second}"
+
+
+def _told(moments: Moments, notes: Sequence[str | None]) -> list[str | None]:
+    """The notes, and beside numbers that are negative and cannot be that they are."""
+    is_below = (moments.value < 0) & (moments.least >= 0)
+    return [
+        "; ".join(filter(None, (note, BELOW_ZERO))) if below and BELOW_ZERO not in (note or "") else note
+        for note, below in zip(notes, is_below.tolist(), strict=True)
+    ]
+
+
+class Interval(NamedTuple):
+    """The two ends of an interval."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """A number that is a known factor times an estimate, plus a known number."""
+
+    inner: Estimate
+    factor: float
+    shift: float
+
+    def interval(self, level: float) -> Interval:
+        """The interval of the estimate, moved along."""
+        low, high = sorted(self.factor * end + self.shift for end in self.inner.interval(level))
+        return Interval(low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A function of an estimate."""
+
+    inner: Estimate
+    function: Function
+
+    def interval(self, level: float) -> Interval:
+        """What the function makes of the interval of the estimate."""
+        return Interval(*self.function.image(*self.inner.interval(level)))
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Where a distribution reaches a share: at the first point with no less than it at or below.
+
+    `above` is how many records more than the share are estimated at or below each point, and `errors` how far off that
+    may be.
+    """
+
+    points: tuple[float, ...]
+    above: tuple[float, ...]
+    errors: tuple[float, ...]
+    is_coarse: bool = False
+    """Whether a point stands for all values between it and the one before."""
+
+    def interval(self, level: float) -> Interval:
+        """From the first point that may have reached the share, to the first from which on all surely have.
+
+        Where the number is t, the estimate at t is not far below zero, and that at the point before not far above it;
+        each fails with half of what the level leaves. Source: Woodruff 1952, for a band of tests.
+        """
+        reach = quantile(level)
+        bands = [
+            (each - reach * error, each + reach * error) for each, error in zip(self.above, self.errors, strict=True)
+        ]
+        end = len(self.points) - 1
+        first = next((number for number, (_, high) in enumerate(bands) if high >= 0), end)
+        last = max((number for number, (low, _) in enumerate(bands) if low < 0), default=-1)
+        low = self.points[max(first - self.is_coarse, 0)]
+        return Interval(low, max(low, self.points[min(last + 1, end)]))
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """A ratio of two estimates, with the variances and the covariance of the two."""
+
+    numerator: float
+    denominator: float
+    variance: float
+    covariance: float
+    denominator_variance: float
+
+    def interval(self, level: float) -> Interval:
+        """All ratios r for which numerator - r * denominator may be zero; everything where the denominator may be.
+
+        Source: Fieller 1954. With z for the level, solve (a - rb)² <= z² (V_a - 2 r C + r² V_b) for r.
+        """
+        squared = quantile(level) ** 2
+        square = self.denominator**2 - squared * self.denominator_variance
+        middle = self.numerator * self.denominator - squared * self.covariance
+        rest = self.numerator**2 - squared * self.variance
+        if square <= 0:
+            return Interval(-math.inf, math.inf)
+        half = math.sqrt(max(0.0, middle**2 - square * rest))
+        return Interval((middle - half) / square, (middle + half) / square)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Estimate(Tabular):
+    """An estimate of a count, or of another number, of the original table.
+
+    The interval is for the number in that table, not for a population that the table was sampled from. An unbiased
+    estimate may be negative or exceed the number of rows: clipping it would bias sums over groups. Not a number where
+    there is nothing to estimate.
+    """
+
+    value: float
+    standard_error: float | None
+    method: str
+    assumption: str
+    moments: Moments = field(repr=False)
+    note: str | None = None
+    """Why something is not given, or what to beware of."""
+    derived: Scaled | Image | Crossing | Ratio | None = field(default=None, repr=False)
+    """How it comes from other estimates, where that tells the interval."""
+    made: str | None = field(default=None, repr=False)
+    """How it is made from counts, where it is none; the method says so too."""
+
+    @classmethod
+    def of(
+        cls, moments: Moments, method: str, assumption: str, note: str | None = None, made: str | None = None
+    ) -> Estimate:
+        """The estimate of moments of one number, with the standard error at the nearest possible one."""
+        (value,), (error,) = moments.value.tolist(), standard_errors(moments).tolist()
+        words = method if made is None else f"{method}; {made}"
+        (told,) = _told(moments, [note])
+        return cls(value, None if math.isnan(error) else error, words, assumption, moments, told, made=made)
+
+    @classmethod
+    def exact(cls, count: float) -> Estimate:
+        """A count or a sum of public columns only, which the release answers without error."""
+        certain = Moments.of(count, 0.0, 0.0, count, count)
+        return cls(float(count), 0.0, EXACT_METHOD, EXACT_ASSUMPTION, certain)
+
+    @classmethod
+    def missing(cls, note: str | None) -> Estimate:
+        """No number, as SQL gives NULL."""
+        nothing = Moments.of(math.nan, None, 0.0, math.inf, -math.inf)
+        return cls(math.nan, None, EXACT_METHOD, EXACT_ASSUMPTION, nothing, note)
+
+    def __str__(self) -> str:
+        return self.cell().text
+
+    def __repr__(self) -> str:
+        return f"Estimate({self}{f': {printable(self.note)}' if self.note else ''})"
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return estimate_html(self)
+
+    def cell(self, level: float = DEFAULT_LEVEL) -> NumberCell:
+        """The number as people read it, with its error and interval."""
+        ends = self.interval(level) if self.has_interval else None
+        centre = None if self.moments.unbiased is None else float(self.moments.centre[0])
+        return NumberCell.of(self.value, self.standard_error, ends, centre)
+
+    def notes(self, level: float = DEFAULT_LEVEL) -> tuple[str, ...]:
+        """What to beware of, each for itself."""
+        note = self.note or ""
+        own = note.removesuffix(BELOW_ZERO).removesuffix("; ")
+        may_open = self.has_interval and self.derived is not None  # by a ratio; others need not be looked at
+        is_open = may_open and not all(map(math.isfinite, self.interval(level)))
+        why = (
+            NO_END
+            if isinstance(self.derived, Image) and not isinstance(self.derived.inner.derived, Ratio)
+            else NO_INTERVAL
+        )
+        return tuple(filter(None, (own, BELOW_ZERO if note != own else "", why if is_open else "")))
+
+    def filled(self, level: float = DEFAULT_LEVEL) -> tuple[Any, ...]:
+        """The number, its error, its interval and what to beware of; None where nothing is known."""
+        value = None if math.isnan(self.value) else self.value
+        ends = self.interval(level) if self.has_interval else (math.nan, math.nan)
+        known = (end if math.isfinite(end) else None for end in ends)
+        return (value, self.standard_error if self.has_interval else None, *known, "; ".join(self.notes(level)) or None)
+
+    def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
+        """One row: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say."""
+        *numbers, note = self.filled(level)
+        named = {name: pa.array([each], pa.float64()) for name, each in zip(COLUMNS, numbers, strict=False)}
+        return pa.table(named | ({} if note is None else {COLUMNS[-1]: pa.array([note])}))
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether there is no error at all."""
+        return self.method == EXACT_METHOD
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether there is a number with a known error."""
+        return self.standard_error is not None and not math.isnan(self.value)
+
+    @property
+    def bounds(self) -> Interval:
+        """Between what the number lies for certain."""
+        return Interval(float(self.moments.least[0]), float(self.moments.most[0]))
+
+    @property
+    def lasting_note(self) -> str | None:
+        """What to beware of also in numbers that are made from this one."""
+        if self.moments.is_own_note or self.note is None:
+            return None
+        return self.note.removesuffix(BELOW_ZERO).removesuffix("; ") or None
+
+    def beware(self, note: str | None) -> Estimate:
+        """The estimate with something more to beware of."""
+        return self if note is None else replace(self, note=_both(note, self.note))
+
+    def scaled(self, factor: float, shift: float) -> Estimate:
+        """A known factor times this estimate, plus a known number."""
+        if (factor, shift) == (1.0, 0.0):
+            return self
+        value = factor * self.value + shift
+        error = None if self.standard_error is None else abs(factor) * self.standard_error
+        variance = None if error is None else error**2
+        least, most = sorted(factor * end + shift for end in self.bounds)
+        moments = Moments.of(value, variance, 0.0, most, least)
+        if self.moments.unbiased is not None:
+            moments = replace(moments, unbiased=factor * self.moments.unbiased + shift)
+        (note,) = _told(moments, [self.lasting_note])
+        return replace(
+            self, value=value, standard_error=error, moments=moments, note=note, derived=Scaled(self, factor, shift)
+        )
+
+    def interval(self, level: float = DEFAULT_LEVEL) -> Interval:
+        """All numbers that a test at this level would not reject, and those within one standard error."""
+        if self.standard_error is None:
+            raise QueryError(f"the method {self.method!r} tells no error here, so there is no interval.")
+        if self.derived is None:
+            (low,), (high,) = (ends.tolist() for ends in intervals(self.moments, level))
+            return Interval(low, high)
+        least, most = self.bounds
+        low, high = (min(max(end, least), most) for end in self.derived.interval(level))
+        (from_low,), (to_high,) = within_one_error(self.moments, level)
+        return Interval(min(low, float(from_low)), max(high, float(to_high)))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Estimates(Sequence[Estimate], Tabular):
+    """The answers to many queries, in their order: arrays for all, and an Estimate for each."""
+
+    moments: Moments = field(repr=False)
+    method: str
+    assumption: str
+    note: str | None = None
+    """What to beware of, beside every estimate."""
+    empty: Mask | None = None
+    """Which queries have conditions that no record satisfies."""
+
+    def __repr__(self) -> str:
+        first = f", the first {self[0]}" if len(self) else ""
+        return f"Estimates({len(self):,} numbers{first})"
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return estimates_html(self)
+
+    def __len__(self) -> int:
+        return len(self.moments.value)
+
+    def __iter__(self) -> Iterator[Estimate]:
+        return (self[number] for number in range(len(self)))
+
+    @overload
+    def __getitem__(self, number: int) -> Estimate: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[Estimate]: ...
+    def __getitem__(self, number: int | slice) -> Estimate | list[Estimate]:
+        if isinstance(number, slice):
+            return [self[each] for each in range(*number.indices(len(self)))]
+        if self.is_exact[number]:
+            return Estimate.exact(float(self.moments.value[number])).beware(self.notes[number])
+        return Estimate.of(self.moments.take(np.array([number])), self.method, self.assumption, self.notes[number])
+
+    @cached_property
+    def is_exact(self) -> Mask:
+        """Which answers are certain: those about public columns only, and those about no record."""
+        return self.moments.is_certain
+
+    @cached_property
+    def notes(self) -> list[str | None]:
+        """What to beware of, beside each estimate."""
+        pairs = zip(self.is_exact.tolist(), self.moments.noted, strict=True)
+        found = _told(self.moments, [None if exact else self.note or note for exact, note in pairs])
+        for number in np.flatnonzero(self.empty).tolist() if self.empty is not None else ():
+            found[number] = _both(NOTHING, found[number])
+        return found
+
+    @property
+    def value(self) -> Floats:
+        """The estimated counts."""
+        return self.moments.value
+
+    @property
+    def standard_error(self) -> Floats:
+        """Their standard errors; not-a-number where none is known."""
+        return standard_errors(self.moments)
+
+    def interval(self, level: float = DEFAULT_LEVEL) -> tuple[Floats, Floats]:
+        """The low and the high ends of their intervals; not-a-number where no error is known."""
+        return intervals(self.moments, level)
+
+    def to_arrow(self, level: float = DEFAULT_LEVEL) -> pa.Table:
+        """A row for each query: `n`, `n_se`, `n_low` and `n_high`, and `n_note` if there is something to say."""
+        numbers = (self.value, self.standard_error, *self.interval(level))
+        named = {name: pa.array(each, from_pandas=True) for name, each in zip(COLUMNS, numbers, strict=False)}
+        if any(self.notes):
+            named[COLUMNS[-1]] = pa.array(self.notes, type=pa.string())
+        return pa.table(named)

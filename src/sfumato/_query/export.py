@@ -1,0 +1,273 @@
+"""A release for statistics packages: its public columns, and for each wanted value one column of weights.
+
+The weights of any records, added up, are the unbiased count of the value among them. What the records show of the
+protected column is left out: counted as it stands, it would mislead.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+
+from sfumato._core.cell_values import Value, display, labels
+from sfumato._query.counting.record_blocks import batches, schema_of
+from sfumato._query.impossible_literals import no_value
+from sfumato._query.record_weights import record_weights
+from sfumato._query.release import Release
+from sfumato._readers.optional_packages import needed
+from sfumato._release.staging import check_outside, place_written
+from sfumato.errors import InternalError, QueryError, TargetError
+
+PREFIX = "w_"
+LONGEST_NAME = 32
+"""Stata's; SPSS has room for more."""
+LONGEST_LABEL = 80
+FORMULA = "^[=+@\t\r-]"
+"""What a spreadsheet takes for the beginning of a formula."""
+LARGEST_WHOLE = 2_147_483_620
+"""Of 32 bits, without those that stand for missing values in Stata."""
+LARGEST_NUMBER = 2.0**1022
+"""Stata has numbers up to nearly twice this, and both packages keep the largest for what is missing."""
+RESERVED = re.compile(
+    "byte|double|float|if|in|int|long|str[0-9]+|strl|using|with|all|and|by|eq|ge|gt|le|lt|ne|not|or|to", re.IGNORECASE
+)
+"""What is no name in Stata or in SPSS."""
+OFF = 1e-9
+"""By so much sums in another order may differ, of the sum of the amounts."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written."""
+
+    path: Path
+    rows: int
+    weights: Mapping[str, Value]
+    """The columns of weights, and the value that each counts."""
+    renamed: Mapping[str, str]
+    """Public columns that are called otherwise in the file, by their names in the release."""
+    formulas: tuple[str, ...]
+    """Columns with texts that a spreadsheet would take for formulas."""
+
+
+def export(
+    release: Release, values: Sequence[Value | str], to: str | Path, *, method: str | None = None, force: bool = False
+) -> Exported:
+    """Write the public columns of a release and a column of weights for each value: .csv, .dta or .sav."""
+    target = Path(to)
+    write = _WRITERS.get(target.suffix.lower())
+    if write is None:
+        raise TargetError(f"{str(target)!r} should end in {', '.join(_WRITERS)}, which says what is written.")
+    if not target.parent.is_dir():
+        raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
+    check_outside(target, "the file")
+    if os.path.lexists(target) and (not force or not target.is_file()):
+        raise TargetError(f"{str(target)!r} exists; choose another name, or replace a file with --force.")
+    if not values:
+        raise QueryError("name the values to count, such as --values HIV,COPD.")
+    found = list(dict.fromkeys(named_value(release, value) for value in values))
+    added = {value: record_weights(release.manifest, release.folder, value, method) for value in found}
+    for value, weights in added.items():
+        check_sum(release, value, weights, method)
+    public, is_csv = _public(release), target.suffix.lower() == ".csv"
+    names = dict(
+        zip(public.column_names, public.column_names if is_csv else plain_names(public.column_names), strict=True)
+    )
+    taken = set(names.values())
+    columns = {}
+    for value in found:
+        columns[name := _free(PREFIX + _plain(display(value)), taken)] = value
+        taken.add(name)
+    table = public.rename_columns(list(names.values()))
+    for name, value in columns.items():
+        table = table.append_column(name, added[value])
+    told = {name: f"weight of {display(value)}" for name, value in columns.items()} | {
+        new: old for old, new in names.items() if new != old
+    }
+    place_written(lambda path: write(table, path, told), target, "the export", force=force)
+    renamed = {old: new for old, new in names.items() if new != old}
+    return Exported(target, table.num_rows, columns, renamed, formulas(public))
+
+
+def parse_values(text: str) -> list[str]:
+    """Values as the command line names them, with commas between; one with a comma in it stands in quotes."""
+    return next(csv.reader([text], skipinitialspace=True), [])
+
+
+def named_value(release: Release, value: Value | str) -> Value:
+    """A value of the domain; a text may be what people see of it."""
+    domain = release.manifest.domain
+    if value in domain:
+        return value
+    seen = dict(zip(labels(domain), domain, strict=True))
+    if isinstance(value, str) and value in seen:
+        return seen[value]
+    raise QueryError(f"{no_value(value, release.manifest)} A value with a comma in it stands in quotes.")
+
+
+def check_sum(release: Release, value: Value, weights: pa.Array, method: str | None) -> None:
+    """Refuse weights that do not add up to what the release counts, by the way that answers go."""
+    counted = release.count(value, method=method).value
+    amounts = np.asarray(weights)
+    if abs(float(amounts.sum()) - counted) > OFF * max(1.0, float(np.abs(amounts).sum())):
+        raise InternalError(
+            f"the weights of {display(value)!r} add up to {amounts.sum():.6f} where the count is {counted:.6f}. "
+            "Please report this."
+        )
+
+
+def formulas(table: pa.Table) -> tuple[str, ...]:
+    """The columns of which a name or a text begins as a formula does."""
+    found = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        texts = [name, *(column.unique().drop_null().to_pylist() if pa.types.is_string(column.type) else ())]
+        if pc.any(pc.match_substring_regex(pa.array(texts, pa.string()), FORMULA)).as_py():
+            found.append(name)
+    return tuple(found)
+
+
+def _public(release: Release) -> pa.Table:
+    """The public columns, in the order of the records."""
+    manifest = release.manifest
+    paths = manifest.paths(release.folder)
+    schema = schema_of(paths, manifest)
+    plain = pa.schema([(name, _plain_type(schema.field(name).type)) for name in manifest.public])
+    return pa.Table.from_batches([_decoded(batch, plain) for batch in batches(paths, schema, manifest.public)], plain)
+
+
+def _decoded(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [batch.column(field.name).cast(field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+# ---------------------------------------------------------------------------------------------------------------- names
+
+
+def plain_names(names: Sequence[str]) -> list[str]:
+    """Names that Stata and SPSS take: letters, digits and _, no two alike whatever their case."""
+    taken: set[str] = set()
+    found = []
+    for name in names:
+        found.append(_free(_plain(name), taken))
+        taken.add(found[-1])
+    return found
+
+
+def _plain(name: str) -> str:
+    plain = re.sub("[^A-Za-z0-9_]+", "_", name).strip("_")[:LONGEST_NAME] or "column"
+    if RESERVED.fullmatch(plain):
+        return f"v_{plain}"
+    return plain if plain[0].isalpha() else f"v{plain}"[:LONGEST_NAME]
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """The name, or the first with a number behind it that nobody has in capitals or small letters."""
+    name, known = name[:LONGEST_NAME], {each.lower() for each in taken}
+    for ending in _endings():
+        if (found := name[: LONGEST_NAME - len(ending)] + ending).lower() not in known:
+            return found
+    raise InternalError("no name is free. Please report this.")
+
+
+def _endings() -> Iterator[str]:
+    yield ""
+    yield from (f"_{number}" for number in range(2, 1_000_000))
+
+
+# -------------------------------------------------------------------------------------------------------------- writing
+
+
+def _write_csv(table: pa.Table, path: Path, told: Mapping[str, str]) -> None:
+    """CSV with a line of names; what is missing is empty, and an empty text is in quotes."""
+    options = pa_csv.WriteOptions(quoting_style="needed")
+    with pa_csv.CSVWriter(path, table.schema, write_options=options) as writer:
+        writer.write_table(table)
+
+
+def _write_by(name: str, **options: Any) -> Callable[[pa.Table, Path, Mapping[str, str]], None]:
+    def write(table: pa.Table, path: Path, told: Mapping[str, str]) -> None:
+        needed("pandas", "statistics", "a file for Stata or SPSS")
+        package = needed("pyreadstat", "statistics", "a file for Stata or SPSS")
+        shown = {column: _short(told[column]) for column in table.column_names if column in told}
+        frame = _for_packages(table, told).to_pandas()
+        try:
+            getattr(package, name)(frame, str(path), column_labels=shown, **options)
+        except package.ReadstatError as error:  # which does not say why
+            raise TargetError("the export cannot be written to its end; the disk may be full.") from error
+
+    return write
+
+
+def _short(label: str) -> str:
+    return label if len(label.encode()) <= LONGEST_LABEL else label.encode()[:LONGEST_LABEL].decode(errors="ignore")
+
+
+def _for_packages(table: pa.Table, told: Mapping[str, str]) -> pa.Table:
+    """Types that both packages know: truths and whole numbers as numbers, times without a zone.
+
+    Numbers with more digits than a double holds become texts: as numbers, two different ones could become the same.
+    """
+    kinds = []
+    for field in table.schema:
+        kind, column = field.type, table.column(field.name)
+        _check_writable(told.get(field.name, field.name), column)
+        if pa.types.is_boolean(kind):
+            kind = pa.int8()
+        elif pa.types.is_decimal(kind):
+            kind = pa.float64() if _is_double(column) else pa.string()
+        elif pa.types.is_timestamp(kind):
+            kind = pa.timestamp("us")
+        elif pa.types.is_integer(kind):
+            kind = pa.int32() if _is_small(column) else pa.float64() if _is_double(column) else pa.string()
+        kinds.append(pa.field(field.name, kind))
+    return table.cast(pa.schema(kinds), safe=False)
+
+
+def _check_writable(name: str, column: pa.ChunkedArray) -> None:
+    """Refuse what the packages would cut off, or take for a missing value."""
+    remedy = "export a .csv instead"
+    if pa.types.is_string(column.type) and pc.any(pc.match_substring(column.unique(), "\0")).as_py():
+        raise TargetError(
+            f"column {name!r} has texts with a zero in them, at which Stata and SPSS end a text; {remedy}."
+        )
+    if pa.types.is_floating(column.type):
+        finite = column.drop_null().filter(pc.invert(pc.is_nan(column.drop_null())))
+        if pc.any(pc.greater(pc.abs(finite), LARGEST_NUMBER)).as_py():
+            raise TargetError(f"column {name!r} has numbers that are too large for Stata and SPSS; {remedy}.")
+
+
+def _is_double(column: pa.ChunkedArray) -> bool:
+    """Whether every number is the same as a double."""
+    try:
+        doubles = column.cast(pa.float64())
+        return not pa.types.is_decimal(column.type) or bool(doubles.cast(column.type).equals(column))
+    except pa.ArrowInvalid:
+        return False
+
+
+def _is_small(column: pa.ChunkedArray) -> bool:
+    """Whether whole numbers are such in both packages, which else have doubles."""
+    span = pc.min_max(column)
+    least, most = span["min"].as_py(), span["max"].as_py()
+    return least is None or (least >= -LARGEST_WHOLE and most <= LARGEST_WHOLE)
+
+
+_WRITERS: Mapping[str, Callable[[pa.Table, Path, Mapping[str, str]], None]] = {
+    ".csv": _write_csv,
+    ".dta": _write_by("write_dta", version=15),
+    ".sav": _write_by("write_sav", compress=False),
+}

@@ -1,0 +1,180 @@
+"""Aggregates as sums over records: each record adds a public factor times a score of its sensitive value.
+
+COUNT adds 1, SUM a column; AVG is a SUM over a COUNT.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from sfumato._query.connection import Session
+from sfumato._query.parser import allowed_sql, public_queries, range_comparisons
+from sfumato._query.parser.allowed_sql import Tree
+from sfumato._query.parser.column_names import Names
+from sfumato._query.parser.conditions import Condition, split
+from sfumato._query.parser.formulas import Arithmetic, Formula, Sum
+from sfumato._query.parser.spread_formulas import is_spread, spread_of
+from sfumato._query.unknown_literals import checked
+from sfumato.errors import QueryError
+
+
+@dataclass(frozen=True)
+class Total:
+    """A sum over the records that satisfy a condition: of factor times score."""
+
+    condition: Condition
+    factor: str | None = None
+    """An expression over public columns; 1 where there is none, and nothing is added where it is missing."""
+    score: str | None = None
+    """An expression over sensitive columns, likewise."""
+
+    @property
+    def is_count(self) -> bool:
+        """Whether every record that satisfies the condition adds one."""
+        return self.factor is None and self.score is None
+
+
+SIGNS: Mapping[type[Any], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
+
+
+class Aggregates:
+    """Collects the sums that a query needs, and reads its aggregates as formulas over them."""
+
+    def __init__(self, names: Names, session: Session, records: str) -> None:
+        self.names = names
+        self.records = records
+        self.session = session
+        self.ranges = session.manifest.bins
+        self.totals: dict[Total, int] = {}
+
+    def formula(self, node: Tree) -> Formula:
+        """Read an aggregate, with its FILTER."""
+        where: list[Tree] = []
+        if isinstance(node, exp.Filter):
+            where.append(self.resolved(node.expression.this))
+            node = node.this
+        if is_spread(node):
+            return spread_of(node, where, self)
+        if not isinstance(node, allowed_sql.AGGREGATES):
+            raise self._unknown(node)
+        inner = node.this
+        if isinstance(inner, exp.Distinct):
+            raise self._distinct(node)
+        if set(node.args) - {"this", "big_int", "expressions"} or node.expressions:
+            raise self._unknown(node)
+        if isinstance(node, exp.Count):
+            return self._count(inner, where)
+        value = self.resolved(inner)
+        if isinstance(node, exp.CountIf):
+            return self._total(Total(self._split([*where, value])))
+        sum_of = self.sum_of(value, where)
+        if isinstance(node, exp.Sum):
+            return sum_of
+        return Arithmetic("/", sum_of, self._total(Total(self._split([*where, _given(value)]))))
+
+    def _distinct(self, node: Tree) -> QueryError:
+        """What is said of counting different values: most who do it want people, of which each may have one row."""
+        is_person = self.session.manifest.counted == "people"
+        people = " Each person has one row here, so COUNT(*) counts people." if is_person else ""
+        try:
+            for each in node.this.expressions:
+                self.resolved(each)
+        except QueryError as error:  # a number of patients, for example, which no release has
+            return QueryError(f"{error}{people}")
+        return QueryError(
+            f"{allowed_sql.sql_of(node)} cannot be answered: which values occur is not known, only about how often; count "
+            "them with GROUP BY. Different values of public columns are counted by a query without sensitive columns."
+            f"{people}"
+        )
+
+    def _count(self, inner: Tree, where: list[Tree]) -> Formula:
+        if isinstance(inner, exp.Star):
+            if any(inner.args.values()):
+                raise QueryError("count rows with COUNT(*).")
+            return self._total(Total(self._split(where)))
+        value = self.resolved(inner)
+        if not self.names.keys(value) and not isinstance(value, exp.Null):
+            return self._total(Total(self._split(where)))
+        return self._total(Total(self._split([*where, _given(value)])))
+
+    def sum_of(self, value: Tree, where: list[Tree]) -> Formula:
+        """Read the sum of an expression as public factors times sensitive scores."""
+        value = allowed_sql.unwrapped(value)
+        case = _case(value)
+        if case is not None and not self.names.is_public(value) and not self.names.is_sensitive(value):
+            return self.sum_of(case[1], [*where, case[0]])
+        range_comparisons.check_sum(value, self.ranges)
+        factors, scores = [], []
+        for each in _factors(value):
+            if self.names.is_public(each):
+                factors.append(f"({allowed_sql.sql_of(each)})")
+            elif self.names.is_sensitive(each):
+                scores.append(f"({allowed_sql.sql_of(each)})")
+            else:
+                raise QueryError(
+                    f"{allowed_sql.sql_of(each)} mixes public and sensitive columns; write it as a product, or as "
+                    "SUM(...) FILTER (WHERE ...)."
+                )
+        return self._total(Total(self._split(where), " * ".join(factors) or None, " * ".join(scores) or None))
+
+    def count_of(self, where: Sequence[Tree]) -> Formula:
+        """How many records satisfy conditions."""
+        return self._total(Total(self._split(where)))
+
+    def centre_of(self, value: Tree) -> float:
+        """The mean of a public number over all records; zero for others."""
+        if not self.names.is_public(value):
+            return 0.0
+        sql = f"SELECT AVG(CAST({allowed_sql.sql_of(value)} AS DOUBLE)) FROM {self.records}"
+        ((mean,),) = self.session.rows(sql)
+        return 0.0 if mean is None or not math.isfinite(mean) else round(float(mean), 6)
+
+    def resolved(self, expression: Tree) -> Tree:
+        """An expression with every column found."""
+        self.session.clock.check()
+        expression = public_queries.without_subqueries(expression, self.session)
+        allowed_sql.check(expression, allowed_sql.EXPRESSIONS)
+        return checked(self.names.resolved(expression), self.session)
+
+    def _split(self, expressions: Iterable[Tree]) -> Condition:
+        return split(expressions, self.names)
+
+    def _total(self, total: Total) -> Sum:
+        return Sum(self.totals.setdefault(total, len(self.totals)))
+
+    def _unknown(self, node: Tree) -> QueryError:
+        sql = allowed_sql.sql_of(node)
+        if isinstance(node, exp.AggFunc):
+            return QueryError(
+                f"{sql} cannot be estimated with a known error, because single records decide it; ask for COUNT, SUM, "
+                "AVG, STDDEV or QUANTILE_CONT(column, 0.95), or leave the sensitive column out of the query."
+            )
+        return QueryError(
+            f"{sql!r} cannot be computed from estimates: use + - * / of COUNT, SUM, AVG and numbers, and change the "
+            "numbers of the answer yourself."
+        )
+
+
+def _given(value: Tree) -> Tree:
+    return exp.Not(this=exp.Is(this=exp.paren(value.copy()), expression=exp.Null()))
+
+
+def _case(value: Tree) -> tuple[Tree, Tree] | None:
+    """The condition and the value of a CASE with one branch, and else nothing or zero."""
+    if not isinstance(value, exp.Case) or value.this or len(value.args["ifs"]) != 1:
+        return None
+    default = value.args.get("default")
+    if default is not None and allowed_sql.sql_of(default) not in ("0", "0.0", "NULL"):
+        return None
+    branch = value.args["ifs"][0]
+    return branch.this, branch.args["true"]
+
+
+def _factors(value: Tree) -> list[Tree]:
+    value = allowed_sql.unwrapped(value)
+    return [*_factors(value.this), *_factors(value.expression)] if isinstance(value, exp.Mul) else [value]

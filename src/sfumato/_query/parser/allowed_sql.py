@@ -1,0 +1,224 @@
+"""What SQL may be made of: a list of known constructs.
+
+Everything else is refused, because a question may come from a stranger. Nothing on
+the list reads a file, a setting, a clock or a random number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any, ClassVar
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+
+from sfumato._query.parser import query_size
+from sfumato.errors import InternalError, QueryError
+
+Tree = Any
+"""A node of a parsed query; what its class is called depends on the version of the parser."""
+
+
+def _classes(names: str) -> tuple[type[Any], ...]:
+    """Looks constructs up by their names in sqlglot.
+
+    A name that the installed version does not have is an error: the list would allow less than it says.
+    """
+    if lacking := [name for name in names.split() if not hasattr(exp, name)]:
+        raise InternalError(
+            f"sqlglot {version('sqlglot')} does not know {', '.join(lacking)}; update sfumato or sqlglot."
+        )
+    return tuple(getattr(exp, name) for name in names.split())
+
+
+OPERATORS = _classes(
+    "And Or Not Paren EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ Between In Tuple Like ILike Escape SimilarTo "
+    "RegexpLike Is Null Boolean Literal Neg Add Sub Mul Div IntDiv Mod Pow DPipe Column Identifier Cast TryCast "
+    "DataType DataTypeParam Case If Coalesce Nullif Interval Var"
+)
+FUNCTIONS = _classes(
+    "Abs Ceil Floor Round Trunc Sign Sqrt Cbrt Exp Ln Log Greatest Least Length Lower Upper Trim Substring Left Right "
+    "Concat ConcatWs Replace StrPosition StartsWith EndsWith Contains Reverse RegexpReplace RegexpExtract Levenshtein "
+    "IsNan IsInf Year Month Day Quarter Week WeekOfYear DayOfWeek DayOfWeekIso DayOfMonth DayOfYear Hour Minute Second "
+    "Extract TimestampTrunc DateTrunc DateDiff DateAdd DateSub TsOrDsAdd TimeToStr StrToTime StrToDate "
+    "DateFromParts LastDay Dayname Monthname Date TsOrDsToDate Unicode Chr"
+)
+_NAMED = (
+    "date_part datepart date_trunc contains prefix suffix isnan isinf isfinite isodow isoyear yearweek weekday "
+    "dayname monthname strlen trunc even log2 log10 century decade era epoch julian make_date damerau_levenshtein "
+    "hamming jaccard jaro_similarity jaro_winkler_similarity strip_accents instr position round_even signbit gcd "
+    "lcm date_diff datediff date_sub datesub left right ifnull"
+)
+NAMED = frozenset(_NAMED.split())
+"""Functions that DuckDB knows and the parser takes as they are written."""
+
+AGGREGATES = _classes("Count CountIf Sum Avg")
+"""What can be estimated."""
+
+PUBLIC_AGGREGATES = _classes(
+    "Min Max Median Mode Stddev StddevPop StddevSamp Variance VariancePop Quantile PercentileCont "
+    "PercentileDisc Corr CovarPop CovarSamp ArgMax ArgMin AnyValue LogicalAnd LogicalOr ApproxDistinct ApproxQuantile "
+    "ArrayAgg GroupConcat First Last Kurtosis Skewness BitwiseAndAgg BitwiseOrAgg BitwiseXorAgg WithinGroup Grouping "
+    "RegrSlope RegrIntercept RegrR2 RegrCount RegrAvgx RegrAvgy RegrSxx RegrSyy RegrSxy"
+)
+CLAUSES = _classes(
+    "Select From Join Where Group Having Order Ordered Limit LimitOptions Offset Distinct Subquery Table TableAlias "
+    "Alias Star Filter Exists Window WindowSpec RowNumber Rank DenseRank Lag Lead FirstValue LastValue NthValue Ntile "
+    "PercentRank CumeDist IgnoreNulls RespectNulls Qualify Rollup Cube GroupingSets Union Intersect Except With CTE "
+    "Values Unnest Explode Lateral Columns Any All"
+)
+COLLECTIONS = _classes(
+    "Array Bracket Slice Struct PropertyEQ Map Lambda Transform Comprehension ArraySort ArrayContains "
+    "ArrayConcat ArrayFilter ArrayDistinct Dot Split SplitPart Sin Cos Tan Cot Asin Acos Atan Atan2 Degrees "
+    "Radians Pi WidthBucket BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitwiseLeftShift BitwiseRightShift DateBin"
+)
+"""Besides, what a query of public columns alone may be made of."""
+
+WINDOWS = _classes(
+    "Window WindowSpec Order Ordered RowNumber Rank DenseRank PercentRank CumeDist Ntile Lag Lead FirstValue LastValue "
+    "NthValue Sum Avg Count Min Max Filter Where Star IgnoreNulls RespectNulls"
+)
+"""What windows over the rows of an answer may be made of."""
+
+EXPRESSIONS = OPERATORS + FUNCTIONS
+PUBLIC = EXPRESSIONS + AGGREGATES + PUBLIC_AGGREGATES + CLAUSES + COLLECTIONS
+_PUBLIC_NAMED = (
+    "histogram mad entropy product favg fsum sem geomean mode list_sort list_reverse_sort list_distinct list_unique "
+    "list_sum list_avg list_min list_max list_median list_contains list_has_any list_position list_slice "
+    "list_aggregate list_zip len cardinality map_keys map_values map_extract element_at struct_extract row "
+    "regexp_split_to_array string_split max_by min_by arg_min arg_max hash"
+)
+PUBLIC_NAMED = NAMED | frozenset(_PUBLIC_NAMED.split())
+"""Besides, where nothing is protected. What makes a text of any length, such as REPEAT, is on no list."""
+
+STATEMENTS = _classes("Describe Summarize Show Pivot")
+"""What is no query, and is answered or refused with one that works."""
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z _]*")
+
+
+def parse(sql: str) -> Tree:
+    """Read one SELECT, or several that are joined, if it is not too large."""
+    query_size.check_text(sql)
+    try:
+        trees = sqlglot.parse(sql, dialect="duckdb")
+    except RecursionError as error:
+        raise query_size.too_deep() from error
+    except sqlglot.errors.SqlglotError as error:
+        raise QueryError(f"this is not SQL that can be read: {str(error).splitlines()[0]}") from error
+    if len(trees) != 1 or not isinstance(trees[0], (exp.Query, *STATEMENTS)) or "\0" in sql:
+        raise QueryError("ask one SELECT, such as SELECT COUNT(*) FROM release WHERE age > 30.")
+    tree: Tree = trees[0]
+    for node in tree.walk():  # a comment could say anything about what it stands beside
+        node.comments = None
+        node.meta.clear()
+    query: Tree = query_size.balanced(tree)
+    query_size.check_tree(query)
+    while isinstance(query, exp.Subquery) and not any(value for name, value in query.args.items() if name != "this"):
+        query = query.this
+    return query
+
+
+def check(tree: Tree, allowed: tuple[type[Any], ...], named: frozenset[str] = NAMED) -> None:
+    """Refuse a tree with a construct that is not on the list."""
+    for node in tree.walk():
+        if not _is_known(node, allowed, named):
+            raise QueryError(
+                f"{sql_of(node)!r} cannot be answered: use comparisons, AND, OR, NOT, IN, BETWEEN, LIKE, and functions "
+                "of texts, numbers and dates."
+            )
+
+
+class OwnSql(exp.Expression):
+    """SQL that we wrote ourselves, to stand in a tree as it is: no parser makes one."""
+
+    arg_types: ClassVar[dict[str, bool]] = {"this": True}
+
+
+class OwnColumn(exp.Column):
+    """A column that we named ourselves, which no name in a query can stand for: no parser makes one."""
+
+
+class _Generator(DuckDB.Generator):  # type: ignore[valid-type, misc]
+    """Writes trees for DuckDB, with what we put into them."""
+
+    TRANSFORMS: ClassVar[dict[Any, Any]] = {
+        **DuckDB.Generator.TRANSFORMS,
+        OwnSql: lambda self, node: node.args["this"],
+        OwnColumn: lambda self, node: self.column_sql(node),
+    }
+    written = 0
+
+    def sql(self, *args: Any, **options: Any) -> str:
+        """Write a part, if there are not too many: what DuckDB has no function for stands there several times."""
+        self.written += 1
+        if self.written > query_size.MOST_WRITTEN:
+            raise query_size.too_large(
+                f"{query_size.MOST_WRITTEN:,} names, numbers and signs, as it is written for DuckDB,"
+            )
+        return str(super().sql(*args, **options))
+
+
+def ready(sql: str) -> Tree:
+    """SQL that we wrote ourselves, to stand in a tree as it is."""
+    return OwnSql(this=sql)
+
+
+def _is_known(node: Tree, allowed: tuple[type[Any], ...], named: frozenset[str]) -> bool:
+    if isinstance(node, OwnSql | exp.Literal | exp.Identifier):
+        return True
+    if isinstance(node, exp.Anonymous):
+        return node.name.lower() in named
+    if not isinstance(node, allowed) or (isinstance(node, exp.DataType) and not _is_known_type(node)):
+        return False
+    return all(_WORD.fullmatch(each) for each in _texts(node.args.values()))
+
+
+def _is_known_type(node: Tree) -> bool:
+    """The name of a type that is no known one would reach DuckDB as it is written, and could be any code."""
+    return isinstance(node.this, exp.DataType.Type) and node.this is not exp.DataType.Type.USERDEFINED
+
+
+def _texts(arguments: Iterable[object]) -> Iterable[str]:
+    """What a node says in plain text, such as the unit of a date: it is written as it is."""
+    return (each for each in arguments if isinstance(each, str) and each)
+
+
+def sql_of(tree: Tree) -> str:
+    """Write a tree for DuckDB, without its comments."""
+    return str(_Generator(dialect="duckdb", comments=False).generate(tree))
+
+
+def conjuncts(expression: Tree) -> Iterable[Tree]:
+    """The parts of a condition that AND joins."""
+    if isinstance(expression, exp.And):
+        yield from conjuncts(expression.this)
+        yield from conjuncts(expression.expression)
+    elif isinstance(expression, exp.Paren) and isinstance(expression.this, exp.And | exp.Paren):
+        yield from conjuncts(expression.this)
+    else:
+        yield expression
+
+
+def unwrapped(expression: Tree) -> Tree:
+    """An expression without the parentheses around it."""
+    while isinstance(expression, exp.Paren):
+        expression = expression.this
+    return expression
+
+
+def limit_of(query: Tree) -> str:
+    """LIMIT and OFFSET of a query."""
+    parts = []
+    for name, word in (("limit", "LIMIT"), ("offset", "OFFSET")):
+        given = query.args.get(name)
+        if given is None:
+            continue
+        number = given.expression
+        if not (isinstance(number, exp.Literal) and number.is_int):
+            raise QueryError(f"{word} needs a whole number.")
+        parts.append(f"{word} {int(number.name)}")
+    return " ".join(parts)

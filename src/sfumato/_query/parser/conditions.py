@@ -1,0 +1,234 @@
+"""Conditions taken apart: what they ask of public columns, of the sensitive value, and of both together.
+
+A part that mixes both is, for each value x of the domain, a condition on public columns: the part with x put in. Values
+that make the same of it share one such condition. What it says of a record is the record's signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sqlglot import exp
+
+from sfumato._core.arrays import Counts, Floats, Mask
+from sfumato._core.cell_values import listed
+from sfumato._query.connection import Session
+from sfumato._query.parser import allowed_sql
+from sfumato._query.parser.allowed_sql import Tree
+from sfumato._query.parser.column_names import Names
+from sfumato._query.parser.from_clause import FromClause
+from sfumato._records.sql_quoting import literal, quoted
+from sfumato.errors import QueryError
+
+MOST_BITS = 240
+"""So many conditions are told apart in one scan."""
+BLOCK = 60
+"""So many of them are packed into one number."""
+NAMED_VALUES, MOST_SUGGESTED = 20, 3
+PLACE_NAME = "sfumato place"
+PLACE = quoted(PLACE_NAME)
+_MISSING = " IS NULL)"
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition in three parts, all of which must hold."""
+
+    public: tuple[str, ...] = ()
+    sensitive: tuple[str, ...] = ()
+    mixed: tuple[Tree, ...] = ()
+    by_level: bool = False
+    """Whether the part on the sensitive value asks of its groups, which no record shows."""
+
+    @property
+    def public_sql(self) -> str | None:
+        """The part on public columns."""
+        return " AND ".join(self.public) or None
+
+
+def split(expressions: Iterable[Tree], names: Names) -> Condition:
+    """Take resolved conditions apart."""
+    public, sensitive, mixed, by_level = [], [], [], False
+    for each in (part for expression in expressions for part in allowed_sql.conjuncts(expression)):
+        if names.is_public(each):
+            public.append(f"({allowed_sql.sql_of(each)})")
+        elif names.is_sensitive(each):
+            sensitive.append(f"({allowed_sql.sql_of(each)})")
+            by_level |= not names.grouped.isdisjoint(names.keys(each))
+        else:
+            mixed.append(each)
+    return Condition(tuple(public), tuple(sensitive), tuple(mixed), by_level)
+
+
+class Signature:
+    """The conditions on public columns by which records are told apart, packed into numbers."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def add(self, sql: str) -> int:
+        """The number of a condition."""
+        number = self.numbers.setdefault(sql, len(self.numbers))
+        if number >= MOST_BITS:
+            raise QueryError(
+                f"the conditions treat more than {MOST_BITS} values or groups of values in ways of their own; compare "
+                "the sensitive column with fewer values, or ask for the parts one by one."
+            )
+        return number
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """SQL for the packed numbers."""
+        texts = list(self.numbers)
+        blocks = [texts[start : start + BLOCK] for start in range(0, len(texts), BLOCK)]
+        return tuple(
+            " + ".join(f"CASE WHEN {sql} THEN CAST({1 << bit} AS BIGINT) ELSE 0 END" for bit, sql in enumerate(block))
+            for block in blocks
+        )
+
+    def bits(self, packed: Sequence[int]) -> Mask:
+        """Which conditions hold, from the packed numbers."""
+        number = sum(int(each) << (BLOCK * place) for place, each in enumerate(packed))
+        return np.array([number >> place & 1 for place in range(len(self.numbers))], dtype=np.bool_)
+
+
+@dataclass(frozen=True)
+class Test:
+    """A condition ready to be used: which values it wants of a record with given bits."""
+
+    wanted: Mask
+    needed: tuple[int, ...] = ()
+    """Bits without which nothing is wanted."""
+    classes: tuple[Counts, ...] = field(default=())
+    """For each mixed part and place, the bit that says whether the value is wanted."""
+
+    def mask(self, bits: Mask) -> Mask:
+        """The wanted places of the domain."""
+        if not bits[list(self.needed)].all():
+            return np.zeros_like(self.wanted)
+        found = self.wanted
+        for numbers in self.classes:
+            found = found & bits[numbers]
+        return found
+
+
+@dataclass(frozen=True)
+class Domain:
+    """The domain of the sensitive column, about which DuckDB is asked by its own rules."""
+
+    session: Session
+    source: FromClause
+
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return len(self.session.manifest.domain)
+
+    def rows(self, columns: Sequence[str], where: Sequence[str] = ()) -> Iterator[tuple[Any, ...]]:
+        """The place and some expressions for each value that satisfies conditions."""
+        clause = f" WHERE {' AND '.join(where)}" if where else ""
+        selected = ", ".join([f"{quoted('release')}.{PLACE}", *columns])
+        yield from self.session.rows(f"SELECT {selected} FROM {self.source.values}{clause}")
+
+    def wanted(self, conditions: Sequence[str]) -> Mask:
+        """Which places satisfy conditions; some must, because a typing error would look like a certain zero."""
+        if not conditions and not self.source.value_joins:
+            return np.ones(self.size, dtype=np.bool_)
+        found = np.zeros(self.size, dtype=np.bool_)
+        found[[place for (place,) in self.rows((), conditions)]] = True
+        if not found.any() and not (conditions and all(each.endswith(_MISSING) for each in conditions)):
+            raise self._nothing()  # but that a value is missing is no way to spell one
+        return found
+
+    def check_joins(self) -> None:
+        """Refuse a join that gives a value several rows; no more rows are read than it takes to know."""
+        if not self.source.value_joins:
+            return
+        most = self.size + 1
+        places = self.session.rows(f"SELECT {quoted('release')}.{PLACE} FROM {self.source.values} LIMIT {most}")
+        if len(set(places)) < len(places):
+            raise QueryError(
+                "the join gives some values of the sensitive column several rows, which would count a record several "
+                "times; join a table in which the column is unique."
+            )
+
+    def _nothing(self) -> QueryError:
+        manifest = self.session.manifest
+        groups = [
+            f"; those of {level!r} are {listed(tuple(dict.fromkeys(found)), NAMED_VALUES)}"
+            for level, found in manifest.groups.items()
+        ]
+        named = [each.near for each in self.session.unheard[:MOST_SUGGESTED] if each.is_protected]
+        near = next((each for each in named if each is not None), None)
+        meant = "its" if near is None else f"did you mean {near!r}? Its"
+        return QueryError(
+            f"no value of {manifest.sensitive_name!r} satisfies the condition; {meant} values are "
+            f"{listed(manifest.domain, NAMED_VALUES)}{''.join(groups)}."
+        )
+
+    def values(self, sql: str) -> list[Any]:
+        """An expression of the sensitive columns, for each place; None also where a join leaves a value out."""
+        found: list[Any] = [None] * self.size
+        for place, value in self.rows([sql]):
+            found[place] = value
+        return found
+
+    def scores(self, sql: str) -> Floats:
+        """A numeric expression for each place, not a number where it is missing."""
+        self.session.columns(f"SELECT SUM({sql}) FROM {self.source.values}")  # what cannot be added up is refused
+        numbers = self.values(f"CAST({sql} AS DOUBLE)")
+        return np.array([np.nan if each is None else each for each in numbers], dtype=np.float64)
+
+    def test(self, condition: Condition, signature: Signature, *, is_where: bool = False) -> Test:
+        """Prepare a condition; the public part of a WHERE needs no bits, because only such records are counted."""
+        needed = () if is_where else tuple(signature.add(sql) for sql in condition.public)
+        classes = tuple(self._classes(each, signature) for each in condition.mixed)
+        return Test(self.wanted(condition.sensitive), needed, classes)
+
+    def _classes(self, mixed: Tree, signature: Signature) -> Counts:
+        """For each place, the number of the condition that the mixed part becomes."""
+        atoms = _atoms(mixed, self.source.names)
+        written = [allowed_sql.sql_of(atom) for atom in atoms]
+        named = ", ".join(f"{sql} AS a{number}" for number, sql in enumerate(written))
+        kinds = list(self.session.columns(f"SELECT {named} FROM {self.source.values}").values())
+        numbers: dict[tuple[str, ...], int] = {}
+        found = np.zeros(self.size, dtype=np.int64)
+        for place, *values in self.rows(written):
+            literals = tuple(literal(value, kind) for value, kind in zip(values, kinds, strict=True))
+            if literals not in numbers:
+                numbers[literals] = signature.add(_put_in(mixed, dict(zip(written, literals, strict=True)), self))
+            found[place] = numbers[literals]
+        return found
+
+
+def _is_atom(node: Tree, names: Names) -> bool:
+    """Whether a node can be computed from the sensitive value alone, and is an expression of its own."""
+    return isinstance(node, exp.Condition) and not isinstance(node, exp.If | exp.Tuple) and names.is_sensitive(node)
+
+
+def _atoms(expression: Tree, names: Names) -> list[Tree]:
+    """The largest parts of a mixed expression that depend on the sensitive value alone."""
+    found: dict[str, Tree] = {}
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        if _is_atom(node, names):
+            found.setdefault(allowed_sql.sql_of(node), node)
+        else:
+            waiting.extend(node.iter_expressions())
+    return list(found.values())
+
+
+def _put_in(mixed: Tree, literals: Mapping[str, str], domain: Domain) -> str:
+    """The mixed part with the value of each atom in its place."""
+
+    def put(node: Tree) -> Tree:
+        domain.session.clock.check()
+        if _is_atom(node, domain.source.names) and (sql := literals.get(allowed_sql.sql_of(node))) is not None:
+            return allowed_sql.ready(sql)
+        return node
+
+    return f"({allowed_sql.sql_of(mixed.transform(put))})"

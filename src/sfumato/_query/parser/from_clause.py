@@ -1,0 +1,191 @@
+"""FROM: the release, what a subquery selects of it, and the analyst's tables joined to it.
+
+A table that is joined by public columns is joined to the records. One that is joined by the sensitive column is joined
+to the values of the domain: its columns are then as sensitive as that column, and are estimated like it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from sfumato._query.connection import Session
+from sfumato._query.parser import allowed_sql, public_queries
+from sfumato._query.parser.allowed_sql import Tree
+from sfumato._query.parser.column_names import Names
+from sfumato._records.sql_quoting import RECORDS, TABLE, quoted
+from sfumato.errors import QueryError
+
+VALUES_NAME = "sfumato values"
+VALUES = quoted(VALUES_NAME)
+"""The domain as a table: the place of each value, and the value in each sensitive column."""
+
+
+@dataclass
+class FromClause:
+    """Where the records and the values come from, and what their columns are called."""
+
+    names: Names
+    record_joins: list[str] = field(default_factory=list)
+    """Tables that are joined to the records."""
+    value_joins: list[str] = field(default_factory=list)
+    """Tables that are joined to the values of the domain."""
+    conditions: list[Tree] = field(default_factory=list)
+    """What a subquery already asked of the records, resolved."""
+
+    @property
+    def records(self) -> str:
+        """FROM for the records."""
+        return self.records_of(RECORDS)
+
+    @property
+    def values(self) -> str:
+        """FROM for the values."""
+        return "".join([f"{VALUES} AS {quoted(TABLE)}", *self.value_joins])
+
+    def records_of(self, table: str) -> str:
+        """FROM for the records of some table, with what is joined to them."""
+        return "".join([f"{table} AS {quoted(TABLE)}", *self.record_joins])
+
+
+def source_of(select: exp.Select, session: Session) -> FromClause:
+    """Read FROM and JOIN of a query whose common table expressions were put in."""
+    given = select.args.get("from_") or select.args.get("from")
+    if given is None:
+        raise QueryError(f"say where to count: SELECT ... FROM {TABLE} ...")
+    source = _first(given.this, session)
+    for join in select.args.get("joins") or ():
+        _join(source, join, session)
+    return source
+
+
+def _first(table: Tree, session: Session) -> FromClause:
+    if isinstance(table, exp.Subquery) and isinstance(table.this, exp.Select) and public_queries.has_release(table):
+        return _selected(table, session)
+    public_queries.check_table(table, session)
+    if table.name.lower() != TABLE:
+        raise QueryError(f"begin with the release: FROM {TABLE} JOIN {table.name} ...")
+    names = Names.of_release(session.manifest)
+    if table.alias:
+        names.tables = {table.alias.lower(): names.tables[TABLE]}
+    return FromClause(names)
+
+
+def filters_only(select: Tree) -> bool:
+    """Whether a query only filters records of the release, and picks or computes columns."""
+    known = {"expressions", "from", "from_", "where", "joins", "kind"}
+    if not isinstance(select, exp.Select) or any(value for name, value in select.args.items() if name not in known):
+        return False
+    given = select.args.get("from_") or select.args.get("from")
+    if given is None or any(each.find(exp.AggFunc, exp.Window) for each in select.expressions):
+        return False
+    first = given.this
+    return filters_only(first.this) if isinstance(first, exp.Subquery) else first.name.lower() == TABLE
+
+
+def _selected(subquery: exp.Subquery, session: Session) -> FromClause:
+    """A subquery over the release that filters its records, and picks or computes columns."""
+    select: exp.Select = subquery.this
+    if not filters_only(select):
+        raise QueryError(
+            f"a subquery over {TABLE} with sensitive columns may only filter records and pick columns; aggregate, "
+            "order and limit in the outer query."
+        )
+    source = source_of(select, session)
+    columns: dict[str, Tree] = {}
+    for each in select.expressions:
+        if isinstance(each, exp.Star):
+            for table in source.names.tables.values():
+                columns = {**table, **columns}
+            continue
+        allowed_sql.check(each.unalias(), allowed_sql.EXPRESSIONS)
+        found = source.names.resolved(each.unalias())
+        columns[each.alias_or_name.lower()] = found if isinstance(found, exp.Column) else exp.paren(found)
+    where = select.args.get("where")
+    if where is not None:
+        condition = public_queries.without_subqueries(where.this, session)
+        allowed_sql.check(condition, allowed_sql.EXPRESSIONS)
+        source.conditions.append(source.names.resolved(condition))
+    source.names.tables = {(subquery.alias or TABLE).lower(): columns}
+    source.names.shared = set()
+    return source
+
+
+def _join(source: FromClause, join: exp.Join, session: Session) -> None:
+    """Join a table of the analyst to the records, or to the values."""
+    side, kind = (join.side or "").upper(), (join.kind or "").upper()
+    if side not in ("", "LEFT") or kind not in ("", "INNER", "OUTER", "CROSS") or join.args.get("method"):
+        raise QueryError(
+            f"{side or kind or join.args.get('method')} JOIN cannot be answered: a row without a record has nothing to "
+            "count; use JOIN or LEFT JOIN."
+        )
+    alias, table, columns = _right(join.this, session)
+    before = dict(source.names.tables)
+    source.names.add(alias, columns)
+    on = _on(source, join, alias, before)
+    how = "LEFT JOIN" if side == "LEFT" else "JOIN"
+    others = [key for key in (source.names.keys(on) if on is not None else ()) if key[0] != alias]
+    protected = [key for key in others if key in source.names.sensitive]
+    text = f" {how} {table} AS {quoted(alias)} ON {'TRUE' if on is None else allowed_sql.sql_of(on)}"
+    if not protected:
+        source.record_joins.append(text)
+        return
+    if len(protected) < len(others):
+        raise QueryError(
+            f"a join uses {protected[0][1]!r} together with public columns; join by one of the two, and compare the "
+            "other in WHERE."
+        )
+    source.value_joins.append(text)
+    source.names.sensitive |= {(alias, name) for name in columns}
+
+
+def _right(table: Tree, session: Session) -> tuple[str, str, list[str]]:
+    """The name of a joined table, its SQL, and its columns."""
+    if isinstance(table, exp.Subquery):
+        if not table.alias:
+            raise QueryError("a subquery that is joined needs a name: (SELECT ...) AS name.")
+        name = public_queries.materialised(table.this, session)
+        return table.alias, name, session.parts[-1].schema.names
+    public_queries.check_table(table, session)
+    if table.name.lower() == TABLE:
+        raise QueryError(
+            f"{TABLE} is joined to itself, which would count a record several times; count in two queries, and join "
+            f"these: WITH a AS (SELECT ... FROM {TABLE} GROUP BY ...), b AS (...) SELECT ... FROM a JOIN b USING (...)."
+        )
+    name = table.name.lower()
+    return table.alias or table.name, quoted(name), session.attached[name].schema.names
+
+
+def _on(source: FromClause, join: exp.Join, alias: str, before: dict[str, dict[str, Tree]]) -> Tree | None:
+    """The condition of a join, resolved; USING is an equality with the first table that has the column."""
+    if (on := join.args.get("on")) is not None:
+        allowed_sql.check(on, allowed_sql.EXPRESSIONS)
+        return source.names.resolved(on)
+    using = join.args.get("using") or []
+    parts: list[Tree] = []
+    for each in using:
+        name = each.name.lower()
+        first = next((columns[name] for columns in before.values() if name in columns), None)
+        mine = source.names.tables[alias.lower()].get(name)
+        if first is None or mine is None:
+            raise QueryError(f"USING names {each.name!r}, which is not a column of both tables.")
+        source.names.shared.add(name)
+        parts.append(exp.EQ(this=first.copy(), expression=mine.copy()))
+    return exp.and_(*parts) if parts else None
+
+
+def check_single(source: FromClause, session: Session, where: str | None) -> None:
+    """Refuse a join by which a record would be counted several times: its errors would not be independent."""
+    if not source.record_joins:
+        return
+    records = source.records_of(f'(SELECT *, ROW_NUMBER() OVER () AS "sfumato row" FROM {RECORDS})')
+    clause = f" WHERE {where}" if where else ""
+    row, most = f'{quoted(TABLE)}."sfumato row"', f"(SELECT COUNT(*) + 1 FROM {RECORDS})"
+    joined = f"(SELECT {row} AS r FROM {records}{clause} LIMIT {most})"  # more rows than records, and some come twice
+    ((rows, distinct),) = session.rows(f"SELECT COUNT(*), COUNT(DISTINCT r) FROM {joined}")
+    if rows != distinct:
+        raise QueryError(
+            "the join counts some records several times, which no error bar allows for; join a table in which the "
+            "columns of the join are unique, or make it so with SELECT DISTINCT or GROUP BY."
+        )

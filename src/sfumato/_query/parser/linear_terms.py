@@ -1,0 +1,137 @@
+"""Linear combinations of sums as pieces: records of which the same is asked, with what they show.
+
+Where the sensitive value decides nothing in a piece, what it adds is known. Where several factors meet with scores that
+are no multiples of each other, they are put into layers: the standard errors of layers are added up, which is an upper
+bound for that of their sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato._core.arrays import Floats
+from sfumato._records.tally import COUNT, Measured, Tally
+from sfumato.mechanisms.estimator import Piece
+
+ROUNDING = 1e-12
+"""Scores that differ by less than this part of the largest are the same."""
+
+
+def weight_of(factor: str | None) -> str:
+    """The weight of a record by a factor: 1 if there is none."""
+    return COUNT if factor is None else f"CAST({factor} AS DOUBLE)"
+
+
+def product_of(one: str, other: str) -> str:
+    """The weight that is the product of two."""
+    if COUNT in (one, other):
+        return other if one == COUNT else one
+    return " * ".join(sorted((one, other)))
+
+
+def products(weights: Iterable[str]) -> list[str]:
+    """What must be added up to know the sums and the errors of combinations of some weights."""
+    each = sorted(set(weights))
+    found = [*each, *(product_of(one, other) for place, one in enumerate(each) for other in each[place:])]
+    return [weight for weight in dict.fromkeys(found) if weight != COUNT]
+
+
+@dataclass(frozen=True)
+class Term:
+    """What is asked of the records of one group and signature: scores of the sensitive value, for each weight."""
+
+    measured: Measured
+    scores: Mapping[str, Floats]
+
+
+@dataclass
+class Combination:
+    """A linear combination of sums."""
+
+    known: float
+    """What the public columns alone decide."""
+    layers: list[list[Piece]]
+
+
+def combined(terms: Sequence[Term], positive: frozenset[str]) -> Combination:
+    """Gather the terms of a linear combination; `positive` are the weights that are never negative."""
+    known = 0.0
+    layers: list[dict[tuple[str, bytes], list[Piece]]] = []
+    for term in terms:
+        directions, constant = _directions(term)
+        known += constant
+        for number, direction in enumerate(directions):
+            if number == len(layers):
+                layers.append({})
+            piece = _piece(term.measured, direction, positive)
+            key = (" ".join(direction.factors), piece.theta.tobytes())
+            layers[number].setdefault(key, []).append(piece)
+    return Combination(known, [[_merged(pieces) for pieces in layer.values()] for layer in layers])
+
+
+@dataclass
+class _Direction:
+    """Scores, and how much of them each weight takes."""
+
+    theta: Floats
+    factors: dict[str, float]
+
+
+def _directions(term: Term) -> tuple[list[_Direction], float]:
+    """The scores of a term without what is constant, those that are multiples of each other as one."""
+    found: list[_Direction] = []
+    known = 0.0
+    for weight, theta in term.scores.items():
+        spread = float(theta.max() - theta.min())
+        if spread <= ROUNDING * float(np.abs(theta).max(initial=0.0)):
+            known += float(theta[0]) * float(term.measured[weight].rows[0])
+            continue
+        for direction in found:
+            factor, shift = _multiple(theta, direction.theta)
+            if np.abs(theta - factor * direction.theta - shift).max() <= ROUNDING * spread:
+                direction.factors[weight] = factor
+                known += shift * float(term.measured[weight].rows[0])
+                break
+        else:
+            found.append(_Direction(theta, {weight: 1.0}))
+    return found, known
+
+
+def _multiple(theta: Floats, other: Floats) -> tuple[float, float]:
+    """The factor and the shift that take one score to another, if there are any."""
+    low, high = int(other.argmin()), int(other.argmax())
+    factor = float((theta[high] - theta[low]) / (other[high] - other[low]))
+    return factor, float(theta[low] - factor * other[low])
+
+
+def _piece(measured: Measured, direction: _Direction, positive: frozenset[str]) -> Piece:
+    weights = list(direction.factors)
+    if weights == [COUNT]:
+        return Piece(direction.theta, measured[COUNT], measured[COUNT])
+    if len(weights) == 1:
+        (weight,) = weights
+        squares = measured[product_of(weight, weight)]
+        return Piece(direction.theta, measured[weight], squares, weight in positive)
+    first = Tally.sum_of([(measured[weight], by) for weight, by in direction.factors.items()])
+    second = Tally.sum_of(
+        [
+            (measured[product_of(one, other)], by_one * by_other)
+            for one, by_one in direction.factors.items()
+            for other, by_other in direction.factors.items()
+        ]
+    )
+    return Piece(direction.theta, first, second)
+
+
+def _merged(pieces: Sequence[Piece]) -> Piece:
+    """Pieces with the same scores, as one."""
+    if len(pieces) == 1:
+        return pieces[0]
+    first = Tally.sum_of([(piece.first, 1) for piece in pieces])
+    if all(piece.first is piece.second for piece in pieces):
+        return Piece(pieces[0].theta, first, first)
+    second = Tally.sum_of([(piece.second, 1) for piece in pieces])
+    return Piece(pieces[0].theta, first, second, all(piece.is_positive for piece in pieces))

@@ -1,0 +1,141 @@
+"""A SELECT over records, taken apart: what to count, under which condition, and how to group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from sfumato._query.connection import Session
+from sfumato._query.parser import allowed_sql, public_queries
+from sfumato._query.parser.aggregates import Aggregates, Total
+from sfumato._query.parser.allowed_sql import Tree
+from sfumato._query.parser.column_names import Names
+from sfumato._query.parser.conditions import Condition, split
+from sfumato._query.parser.formulas import Formula
+from sfumato._query.parser.from_clause import FromClause, source_of
+from sfumato._query.unknown_literals import checked
+from sfumato._records.sql_quoting import plain_name
+from sfumato.errors import QueryError
+
+
+@dataclass(frozen=True)
+class Group:
+    """What to group by: an expression over public columns, or one over sensitive columns."""
+
+    sql: str
+    is_sensitive: bool
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a SELECT over records counts: the sums of each group, and the formulas over them."""
+
+    source: FromClause
+    where: Condition
+    groups: tuple[Group, ...]
+    totals: tuple[Total, ...]
+    formulas: tuple[Formula, ...]
+
+    @property
+    def public_groups(self) -> tuple[str, ...]:
+        """The expressions over public columns."""
+        return tuple(group.sql for group in self.groups if not group.is_sensitive)
+
+    @property
+    def sensitive_groups(self) -> tuple[str, ...]:
+        """The expressions over sensitive columns."""
+        return tuple(group.sql for group in self.groups if group.is_sensitive)
+
+
+class SelectReader:
+    """Reads the clauses of a SELECT over the records of the release."""
+
+    def __init__(self, select: exp.Select, session: Session) -> None:
+        self.select = select
+        self.session = session
+        self.source = source_of(select, session)
+        self.names: Names = self.source.names
+        self.aggregates = Aggregates(self.names, session, self.source.records)
+        self.formulas: list[Formula] = []
+        self.aliases = {each.alias_or_name.lower(): each.unalias() for each in select.expressions if _has_name(each)}
+
+    def where(self) -> Condition:
+        """The condition on records."""
+        where = self.select.args.get("where")
+        asked = [*self.source.conditions]
+        if where is not None:
+            asked.append(self.resolved(where.this))
+        return split([checked(each, self.session) for each in asked], self.names)
+
+    def resolved(self, expression: Tree, allowed: tuple[type[Any], ...] = allowed_sql.EXPRESSIONS) -> Tree:
+        """An expression over columns; an alias of the SELECT list stands for what it names, where no column does."""
+        self.session.clock.check()
+        expression = public_queries.without_subqueries(expression, self.session)
+        allowed_sql.check(expression, allowed)
+        return checked(self.names.resolved(expression), self.session)
+
+    def group(self, expression: Tree) -> Tree:
+        """An expression to group by."""
+        found = allowed_sql.unwrapped(self.resolved(self.meant(expression)))
+        if isinstance(found, exp.Literal) and not found.is_string:
+            raise QueryError("group by columns of the release, by their names.")
+        protected = self.names.protected(found)
+        if protected and not self.names.is_sensitive(found):
+            raise QueryError(
+                f"group by {protected[0]!r} and by public columns one beside the other, not by an expression of both."
+            )
+        return found
+
+    def meant(self, expression: Tree) -> Tree:
+        """What a group names: a column, or an output by its number or its alias."""
+        node = allowed_sql.unwrapped(expression)
+        if isinstance(node, exp.Literal) and node.is_int and 1 <= int(node.name) <= len(self.select.expressions):
+            return self._no_aggregate(self.select.expressions[int(node.name) - 1].unalias())
+        if isinstance(node, exp.Column) and not node.table and node.name.lower() in self.aliases:
+            is_column = any(node.name.lower() in columns for columns in self.names.tables.values())
+            return node if is_column else self._no_aggregate(self.aliases[node.name.lower()])
+        return expression
+
+    @staticmethod
+    def _no_aggregate(expression: Tree) -> Tree:
+        if is_aggregate(expression):
+            raise QueryError("group by columns, not by an aggregate; use HAVING to choose by one.")
+        return expression
+
+    def formula(self, aggregate: Tree) -> int:
+        """The number of the formula that an aggregate is."""
+        formula = self.aggregates.formula(aggregate)
+        if formula not in self.formulas:
+            self.formulas.append(formula)
+        return self.formulas.index(formula)
+
+    def ungrouped(self, column: exp.Column) -> QueryError:
+        """What is said of a column that is neither a group nor in an aggregate."""
+        if (column.table, column.name) in self.names.sensitive:
+            return QueryError(
+                f"the {column.name!r} of single rows is protected, so it cannot be selected; count it instead, with "
+                f"GROUP BY {plain_name(column.name)}."
+            )
+        return QueryError(f"{column.name!r} is neither an aggregate nor a group; add it to GROUP BY, or aggregate it.")
+
+
+def _has_name(expression: Tree) -> bool:
+    """Whether a column of the answer can be named: by its alias, or as `chapter` of `diagnosis.chapter`."""
+    return isinstance(expression, exp.Alias) or (isinstance(expression, exp.Column) and bool(expression.table))
+
+
+def is_aggregate(expression: Tree) -> bool:
+    """Whether an expression needs more than one record."""
+    return expression.find(exp.AggFunc, exp.Filter, exp.Window) is not None
+
+
+def number_columns(name: str) -> list[str]:
+    """The columns that a number fills: itself, its standard error, and the two ends of its interval."""
+    return [name, f"{name}_se", f"{name}_low", f"{name}_high"]
+
+
+def note_column(name: str) -> str:
+    """The column that says what to beware of, where there is something to say."""
+    return f"{name}_note"

@@ -1,0 +1,165 @@
+"""Rows of a part of a query, as DuckDB sees them: values, and beside each estimate the number of its formula.
+
+So DuckDB decides what belongs together, which rows are left and in which order, and what it is told of a number that is
+estimated is carried along, to wherever the number goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato._query.connection import Session
+from sfumato._query.estimate import Estimate
+from sfumato._query.parser import allowed_sql
+from sfumato._query.parser.allowed_sql import Tree
+from sfumato._query.parser.column_names import is_of_answer
+from sfumato._query.parser.formulas import Formula
+from sfumato._query.query_plan.joint_sums import JointSums
+from sfumato._records.sql_quoting import quoted
+from sfumato.errors import QueryError
+
+LINE = "line"
+"""The column that keeps rows in their order."""
+MOST_ROWS = 100_000
+NOTHING = "no number, as SQL says NULL"
+SCALAR = "s"
+_ROWS = "sfumato rows"
+
+
+def is_scalar(column: str) -> bool:
+    """Whether a column holds the one number of a subquery, the same in all rows."""
+    return column.startswith(SCALAR)
+
+
+def formula_column(column: str) -> str:
+    """The column beside an estimate that holds the number of its formula."""
+    return f"{column} formula"
+
+
+@dataclass(frozen=True)
+class EstimateRows:
+    """A table with names of our own for its columns, some of which are estimates."""
+
+    table: pa.Table
+    estimated: frozenset[str] = frozenset()
+
+    def reads(self, tree: Tree) -> list[str]:
+        """The estimates that an expression looks at."""
+        return [each.name for each in tree.find_all(exp.Column) if is_of_answer(each) and each.name in self.estimated]
+
+
+@dataclass
+class Bench:
+    """Where rows are worked on: a session of DuckDB, and the sums behind the estimates."""
+
+    session: Session
+    sums: JointSums
+    chosen: bool = False
+    """Whether an estimate decided which rows there are, or in which order."""
+    picked: bool = False
+    """Whether CASE took one number or another by an estimate."""
+    by_chance: set[str] = field(default_factory=set)
+    """The columns that estimates decide, and that have no error of their own."""
+    most_rows: int = 0
+    _names: int = 0
+
+    def fresh(self, letter: str) -> str:
+        """A name for a column that no other has."""
+        self._names += 1
+        return f"{letter}{self._names}"
+
+    def asked(self, rows: EstimateRows, columns: Sequence[str], rest: str = "") -> pa.Table:
+        """Columns of the rows, by SQL over our names."""
+        self.session.register(_ROWS, rows.table)
+        found = self.session.part(f"SELECT {', '.join(columns) or '1'} FROM {quoted(_ROWS)} {rest}")
+        self.most_rows = max(self.most_rows, found.num_rows)
+        return found
+
+    def check_row_count(self, rows: EstimateRows) -> EstimateRows:
+        """The rows of a join, a UNION ALL or a window, if there are not too many."""
+        if rows.table.num_rows > MOST_ROWS:
+            raise QueryError(f"the answer has more than {MOST_ROWS:,} rows; add LIMIT, or group by coarser columns.")
+        return rows
+
+    def looked(self, rows: EstimateRows, trees: Sequence[Tree]) -> None:
+        """Remember that rows are chosen or ordered by what stands in trees, if some of it is estimated."""
+        self.chosen = self.chosen or self.is_chance(rows, trees)
+
+    def is_chance(self, rows: EstimateRows, trees: Sequence[Tree]) -> bool:
+        """Whether what stands in trees has an error, or was decided by something that has."""
+        names = {name for tree in trees for name in rows.reads(tree)}
+        named = {each.name for tree in trees for each in tree.find_all(exp.Column) if is_of_answer(each)}
+        return not named.isdisjoint(self.by_chance) or any(not self.is_exact(rows, name) for name in names)
+
+    def is_exact(self, rows: EstimateRows, name: str) -> bool:
+        """Whether no number of a column has an error."""
+        numbers = rows.table.column(formula_column(name)).to_pylist()
+        return all(number is None or self.sums.is_exact(number) for number in numbers)
+
+    def filtered(self, rows: EstimateRows, condition: Tree | None) -> EstimateRows:
+        """The rows that satisfy a condition."""
+        if condition is None:
+            return rows
+        self.looked(rows, [condition])
+        table = self.asked(rows, ["*"], f"WHERE {allowed_sql.sql_of(condition)} ORDER BY {LINE}")
+        return EstimateRows(table, rows.estimated)
+
+    def with_plain(self, rows: EstimateRows, columns: Mapping[str, pa.Array | pa.ChunkedArray]) -> EstimateRows:
+        """The rows with more columns."""
+        table = rows.table
+        for name, column in columns.items():
+            table = table.append_column(name, column)
+        return EstimateRows(table, rows.estimated)
+
+    def with_formulas(self, rows: EstimateRows, columns: Mapping[str, Sequence[Formula | None]]) -> EstimateRows:
+        """The rows with more estimates."""
+        table = rows.table
+        for name, formulas in columns.items():
+            values: list[float | None] = []
+            numbers: list[int | None] = []
+            known: dict[Formula, tuple[float | None, int | None]] = {}
+            for each in formulas:
+                self.session.clock.check()
+                if each is None:
+                    values.append(None)
+                    numbers.append(None)
+                    continue
+                if each not in known:
+                    known[each] = self.sums.value(each), self.sums.number_of(each)
+                values.append(known[each][0])
+                numbers.append(known[each][1])
+            table = table.append_column(name, pa.array(values, pa.float64()))
+            table = table.append_column(formula_column(name), pa.array(numbers, pa.int64()))
+        return EstimateRows(table, rows.estimated | set(columns))
+
+    def shown(self, rows: EstimateRows, column: str) -> list[Any]:
+        """What a column shows: estimates, or values."""
+        if column not in rows.estimated:
+            return list(rows.table.column(column).to_pylist())
+        numbers = rows.table.column(formula_column(column)).to_pylist()
+        return [Estimate.missing(NOTHING) if each is None else self.sums.estimate(each) for each in numbers]
+
+    def is_count(self, rows: EstimateRows, column: str) -> bool:
+        """Whether every estimate of a column is one COUNT(*)."""
+        numbers = rows.table.column(formula_column(column)).to_pylist()
+        return all(number is not None and self.sums.is_count(number) for number in numbers)
+
+    def formulas(self, numbers: Sequence[Any]) -> list[Formula | None]:
+        """What numbers of formulas stand for."""
+        return [None if each is None else self.sums.formulas[each] for each in numbers]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a query gives: rows, and the columns that it shows, by their names."""
+
+    rows: EstimateRows
+    shown: tuple[tuple[str, str], ...]
+    """The name of each column, and what we call it."""
+    candidates: tuple[Formula, ...] | None = None
+    """What was estimated before rows were chosen among; None where windows or other queries may have chosen."""

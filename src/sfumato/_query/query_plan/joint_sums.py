@@ -1,0 +1,170 @@
+"""The sums of all rows of all parts of a query, with the error of any linear combination of them.
+
+Rows of one part are made from the same records, so their errors belong together, and are worked out together. What
+comes from several parts of a query is taken to err together, which is an upper bound.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sfumato._core.arrays import Floats
+from sfumato._query.estimate import Estimate
+from sfumato._query.estimation import UPPER_BOUND, Estimator, Factors, GroupCell
+from sfumato._query.parser.aggregates import Total
+from sfumato._query.parser.conditions import Condition
+from sfumato._query.parser.formulas import Affine, Formula, Gradient, RowSums, Sum, evaluated, sums_of, value_of
+from sfumato._records.tally import Key
+from sfumato.errors import QueryError
+from sfumato.mechanisms.estimator import Method, Moments
+
+TOGETHER = "estimates of several parts of the query, taken to err together"
+
+
+NOT_COMBINED = (
+    "a median or quantile can be scaled, rounded and compared, but has no known error together with another estimate; "
+    "select the two beside each other."
+)
+
+
+@dataclass(frozen=True)
+class _Leaf:
+    """A sum of one row of one part of a query."""
+
+    estimator: Estimator
+    cell: GroupCell
+    number: int
+
+    @property
+    def is_count(self) -> bool:
+        question = self.estimator.question
+        return question.totals[self.number] == Total(Condition()) and not question.where.mixed
+
+
+@dataclass
+class JointSums:
+    """Every sum that a query uses, by a number of its own; and the formulas over them."""
+
+    method: Method[object]
+    leaves: list[_Leaf | Estimate] = field(default_factory=list)
+    """Sums of rows, and what is no sum but was estimated by itself."""
+    formulas: list[Formula] = field(default_factory=list)
+    """What the columns of the rows stand for, by their numbers."""
+    _numbers: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    _combined: dict[frozenset[tuple[int, float]], Estimate] = field(default_factory=dict)
+    _estimates: dict[Formula, Estimate] = field(default_factory=dict)
+
+    def leaf(self, estimator: Estimator, cell: GroupCell, number: int) -> int:
+        """The number of a sum of one row."""
+        key = (id(estimator), id(cell), number)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.leaves)
+            self.leaves.append(_Leaf(estimator, cell, number))  # which keeps the two, so that nobody else has their ids
+        return self._numbers[key]
+
+    def own(self, estimate: Estimate) -> int:
+        """The number of an estimate that is no sum."""
+        self.leaves.append(estimate)
+        return len(self.leaves) - 1
+
+    def _sum(self, leaf: int) -> _Leaf:
+        found = self.leaves[leaf]
+        if isinstance(found, Estimate):
+            raise QueryError(NOT_COMBINED)
+        return found
+
+    def total(self, leaf: int) -> Estimate:
+        """One sum."""
+        found = self.leaves[leaf]
+        if isinstance(found, Estimate):
+            return found
+        return found.estimator.total(found.number, found.cell)
+
+    def number_of(self, formula: Formula) -> int:
+        """The number of a formula, under which rows of tables name it."""
+        self.formulas.append(formula)
+        return len(self.formulas) - 1
+
+    def value(self, formula: Formula) -> float | None:
+        """The number that a formula gives; None where it gives none."""
+        found = value_of(formula, self.row)
+        return found if math.isfinite(found) else None
+
+    def estimate(self, number: int) -> Estimate:
+        """The estimate of a formula, by its number."""
+        return self.evaluate(self.formulas[number])
+
+    def evaluate(self, formula: Formula) -> Estimate:
+        """The estimate of a formula; each is worked out once."""
+        if formula not in self._estimates:
+            self._estimates[formula] = evaluated(formula, self.row)
+        return self._estimates[formula]
+
+    def is_count(self, number: int) -> bool:
+        """Whether a formula is one COUNT(*), of records that no condition on several kinds of columns picks."""
+        formula = self.formulas[number]
+        leaf = self.leaves[formula.number] if isinstance(formula, Sum) else None
+        return isinstance(leaf, _Leaf) and leaf.is_count
+
+    def is_exact(self, number: int) -> bool:
+        """Whether a formula is known to have no error, as far as its sums tell."""
+        return all(self.total(leaf).is_exact for leaf in sums_of(self.formulas[number]))
+
+    @property
+    def row(self) -> RowSums:
+        """All sums, as if they were those of one row."""
+        return RowSums(self.total, self.combined, self._bounds, self.method.words, self.method.assumption)
+
+    def combined(self, gradient: Gradient) -> Estimate:
+        """A linear combination of sums, with its error."""
+        key = frozenset(gradient.items())
+        if key not in self._combined:
+            self._combined[key] = self._sum_of([self._part(*each) for each in self._by_part(gradient)])
+        return self._combined[key]
+
+    def _by_part(self, gradient: Gradient) -> list[tuple[Estimator, Gradient]]:
+        found: dict[int, tuple[Estimator, dict[int, float]]] = {}
+        for leaf, by in gradient.items():
+            estimator = self._sum(leaf).estimator
+            found.setdefault(id(estimator), (estimator, {}))[1][leaf] = by
+        return list(found.values())
+
+    def _part(self, estimator: Estimator, gradient: Gradient) -> Estimate:
+        """What one part of the query adds; where everything is taken alike, what is added may be one count."""
+        common = set(gradient.values())
+        by = common.pop() if len(common) == 1 else 1.0
+        return estimator.combined(self._factors({leaf: each / by for leaf, each in gradient.items()})).scaled(by, 0.0)
+
+    def _factors(self, gradient: Gradient) -> Factors:
+        found: dict[Key, dict[int, Floats]] = {}
+        for number, by in gradient.items():
+            leaf = self._sum(number)
+            sums = found.setdefault(leaf.cell.public, {})
+            sums[leaf.number] = sums.get(leaf.number, np.zeros(len(leaf.cell.mask))) + by * leaf.cell.mask
+        return found
+
+    def _sum_of(self, parts: list[Estimate]) -> Estimate:
+        if len(parts) == 1:
+            return parts[0]
+        uncertain = [each for each in parts if not each.is_exact]
+        value = sum(each.value for each in parts)
+        if not uncertain:
+            return Estimate.exact(value)
+        if len(uncertain) == 1:
+            return uncertain[0].scaled(1.0, value - uncertain[0].value)
+        errors = [each.standard_error for each in uncertain]
+        error = None if None in errors else sum(each for each in errors if each is not None) ** 2
+        least, most = (sum(each.bounds[end] for each in parts) for end in (0, 1))
+        moments = Moments.of(value, error, 0.0, most, least)
+        return Estimate.of(moments, self.method.words, self.method.assumption, UPPER_BOUND, TOGETHER)
+
+    def _bounds(self, upper: Affine, lower: Affine) -> tuple[float, float]:
+        parts = [self._by_part(each.factors) for each in (upper, lower)]
+        estimators = {id(estimator): estimator for part in parts for estimator, _ in part}
+        if len(estimators) != 1 or upper.constant or lower.constant:
+            return -math.inf, math.inf
+        (estimator,) = estimators.values()
+        return estimator.ratio_bounds(self._factors(upper.factors), self._factors(lower.factors))

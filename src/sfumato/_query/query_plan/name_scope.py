@@ -1,0 +1,115 @@
+"""Names in a SELECT over rows: which column each is, and what an alias of the SELECT list stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from sfumato._query.parser import allowed_sql
+from sfumato._query.parser.allowed_sql import Tree
+from sfumato._query.parser.column_names import is_of_answer, of_answer
+from sfumato._query.parser.query_size import Room
+from sfumato._request.schema import no_column
+from sfumato.errors import QueryError
+
+
+def with_aliases(tree: Tree, aliases: Mapping[str, Tree], is_column: Callable[[str], bool], room: Room) -> Tree:
+    """An expression in which aliases stand for what they name, where no column has the name.
+
+    Within an aggregate a name is always that of a column.
+    """
+    holder = exp.Paren(this=tree.copy())
+    for node in list(holder.find_all(exp.Column)):
+        name = node.name.lower()
+        if node.table or is_of_answer(node) or name not in aliases or is_column(name):
+            continue
+        if not _is_aggregated(node):
+            node.replace(exp.paren(room.take(aliases[name])))
+    return holder.this.pop()
+
+
+def _is_aggregated(node: Tree) -> bool:
+    """Whether a column stands in an aggregate of a group, and not in a window."""
+    around = node.find_ancestor(exp.AggFunc, exp.Filter, exp.Window, exp.Query)
+    return isinstance(around, exp.AggFunc | exp.Filter) and not isinstance(around.parent, exp.Window)
+
+
+def with_named_windows(select: exp.Select, room: Room) -> exp.Select:
+    """A SELECT in which OVER name says what the WINDOW clause says of the name."""
+    known = {each.name.lower(): each for each in select.args.get("windows") or ()}
+    copy = select.copy()
+    copy.set("windows", None)
+    for window in copy.find_all(exp.Window):
+        alias = window.args.get("alias")
+        if alias is None:
+            continue
+        meant = known.get(alias.name.lower())
+        if meant is None:
+            raise QueryError(f"there is no window {alias.name!r}; define it: WINDOW {alias.name} AS (...).")
+        for part in ("partition_by", "order", "spec"):
+            if not window.args.get(part) and meant.args.get(part):
+                given = meant.args[part]
+                window.set(part, [room.take(each) for each in given] if isinstance(given, list) else room.take(given))
+        window.set("alias", None)
+    return copy
+
+
+@dataclass
+class Scope:
+    """The columns of the tables behind FROM, by the names that a query has for them."""
+
+    tables: dict[str, dict[str, tuple[str, str]]] = field(default_factory=dict)
+    """By the name of a table and of its column, both in small letters: the column as it is spelt, and as we call it."""
+    shared: set[str] = field(default_factory=set)
+
+    def add(self, table: str, columns: Mapping[str, str]) -> None:
+        """A table, with what we call its columns."""
+        if table.lower() in self.tables:
+            raise QueryError(f"two tables are called {table!r}; rename one with AS.")
+        self.tables[table.lower()] = {name.lower(): (name, own) for name, own in columns.items()}
+
+    def has(self, name: str) -> bool:
+        """Whether a column has the name."""
+        return any(name.lower() in columns for columns in self.tables.values())
+
+    def resolved(self, tree: Tree) -> Tree:
+        """An expression with every column found."""
+        holder = exp.Paren(this=tree.copy())
+        for node in list(holder.find_all(exp.Column)):
+            if not is_of_answer(node):
+                node.replace(of_answer(self.column(node)))
+        return holder.this.pop()
+
+    def column(self, named: exp.Column) -> str:
+        """What we call a column."""
+        name, table = named.name.lower(), named.table.lower()
+        if named.args.get("db") or named.args.get("catalog") or isinstance(named.this, exp.Star):
+            raise QueryError(f"{allowed_sql.sql_of(named)!r} is no column; name columns one by one.")
+        if table and table not in self.tables:
+            raise QueryError(f"there is no table {named.table!r}; there is {', '.join(self.tables) or 'none'}.")
+        places = [table] if table else list(self.tables)
+        having = [place for place in places if name in self.tables[place]]
+        if len(having) > 1 and name not in self.shared:
+            raise QueryError(f"{named.name!r} is a column of several tables; write {having[0]}.{named.name}.")
+        if not having:
+            spelt = list(dict.fromkeys(name for place in places for name, _ in self.tables[place].values()))
+            raise QueryError(
+                no_column(named.name, spelt, "there is no column") if spelt else f"there is no column {named.name!r}."
+            )
+        return self.tables[having[0]][name][1]
+
+    def star(self, table: str = "", without: frozenset[str] = frozenset()) -> list[tuple[str, Tree]]:
+        """All columns, or those of one table, with their names."""
+        if table and table.lower() not in self.tables:
+            raise QueryError(f"there is no table {table!r}; there is {', '.join(self.tables)}.")
+        places = [table.lower()] if table else list(self.tables)
+        found: list[tuple[str, Tree]] = []
+        seen: set[str] = set()
+        for place in places:
+            for key, (name, own) in self.tables[place].items():
+                if key not in without and not (key in self.shared and key in seen):
+                    found.append((name, of_answer(own)))
+                seen.add(key)
+        return found

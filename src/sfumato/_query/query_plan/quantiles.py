@@ -1,0 +1,206 @@
+"""Medians and quantiles of public numbers under a protected condition: where the distribution reaches a share.
+
+The records of a group are counted at each value of the number, or at each of some points where there are very many. The
+counts up to a point, made never to fall, say where the quantile is; the errors of how many more than the share they are
+say between what points it may be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+
+import numpy as np
+from sqlglot import exp
+
+from sfumato._core.arrays import Floats
+from sfumato._core.cell_values import Value
+from sfumato._query.connection import Session
+from sfumato._query.estimate import Crossing, Estimate
+from sfumato._query.estimation import Estimator, GroupCell
+from sfumato._query.parser import allowed_sql
+from sfumato._query.parser.aggregates import Total
+from sfumato._query.parser.allowed_sql import Tree
+from sfumato._query.parser.conditions import Condition
+from sfumato._query.parser.formulas import Sum
+from sfumato._query.parser.sensitive_queries import Group, Question
+from sfumato.errors import QueryError
+from sfumato.mechanisms.estimator import Method, Moments
+
+MOST_POINTS = 200
+"""A distribution is looked at in so many points at most."""
+QUANTILES = "quantiles of the estimated distribution, with the interval of a band around it"
+IN_POINTS = f"told to the next of {MOST_POINTS} points, because the column has very many values"
+NO_RECORD = "no record satisfies the condition"
+_ONE_ERROR = 0.6826894921370859
+_KINDS = (exp.Median, exp.PercentileCont, exp.PercentileDisc, exp.Quantile)
+
+
+@dataclass(frozen=True)
+class QuantileAsked:
+    """A quantile of a public number, over the records that satisfy a condition."""
+
+    value: Tree
+    share: float
+    is_between: bool
+    """Whether it may lie between two values, as a median of an even number of records does."""
+    where: tuple[Tree, ...] = ()
+
+
+def is_quantile(node: Tree) -> bool:
+    """Whether an aggregate is a median or a quantile."""
+    inner = node.this if isinstance(node, exp.Filter) else node
+    inner = inner.this if isinstance(inner, exp.WithinGroup) else inner
+    return isinstance(inner, _KINDS)
+
+
+def quantile_of(node: Tree) -> QuantileAsked:
+    """Read MEDIAN, QUANTILE_CONT, QUANTILE_DISC, QUANTILE and PERCENTILE_CONT ... WITHIN GROUP."""
+    where: tuple[Tree, ...] = ()
+    if isinstance(node, exp.Filter):
+        where, node = (node.expression.this,), node.this
+    if isinstance(node, exp.WithinGroup):
+        (ordered,) = node.expression.expressions
+        share = _share(node.this.this)
+        share = 1 - share if ordered.args.get("desc") else share
+        return QuantileAsked(ordered.this, share, isinstance(node.this, exp.PercentileCont), where)
+    if isinstance(node, exp.Median):
+        return QuantileAsked(node.this, 0.5, is_between=True, where=where)
+    given = node.args.get("quantile") or node.args.get("expression")
+    return QuantileAsked(node.this, _share(given), isinstance(node, exp.PercentileCont), where)
+
+
+def _share(node: Tree | None) -> float:
+    found = None if node is None else allowed_sql.unwrapped(node)
+    if not isinstance(found, exp.Literal) or found.is_string or not 0 <= float(found.name) <= 1:
+        raise QueryError(
+            "a quantile needs one number from 0 to 1, such as QUANTILE_CONT(stay, 0.9); ask for several one by one."
+        )
+    return float(found.name)
+
+
+class Distribution:
+    """The counts of a group at each value of a number, or at each of some points."""
+
+    def __init__(
+        self,
+        session: Session,
+        question: Question,
+        method: Method[object],
+        value: str,
+        condition: Condition,
+    ) -> None:
+        self.session, self.method = session, method
+        records, where = question.source.records, question.where.public_sql
+        self.points = self._points(f"{records}{f' WHERE {where}' if where else ''}", value)
+        asked = replace(
+            question,
+            groups=(*question.groups, Group(self._grouped(value), is_sensitive=False)),
+            totals=(Total(condition),),
+            formulas=(Sum(0),),
+        )
+        self.estimator = Estimator(session, asked, method)
+        self.cells: dict[tuple[Value, ...], list[tuple[float, GroupCell]]] = {}
+        for cell in self.estimator.cells():
+            *key, point = cell.public
+            if point is not None:
+                self.cells.setdefault((*key, None, *cell.sensitive), []).append((float(point), cell))  # type: ignore[arg-type]
+
+    def _points(self, records: str, value: str) -> Floats | None:
+        """Where to look, if there are too many values to look at each."""
+        number = f"CAST({value} AS DOUBLE)"
+        ((values, is_finite),) = self.session.rows(
+            f"SELECT COUNT(DISTINCT {number}), BOOL_AND(ISFINITE({number})) FROM {records}"
+        )
+        if is_finite is False:
+            raise QueryError(
+                "a column to take quantiles of holds a number that is infinite or no number; leave it out by WHERE."
+            )
+        self.is_coarse = values > MOST_POINTS
+        if not self.is_coarse:
+            return None
+        shares = ", ".join(repr(number / MOST_POINTS) for number in range(1, MOST_POINTS + 1))
+        ((found,),) = self.session.rows(f"SELECT QUANTILE_DISC({number}, [{shares}]) FROM {records}")
+        return np.unique(np.array(found, dtype=np.float64))
+
+    def _grouped(self, value: str) -> str:
+        """The number as a group: itself, or the first point that is not below it."""
+        number = f"CAST({value} AS DOUBLE)"
+        if self.points is None:
+            return number
+        cases = " ".join(f"WHEN {number} <= {float(point)!r} THEN {float(point)!r}" for point in self.points)
+        return f"CASE {cases} END"
+
+    def estimate(self, keys: Sequence[GroupCell], asked: QuantileAsked) -> Estimate:
+        """The quantile of the records of some rows of the answer together."""
+        at: dict[float, list[GroupCell]] = {}
+        for key in keys:
+            for point, cell in self.cells.get((*key.public, None, *key.sensitive), []):
+                at.setdefault(point, []).append(cell)
+        if not at:
+            return Estimate.missing(NO_RECORD)
+        points = sorted(at)
+        counts = [sum(self.estimator.total(0, cell).value for cell in at[point]) for point in points]
+        total = sum(counts)
+        if total <= 0:
+            return Estimate.missing("about no record satisfies the condition")
+        below = isotonic(np.cumsum(counts))
+        value = _reached(points, below, total, asked)
+        above = [so_far - asked.share * total for so_far in accumulate(counts)]
+        found = self.estimator.crossing_errors(0, [at[point] for point in points], asked.share)
+        errors = [each for each in found if each is not None]
+        if len(errors) < len(points):
+            raise QueryError("this method tells no error, so it gives no quantiles; use the default one.")
+        if not any(errors):
+            return Estimate.exact(value)
+        crossing = Crossing(tuple(points), tuple(above), tuple(errors), self.is_coarse)
+        error = _standard_error(crossing, below, value)
+        moments = Moments.of(value, error**2, 0.0, points[-1], points[0])
+        note = IN_POINTS if self.is_coarse else None
+        told = Estimate.of(moments, self.method.words, self.method.assumption, note, QUANTILES)
+        return replace(told, derived=crossing)
+
+
+def _standard_error(crossing: Crossing, below: Floats, value: float) -> float:
+    """How far the quantile moves with an error of the distribution: by how densely records lie around it.
+
+    Where few values are taken by many records, the interval may be of one value; that is not taken for no error.
+    """
+    points = crossing.points
+    place = int(np.argmin(np.abs(np.array(points) - value)))
+    first, last = max(place - 1, 0), min(place + 1, len(points) - 1)
+    rise = float(below[last] - (below[first] if first < place else 0.0))
+    width = points[last] - points[first]
+    dense = crossing.errors[place] * width / rise if rise > 0 else 0.0
+    low, high = crossing.interval(_ONE_ERROR)
+    return max(dense, (high - low) / 2)
+
+
+def isotonic(numbers: Floats) -> Floats:
+    """The nearest numbers that never fall: neighbours that do are replaced by their mean, until none is left."""
+    means: list[float] = []
+    sizes: list[int] = []
+    for number in numbers.tolist():
+        means.append(number)
+        sizes.append(1)
+        while len(means) > 1 and means[-2] > means[-1]:
+            last, size = means.pop(), sizes.pop()
+            means[-1] = (means[-1] * sizes[-1] + last * size) / (sizes[-1] + size)
+            sizes[-1] += size
+    return np.repeat(means, sizes)
+
+
+def _reached(points: Sequence[float], below: Floats, total: float, asked: QuantileAsked) -> float:
+    """Where a distribution reaches a share of the records, between two values if that is asked for."""
+
+    def at_rank(rank: float) -> float:
+        return points[min(int(np.searchsorted(below, rank - 1e-9 * total)), len(points) - 1)]
+
+    if not asked.is_between:
+        return at_rank(max(math.ceil(asked.share * total - 1e-9), 1) if total >= 1 else total)
+    position = asked.share * max(total - 1, 0.0)
+    first, rest = math.floor(position + 1e-9), position - math.floor(position + 1e-9)
+    lower, upper = at_rank(first + 1), at_rank(min(first + 2, total))
+    return lower + max(rest, 0.0) * (upper - lower)

@@ -1,0 +1,354 @@
+"""From a query to the rows that it gives: SELECT over records, SELECT over such rows, UNION ALL, and subqueries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from sqlglot import exp
+
+from sfumato._core.arrays import Mask
+from sfumato._core.cell_values import field_type
+from sfumato._query.connection import Session
+from sfumato._query.consistent_answers import NOT_ADJUSTED, Adjusting
+from sfumato._query.parser import allowed_sql, public_queries
+from sfumato._query.parser.allowed_sql import Tree
+from sfumato._query.parser.column_names import of_answer
+from sfumato._query.parser.formulas import Number
+from sfumato._query.parser.from_clause import filters_only
+from sfumato._query.parser.query_size import Room
+from sfumato._query.parser.sensitive_queries import SelectReader
+from sfumato._query.query_plan.estimated_rows import LINE, SCALAR, Bench, EstimateRows, Result, formula_column
+from sfumato._query.query_plan.name_scope import Scope, with_named_windows
+from sfumato._query.query_plan.record_selects import RecordsBlock
+from sfumato._query.query_plan.row_selects import RowsBlock
+from sfumato._query.query_plan.select_clauses import Clauses, numbered, with_this
+from sfumato._query.query_plan.select_steps import Ending, aggregates_in, constant, finished, grouped
+from sfumato._records.sql_quoting import TABLE, quoted
+from sfumato.errors import QueryError
+
+_CLAUSES = {
+    "expressions", "from", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "kind", "qualify",
+    "windows", "distinct",
+}  # fmt: skip
+
+
+@dataclass
+class Reader:
+    """Reads queries; the same query, asked twice within one, is answered once."""
+
+    bench: Bench
+    room: Room = field(default_factory=Room)
+    adjusting: Adjusting | None = None
+    """How to adjust the counts of the outermost SELECT."""
+    adjusted: dict[str, str] = field(default_factory=dict)
+    """The counts that were adjusted, and what the adjusted ones are called."""
+    has_records: bool = True
+    has_subtotals: bool = False
+    _known: dict[str, Result] = field(default_factory=dict)
+
+    @property
+    def session(self) -> Session:
+        """The connection."""
+        return self.bench.session
+
+    def read_whole(self, tree: Tree) -> Result:
+        """The rows of a whole query, whose common table expressions were put in."""
+        return self._result(_unwrapped(tree), is_outer=True)
+
+    def result(self, tree: Tree) -> Result:
+        """The rows of a query within another."""
+        tree = public_queries.inlined(_unwrapped(tree), {}, self.room)
+        key = allowed_sql.sql_of(tree)
+        if key not in self._known:
+            self._known[key] = self._result(tree)
+        return self._known[key]
+
+    def _result(self, tree: Tree, *, is_outer: bool = False) -> Result:
+        self.session.clock.check()
+        if is_outer and self.adjusting is not None and not (isinstance(tree, exp.Select) and _reads_records(tree)):
+            raise QueryError(NOT_ADJUSTED)
+        if not public_queries.names_sensitive(tree, self.session) or not public_queries.has_release(tree):
+            return self._public(tree)
+        if isinstance(tree, exp.SetOperation):
+            return self._union(tree)
+        if not isinstance(tree, exp.Select):
+            raise QueryError("ask one SELECT, or several joined by UNION ALL.")
+        other = [name for name, value in tree.args.items() if value and name not in _CLAUSES]
+        if other:
+            raise QueryError(f"{other[0].strip('_').upper()} cannot be answered with a protected column; leave it out.")
+        tree = with_named_windows(tree, self.room)
+        return self.read_records(tree, is_outer=is_outer) if _reads_records(tree) else self._over_rows(tree)
+
+    def _public(self, tree: Tree) -> Result:
+        """A query of public columns, or of the analyst's own tables: what it gives is known."""
+        public_queries.materialised(tree, self.session)
+        table = self.session.parts[-1]
+        names = [self.bench.fresh("p") for _ in table.column_names]
+        shown = tuple(zip(table.column_names, names, strict=True))
+        numbered = table.rename_columns(names).append_column(LINE, pa.array(range(table.num_rows), pa.int64()))
+        return Result(EstimateRows(numbered), shown)
+
+    # ---------------------------------------------------------------------------------------------------------- records
+
+    def read_records(self, select: exp.Select, *, is_outer: bool = False, only: Mask | None = None) -> Result:
+        """A SELECT over records, or over those that have one value: only numbers of groups leave it."""
+        select = self._with_parts(select, in_where=True)
+        block = RecordsBlock(SelectReader(select, self.session), self.session)
+        listed = [each.unalias() for each in select.expressions]
+        if not select.args.get("group") and not any(map(aggregates_in, listed)):
+            resolved = [block.reader.names.resolved(each) for each in listed if not each.find(exp.Star, exp.Query)]
+            raise block.single_rows(exp.Tuple(expressions=resolved))
+        block.read_groups()
+        scalars: dict[str, Result] = {}
+        ending = Clauses(select, lambda tree: self._with_scalars(tree, scalars), self.room).block(block)
+        if is_outer and self.adjusting is not None:
+            self.adjusting.find_counts(block, ending)  # what cannot be adjusted is refused before it is counted
+        rows = block.rows(self.bench, only, block.find_formula_groups(ending.trees) if is_outer else None)
+        rows = self._with_constants(rows, scalars)
+        self.has_records = self.has_records and block.has_records
+        self.has_subtotals = self.has_subtotals or block.sets is not None
+        if is_outer and self.adjusting is not None:
+            rows, ending, self.adjusted = self.adjusting.add_adjusted(self.bench, block, rows, ending)
+        return finished(self.bench, rows, ending, is_outer=is_outer)
+
+    def _with_parts(self, select: exp.Select, *, in_where: bool) -> exp.Select:
+        """A SELECT whose conditions compare with what other queries gave: these are run first, each on its own."""
+        copy = select.copy()
+        where = copy.args.get("where")
+        if where is not None:
+            self._settle(where, is_record=in_where)
+        return copy
+
+    def _settle(self, tree: Tree, *, is_record: bool) -> None:
+        """Put what subqueries with protected columns gave into their place in a condition."""
+        for query in [each for each in tree.find_all(exp.Subquery) if self._is_estimated(each)]:
+            parent: Tree = query.parent or query
+            if isinstance(parent, exp.In) and parent.args.get("query") is query:
+                parent.set("query", self._list(query))
+            elif is_record:
+                raise QueryError(
+                    "a condition on single records cannot compare with an estimate; ask for the estimate first, and "
+                    "write it as a number, or compare in HAVING."
+                )
+
+    def _list(self, query: Tree) -> Tree:
+        """What a subquery behind IN gave, as a table."""
+        result = self.result(query)
+        if len(result.shown) != 1 or result.rows.estimated:
+            raise QueryError("IN (SELECT ...) needs a list of values, and cannot look for estimates.")
+        ((_, column),) = result.shown
+        self.bench.looked(result.rows, [of_answer(column)])
+        name = self._part(result.rows.table.select([column]))
+        return allowed_sql.ready(f"(SELECT * FROM {name})")
+
+    def _part(self, table: pa.Table) -> str:
+        name = f"sfumato part {len(self.session.parts)}"
+        self.session.parts.append(table)
+        self.session.register(name, table)
+        return quoted(name)
+
+    def _is_estimated(self, query: Tree) -> bool:
+        return public_queries.has_release(query) and public_queries.names_sensitive(query, self.session)
+
+    def _with_scalars(self, tree: Tree, scalars: dict[str, Result]) -> Tree:
+        """An expression in which the one number of a subquery is a column."""
+        holder = exp.Paren(this=tree.copy())
+        self._settle(holder, is_record=False)
+        while (
+            query := next((each for each in holder.find_all(exp.Subquery) if self._is_number(each)), None)
+        ) is not None:
+            result = self.result(query)
+            if len(result.shown) != 1 or result.rows.table.num_rows > 1:
+                raise QueryError("a subquery in an expression must give one number: one column, and one row.")
+            name = self.bench.fresh(SCALAR)
+            scalars[name] = result
+            query.replace(of_answer(name))
+        return holder.this.pop()
+
+    def _is_number(self, query: Tree) -> bool:
+        """Whether a subquery stands for one value, which is known or estimated."""
+        return not isinstance(query.parent, exp.In | exp.Exists | exp.From | exp.Join)
+
+    # ------------------------------------------------------------------------------------------------------------- rows
+
+    def _over_rows(self, select: exp.Select) -> Result:
+        """A SELECT over what other queries gave."""
+        select = self._with_parts(select, in_where=False)
+        scope, scalars = Scope(), dict[str, Result]()
+        rows = self._source(select, scope)
+        clauses = Clauses(select, lambda tree: self._with_scalars(tree, scalars), self.room, scope)
+        read = RowsBlock(self.bench, scope, clauses)
+        where = select.args.get("where")
+        condition = None if where is None else read.resolved(clauses.prepared(where.this))
+        block = clauses.block(read)
+        rows = self.bench.filtered(self._with_constants(rows, scalars), condition)
+        if read.has_groups:
+            rows = self._with_constants(grouped(self.bench, rows, read.keys, read.sets, read.aggregates), scalars)
+        return finished(self.bench, rows, block)
+
+    def _with_constants(self, rows: EstimateRows, scalars: Mapping[str, Result]) -> EstimateRows:
+        """The rows with the numbers that subqueries gave."""
+        for name, result in scalars.items():
+            rows = constant(self.bench, rows, name, result)
+        return rows
+
+    def _source(self, select: exp.Select, scope: Scope) -> EstimateRows:
+        """FROM and JOIN: the rows of all parts side by side."""
+        given = select.args.get("from_") or select.args.get("from")
+        if given is None:
+            return EstimateRows(pa.table({LINE: pa.array([0], pa.int64())}))
+        parts, joined = [self._named(given.this, scope)], [""]
+        for join in select.args.get("joins") or ():
+            if join.args.get("method") or (join.kind or "").upper() not in ("", "INNER", "OUTER", "CROSS"):
+                raise QueryError("join what queries gave by JOIN, LEFT, RIGHT, FULL or CROSS JOIN, with ON or USING.")
+            parts.append(self._named(join.this, scope))
+            on = self._on(join, scope, parts)
+            joined.append(f" ON {on}" if on else "")
+        sides = ["", *((join.side or "").upper() for join in select.args.get("joins") or ())]
+        text = ""
+        for number, (part, on, side) in enumerate(zip(parts, joined, sides, strict=True)):
+            how = "" if number == 0 else f" {side} JOIN " if on else " CROSS JOIN "
+            text += f"{how}{self._part(part.table)} AS t{number}{on}"
+        names = [quoted(name) for part in parts for name in part.table.column_names if name != LINE]
+        lines = ", ".join(f"t{number}.{LINE}" for number in range(len(parts)))
+        table = self.session.part(
+            f"SELECT {', '.join([*names, f'ROW_NUMBER() OVER (ORDER BY {lines}) AS {LINE}'])} FROM {text}"
+        )
+        return self.bench.check_row_count(
+            EstimateRows(table.sort_by(LINE), frozenset().union(*(part.estimated for part in parts)))
+        )
+
+    def _on(self, join: exp.Join, scope: Scope, rows: Sequence[EstimateRows]) -> str:
+        """The condition of a join."""
+        if (on := join.args.get("on")) is not None:
+            allowed_sql.check(on, allowed_sql.EXPRESSIONS)
+            tree = scope.resolved(on)
+        else:
+            parts = []
+            (*others, last) = scope.tables.values()
+            for each in join.args.get("using") or ():
+                name = each.name.lower()
+                first = next((columns[name] for columns in others if name in columns), None)
+                if first is None or name not in last:
+                    raise QueryError(f"USING names {each.name!r}, which is not a column of both tables.")
+                scope.shared.add(name)
+                parts.append(exp.EQ(this=of_answer(first[1]), expression=of_answer(last[name][1])))
+            if not parts:
+                return ""
+            tree = exp.and_(*parts)
+        if any(each.reads(tree) for each in rows):
+            raise QueryError("tables cannot be joined by an estimate; join them by the columns of their groups.")
+        return allowed_sql.sql_of(tree)
+
+    def _named(self, table: Tree, scope: Scope) -> EstimateRows:
+        """The rows of a table behind FROM, with names of our own that no other table has."""
+        if isinstance(table, exp.Subquery):
+            result, alias = self.result(table.this), table.alias or f"subquery {len(scope.tables)}"
+            if table.args.get("alias") is not None and table.args["alias"].args.get("columns"):
+                raise QueryError("name the columns of a subquery inside it, with AS.")
+        else:
+            public_queries.check_table(table, self.session)
+            if table.name.lower() == TABLE:
+                raise QueryError(
+                    f"join what queries gave to each other, and not to {TABLE}: put it into a query of its own."
+                )
+            result = self._public(exp.select("*").from_(table.name))
+            alias = table.alias or table.name
+        fresh = {column: self.bench.fresh("c") for _, column in result.shown}
+        names = {name: fresh[column] for name, column in result.shown}
+        if len({name.lower() for name, _ in result.shown}) != len(result.shown):
+            raise QueryError("two columns of a subquery have the same name; rename one with AS.")
+        scope.add(alias, names)
+        renamed, estimated = {LINE: LINE}, result.rows.estimated
+        for column, own in fresh.items():
+            renamed[column] = own
+            if column in estimated:
+                renamed[formula_column(column)] = formula_column(own)
+        self.bench.by_chance |= {own for column, own in fresh.items() if column in self.bench.by_chance}
+        kept = result.rows.table.select(list(renamed))
+        return EstimateRows(
+            kept.rename_columns(list(renamed.values())), frozenset(fresh[each] for each in fresh if each in estimated)
+        )
+
+    # ------------------------------------------------------------------------------------------------------------ UNION
+
+    def _union(self, union: exp.SetOperation) -> Result:
+        """UNION ALL: the rows of one query below those of the other."""
+        if type(union) is not exp.Union:
+            raise QueryError("only UNION ALL joins queries of estimates; EXCEPT and INTERSECT compare their numbers.")
+        if union.args.get("distinct"):
+            raise QueryError("UNION leaves out equal rows, and equal estimates are not equal numbers; use UNION ALL.")
+        parts = [self.result(union.this), self.result(union.expression)]
+        if len({len(part.shown) for part in parts}) != 1:
+            raise QueryError("the parts of a UNION ALL must have equally many columns.")
+        names = [self.bench.fresh("u") for _ in parts[0].shown]
+        rows = [self._aligned(part, parts, names) for part in parts]
+        estimated = rows[0].estimated
+        columns = [each for name in names for each in ([name, formula_column(name)] if name in estimated else [name])]
+        tables = [self._part(each.table) for each in rows]
+        listed = ", ".join(map(quoted, columns))
+        texts = [f"SELECT {listed}, {at} AS part, {LINE} FROM {name}" for at, name in enumerate(tables)]
+        table = self.session.part(
+            f"SELECT {listed}, ROW_NUMBER() OVER (ORDER BY part, {LINE}) AS {LINE} FROM ({' UNION ALL '.join(texts)})"
+        ).sort_by(LINE)
+        outputs = [(name, of_answer(own)) for (name, _), own in zip(parts[0].shown, names, strict=True)]
+        order = union.args.get("order")
+        ordered = [_of_union(each, outputs) for each in (order.expressions if order is not None else ())]
+        return finished(
+            self.bench,
+            self.bench.check_row_count(EstimateRows(table, estimated)),
+            Ending(tuple(outputs), order=tuple(ordered), limit=allowed_sql.limit_of(union)),
+        )
+
+    def _aligned(self, part: Result, parts: list[Result], names: list[str]) -> EstimateRows:
+        """The rows of a part, in which a column holds estimates if it does in any part."""
+        rows = EstimateRows(pa.table({LINE: part.rows.table.column(LINE)}))
+        for at, name in enumerate(names):
+            column = part.shown[at][1]
+            values = part.rows.table.column(column)
+            if column in part.rows.estimated:
+                numbers = part.rows.table.column(formula_column(column)).to_pylist()
+                rows = self.bench.with_formulas(rows, {name: self.bench.formulas(numbers)})
+            elif any(each.shown[at][1] in each.rows.estimated for each in parts):
+                if field_type(values.type) not in ("integer", "number") and not pa.types.is_null(values.type):
+                    raise QueryError("the parts of a UNION ALL must have numbers in the same columns.")
+                known = [None if each is None else Number(float(each)) for each in values.to_pylist()]
+                rows = self.bench.with_formulas(rows, {name: known})
+            else:
+                rows = self.bench.with_plain(rows, {name: values})
+        return rows
+
+
+def _of_union(ordered: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
+    """A part of ORDER BY behind a UNION ALL, which can only name columns."""
+    node = allowed_sql.unwrapped(ordered.this)
+    if isinstance(node, exp.Literal) and node.is_int:
+        return with_this(ordered, numbered(node, outputs))
+    scope = Scope()
+    scope.add("union", {name: tree.name for name, tree in outputs})
+    allowed_sql.check(ordered.this, allowed_sql.EXPRESSIONS)
+    return with_this(ordered, scope.resolved(ordered.this))
+
+
+def _unwrapped(tree: Tree) -> Tree:
+    """A query without the parentheses around it."""
+    while isinstance(tree, exp.Subquery | exp.Paren) and not _has_ending(tree):
+        tree = tree.this
+    return tree
+
+
+def _has_ending(tree: Tree) -> bool:
+    return any(tree.args.get(name) for name in ("order", "limit", "offset"))
+
+
+def _reads_records(select: exp.Select) -> bool:
+    """Whether a SELECT is over records: of the release itself, or of a subquery that only filters them."""
+    given = select.args.get("from_") or select.args.get("from")
+    if given is None:
+        return False
+    tables = [given.this, *(join.this for join in select.args.get("joins") or ())]
+    if any(isinstance(each, exp.Table) and each.name.lower() == TABLE for each in tables):
+        return True
+    return isinstance(given.this, exp.Subquery) and filters_only(given.this.this)

@@ -1,0 +1,114 @@
+"""A SELECT over what other queries gave: its groups and aggregates, over the columns behind FROM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from sfumato._query.parser import allowed_sql
+from sfumato._query.parser.allowed_sql import Tree
+from sfumato._query.parser.column_names import is_of_answer, of_answer
+from sfumato._query.query_plan.estimated_rows import Bench, is_scalar
+from sfumato._query.query_plan.name_scope import Scope
+from sfumato._query.query_plan.select_clauses import Clauses, numbered
+from sfumato._query.query_plan.select_steps import aggregates_in
+from sfumato.errors import QueryError
+
+_SETS = (exp.Rollup, exp.Cube, exp.GroupingSets, exp.Tuple)
+
+
+@dataclass
+class RowsBlock:
+    """Reads the expressions of a SELECT over rows."""
+
+    bench: Bench
+    scope: Scope
+    clauses: Clauses
+    keys: dict[str, Tree] = field(default_factory=dict)
+    aggregates: dict[str, Tree] = field(default_factory=dict)
+    sets: str = ""
+    has_groups: bool = False
+
+    def __post_init__(self) -> None:
+        group = self.clauses.select.args.get("group")
+        having = self.clauses.having
+        listed = [*(tree for _, tree in self.clauses.outputs), *([having] if having is not None else [])]
+        self.has_groups = group is not None or any(map(aggregates_in, listed))
+        if group is not None:
+            self._read_groups(group)
+
+    def has_column(self, name: str) -> bool:
+        """Whether there is a column of a name."""
+        return self.scope.has(name)
+
+    def _read_groups(self, group: Tree) -> None:
+        if group.args.get("all"):
+            given = [tree for _, tree in self.clauses.outputs if not aggregates_in(tree) and not tree.find(exp.Window)]
+        else:
+            given = group.expressions
+        self.sets = ", ".join(allowed_sql.sql_of(self._grouped(each)) for each in given)
+
+    def _grouped(self, element: Tree) -> Tree:
+        """A part of GROUP BY over our names."""
+        if isinstance(element, _SETS):
+            copy = element.copy()
+            copy.set("expressions", [self._grouped(each) for each in element.expressions])
+            return copy
+        tree = self.resolved(self._meant(allowed_sql.unwrapped(element)))
+        if tree not in self.keys.values():
+            self.keys[self.bench.fresh("g")] = tree
+        return tree
+
+    def _meant(self, node: Tree) -> Tree:
+        outputs = self.clauses.outputs
+        if isinstance(node, exp.Literal) and node.is_int:
+            node = numbered(node, outputs)
+        elif isinstance(node, exp.Column) and not node.table and not self.scope.has(node.name):
+            node = next((tree for name, tree in outputs if name.lower() == node.name.lower()), node)
+        if aggregates_in(node):
+            raise QueryError("group by columns, not by an aggregate; use HAVING to choose by one.")
+        return node
+
+    def resolved(self, tree: Tree) -> Tree:
+        """An expression over the columns behind FROM."""
+        found = self.scope.resolved(tree)
+        allowed_sql.check(found, allowed_sql.EXPRESSIONS + allowed_sql.WINDOWS)
+        return found
+
+    def over_rows(self, tree: Tree) -> Tree:
+        """An expression over the rows, or over their groups if there are any."""
+        if not self.has_groups:
+            return self.resolved(tree)
+        holder = exp.Paren(this=self.scope.resolved(tree))
+        for node in aggregates_in(holder):
+            node.replace(of_answer(self._aggregate(node)))
+        allowed_sql.check(holder, allowed_sql.EXPRESSIONS + allowed_sql.WINDOWS)
+        written = {allowed_sql.sql_of(each): name for name, each in self.keys.items()}
+
+        def put(node: Tree) -> Tree:
+            name = written.get(allowed_sql.sql_of(allowed_sql.unwrapped(node)))
+            return node if name is None else of_answer(name)
+
+        over: Tree = holder.this.transform(put)
+        known = {*self.keys, *self.aggregates}
+        for each in over.find_all(exp.Column):
+            if is_of_answer(each) and each.name not in known and not is_scalar(each.name):
+                raise QueryError(f"{self._spelt(each.name)!r} is neither an aggregate nor a group; add it to GROUP BY.")
+        return over
+
+    def _aggregate(self, node: Tree) -> str:
+        for inner in node.iter_expressions():
+            allowed_sql.check(
+                inner,
+                (*allowed_sql.EXPRESSIONS, exp.Star, exp.Distinct, exp.Order, exp.Ordered, exp.Where, exp.AggFunc),
+            )
+        name = next((name for name, each in self.aggregates.items() if each == node), None)
+        if name is None:
+            name = self.bench.fresh("a")
+            self.aggregates[name] = node.copy()
+        return name
+
+    def _spelt(self, own: str) -> str:
+        columns = (pair for table in self.scope.tables.values() for pair in table.values())
+        return next((name for name, column in columns if column == own), own)

@@ -1,0 +1,127 @@
+"""The clauses of a SELECT, in the order in which names can be used: the columns first, then what chooses by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from sqlglot import exp
+
+from sfumato._query.parser import allowed_sql
+from sfumato._query.parser.allowed_sql import Tree
+from sfumato._query.parser.answer_names import output_names
+from sfumato._query.parser.query_size import Room
+from sfumato._query.query_plan.name_scope import Scope, with_aliases
+from sfumato._query.query_plan.select_steps import Ending
+from sfumato.errors import QueryError
+
+
+class OverRows(Protocol):
+    """Knows what the columns of a SELECT are, and puts our names for them into expressions."""
+
+    def has_column(self, name: str) -> bool:
+        """Whether there is a column of a name, in small letters."""
+        ...
+
+    def over_rows(self, tree: Tree) -> Tree:
+        """An expression over the names that we gave to columns of rows."""
+        ...
+
+
+@dataclass
+class Clauses:
+    """The parts of one SELECT; subqueries within them were already put in by `prepared`."""
+
+    select: exp.Select
+    prepared: Callable[[Tree], Tree]
+    room: Room
+    scope: Scope | None = None
+    """What * stands for; None where it can stand for nothing."""
+    outputs: list[tuple[str, Tree]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.outputs = [(name, self.prepared(tree)) for name, tree in self._listed()]
+
+    def _listed(self) -> Iterator[tuple[str, Tree]]:
+        names = output_names(self.select.expressions)
+        for name, each in zip(names, self.select.expressions, strict=True):
+            star = each if isinstance(each, exp.Star) else each.this if isinstance(each, exp.Column) else None
+            if isinstance(star, exp.Star) and self.scope is not None:
+                if star.args.get("replace") or star.args.get("rename"):
+                    raise QueryError("name the columns one by one, instead of * REPLACE or * RENAME.")
+                without = frozenset(
+                    each.name.lower() for each in star.args.get("except_") or star.args.get("except") or ()
+                )
+                yield from self.scope.star(each.table if isinstance(each, exp.Column) else "", without)
+            else:
+                yield name, each.unalias()
+
+    @property
+    def having(self) -> Tree | None:
+        """HAVING, or nothing."""
+        return self._condition("having")
+
+    def _condition(self, name: str) -> Tree | None:
+        given = self.select.args.get(name)
+        return None if given is None else self.prepared(given.this)
+
+    def block(self, over: OverRows) -> Ending:
+        """Everything over the names that we gave to columns of rows."""
+        aliases: dict[str, Tree] = {}
+        outputs: list[tuple[str, Tree]] = []
+        for name, tree in self.outputs:
+            meant = with_aliases(tree, aliases, over.has_column, self.room)
+            outputs.append((name, over.over_rows(meant)))
+            column = allowed_sql.unwrapped(meant)
+            if not isinstance(column, exp.Column) or column.table or column.name.lower() != name.lower():
+                aliases.setdefault(name.lower(), meant)
+
+        def read(tree: Tree | None) -> Tree | None:
+            return None if tree is None else over.over_rows(with_aliases(tree, aliases, _never, self.room))
+
+        having, qualify = read(self.having), read(self._condition("qualify"))
+        order = self.select.args.get("order")
+        ordered = tuple(
+            each
+            for given in (order.expressions if order is not None else ())
+            for each in self._ordered(given, outputs, read)
+        )
+        distinct = self.select.args.get("distinct")
+        if distinct is not None and distinct.args.get("on"):
+            raise QueryError(
+                "DISTINCT ON cannot be answered with a protected column; use QUALIFY ROW_NUMBER() OVER (...) = 1."
+            )
+        return Ending(tuple(outputs), having, qualify, ordered, allowed_sql.limit_of(self.select), bool(distinct))
+
+    def _ordered(
+        self, ordered: Tree, outputs: list[tuple[str, Tree]], read: Callable[[Tree | None], Tree | None]
+    ) -> Iterator[Tree]:
+        node = allowed_sql.unwrapped(ordered.this)
+        if isinstance(node, exp.Column | exp.Var) and node.name.lower() == "all":
+            yield from (with_this(ordered, tree) for _, tree in outputs)
+        elif isinstance(node, exp.Literal) and node.is_int:
+            yield with_this(ordered, numbered(node, outputs))
+        else:
+            tree = read(self.prepared(ordered.this))
+            if tree is not None:
+                yield with_this(ordered, tree)
+
+
+def _never(name: str) -> bool:
+    """Behind the SELECT list, an alias goes before a column."""
+    return False
+
+
+def numbered(node: Tree, outputs: list[tuple[str, Tree]]) -> Tree:
+    """The column of an answer that a number names."""
+    if not 1 <= int(node.name) <= len(outputs):
+        raise QueryError(f"ORDER BY {node.name} names no column of the answer.")
+    return outputs[int(node.name) - 1][1]
+
+
+def with_this(ordered: Tree, tree: Tree) -> Tree:
+    """A part of ORDER BY, of another expression."""
+    copy = ordered.copy()
+    copy.set("this", tree.copy())
+    return copy

@@ -1,0 +1,329 @@
+"""A release as the analyst holds it: open it, read its promise, ask it questions."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from types import EllipsisType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato._core.cell_values import Scalar, Value, parts
+from sfumato._core.object_store import Address, File, readable
+from sfumato._engines.engine import Engine
+from sfumato._query.answer import Answer
+from sfumato._query.answering import Asker, offered_methods, unknown_method
+from sfumato._query.attached_tables import attached
+from sfumato._query.batch_queries import Progress, ask_many
+from sfumato._query.connection import OpenRelease, Session
+from sfumato._query.consistent_answers import adjusting
+from sfumato._query.counting.count_queries import CountQuery
+from sfumato._query.counting.file_counts import RecordFiles
+from sfumato._query.counting.many_counts import count_many
+from sfumato._query.counting.simple_sql import simple_count
+from sfumato._query.describe_statements import columns_of
+from sfumato._query.estimate import Estimate, Estimates
+from sfumato._query.notebook_html import framed, release_parts
+from sfumato._query.parser.allowed_sql import parse
+from sfumato._query.query_limits import DEFAULT_MEMORY, DEFAULT_SECONDS, Clock, Limits
+from sfumato._query.record_weights import record_weights
+from sfumato._records.sql_quoting import TABLE, quoted
+from sfumato._release.manifest import Manifest
+from sfumato._release.manifest_reader import load_json
+from sfumato._release.release_folder import read_folder, release_folder, unpack
+from sfumato._release.store_upload import fetch, fetch_manifest
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.schema import Bins
+from sfumato._terminal_safe import printable
+from sfumato.errors import QueryError, ReleaseFormatError, SfumatoError
+
+
+@dataclass(frozen=True, repr=False)
+class Release:
+    """A published table with its design."""
+
+    path: Path | Address
+    manifest: Manifest
+    here: Path
+    """The folder of the files; of a release in a store, of those that were fetched."""
+    files: Address | None = None
+    """Where the files of a release in a store are."""
+
+    def __repr__(self) -> str:
+        manifest = self.manifest
+        said = f"{manifest.mechanism_name}, protects {manifest.sensitive_name}, public {', '.join(manifest.public)}"
+        return printable(f"Release({str(self.path)!r}: {said})")
+
+    def _repr_html_(self) -> str:
+        """For a notebook."""
+        return framed(release_parts(self))
+
+    @classmethod
+    def open(cls, path: str | Path) -> Release:
+        """Open a release directory or .zip, or a release in a store; nothing in it is executed or trusted.
+
+        What is fetched from a store goes to a private folder, which is removed with the release: at once what
+        describes it, and its records when they are first asked for.
+        """
+        given = Address.of(path, ReleaseFormatError) or Path(path)
+        if isinstance(given, Path) and given.is_dir():
+            folder = release_folder(given)
+            return cls(given, read_folder(folder), folder)
+        if isinstance(given, Path) and not given.exists():
+            raise ReleaseFormatError(f"{str(path)!r} does not exist; name the directory or .zip of a release.")
+        folder = Path(tempfile.mkdtemp(prefix="sfumato-"))
+        try:
+            if isinstance(given, Address):
+                files, manifest = fetch_manifest(given, folder)
+                release = cls(given, manifest, folder, files)
+            else:
+                unpack(given, folder)
+                release = cls(given, read_folder(folder), folder)
+        except BaseException:
+            shutil.rmtree(folder)
+            raise
+        weakref.finalize(release, shutil.rmtree, folder, ignore_errors=True)
+        return release
+
+    @cached_property
+    def folder(self) -> Path:
+        """The folder of all files; from a store, the records are fetched now."""
+        if self.files is not None:
+            fetch(self.files, self.here, [*self.manifest.records, *self.manifest.copies])
+            read_folder(self.here)
+        return self.here
+
+    @property
+    def records(self) -> tuple[File, ...]:
+        """The files of the records, where they are."""
+        if self.files is None:
+            return self.manifest.paths(self.here)
+        return tuple(self.files / name for name in self.manifest.records)
+
+    @property
+    def rows(self) -> int:
+        """The number of records."""
+        try:
+            return sum(int(pq.read_metadata(readable(path)).num_rows) for path in self.records)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise ReleaseFormatError(
+                f"{self.manifest.data} cannot be read; get the release again from its publisher."
+            ) from error
+
+    @property
+    def columns(self) -> list[tuple[str, str, str]]:
+        """Each column: its name, its type, and what it is for: public or protected, in which ranges, at which level."""
+        return columns_of(self.manifest)
+
+    @property
+    def values(self) -> dict[str, tuple[Scalar, ...]]:
+        """The values that can be asked of each protected column; None is the missing one."""
+        parted = [parts(value) for value in self.manifest.domain]
+        names = enumerate(self.manifest.sensitive)
+        return {name: tuple(dict.fromkeys(value[number] for value in parted)) for number, name in names}
+
+    @property
+    def digest(self) -> str:
+        """The digest of its description, which holds those of all its files."""
+        return str(load_json(self.folder)["sfumato"]["digest"])
+
+    @property
+    def promise(self) -> str:
+        """What an attacker can learn at most, in plain words."""
+        return self.manifest.promise
+
+    @property
+    def hierarchies(self) -> Mapping[str, Hierarchy]:
+        """The levels of the sensitive column, if it has any: `diagnosis.chapter` is a column to ask about."""
+        return self.manifest.hierarchies
+
+    def count(
+        self,
+        value: Value | EllipsisType = ...,
+        *,
+        where: str | None = None,
+        method: str | None = None,
+        engine: Engine | None = None,
+    ) -> Estimate:
+        """Estimate how many records hold `value` (None: missing) and satisfy a condition.
+
+        Without a value, the rows that satisfy the condition are counted; exactly, if it is on public columns. The value
+        of a compound is a tuple. With an engine, the condition is one that `count_many` has.
+        """
+        if engine is None:
+            return self._asker(method=method).count(value, where)
+        query = simple_count(parse(f"SELECT COUNT(*) FROM {TABLE}{_where(where)}"), self.manifest)
+        if query is None or not (query.values is None or isinstance(value, EllipsisType)):
+            raise QueryError(
+                "by an engine, columns are compared with values (=, IN, BETWEEN, <, >, IS NULL) and joined by AND, the "
+                "sensitive one once; ask the rest without an engine."
+            )
+        wanted = query if isinstance(value, EllipsisType) else CountQuery(query.where, (value,))
+        (found,) = self.count_many([wanted], method=method, engine=engine)
+        return found
+
+    def count_many(
+        self, queries: Sequence[CountQuery], *, method: str | None = None, engine: Engine | None = None
+    ) -> Estimates:
+        """Answer thousands of counts in one reading of the release, each as `count` would.
+
+        With an engine, each file of the records is counted where the engine works, and need not be reached from here.
+        """
+        if engine is None:
+            return count_many(self.manifest, self.folder, queries, method)
+        return count_many(self.manifest, self.here, queries, method, RecordFiles(self.records, engine))
+
+    def sum(self, column: str, *, where: str | None = None, method: str | None = None) -> Estimate:
+        """Estimate the sum of a column, or of an SQL expression, over the records that satisfy a condition."""
+        return self._number(f"SUM({column})", where, method)
+
+    def mean(self, column: str, *, where: str | None = None, method: str | None = None) -> Estimate:
+        """Estimate the mean of a column, or of an SQL expression, over the records that satisfy a condition."""
+        return self._number(f"AVG({column})", where, method)
+
+    def share(self, condition: str, *, where: str | None = None, method: str | None = None) -> Estimate:
+        """Estimate which part of the records that satisfy `where` also satisfies a condition."""
+        return self._number(f"COUNT(*) FILTER (WHERE {condition}) / COUNT(*)", where, method)
+
+    def crosstab(
+        self,
+        *columns: str,
+        where: str | None = None,
+        method: str | None = None,
+        consistent: bool = False,
+        totals: Sequence[Any] = (),
+    ) -> Answer:
+        """Count the records of every combination of columns, or of SQL expressions, public or sensitive.
+
+        `consistent` and `totals` are those of `sql`.
+        """
+        if not columns:
+            raise QueryError("name the columns of the table, such as crosstab('sex', 'disease').")
+        listed = ", ".join(columns)
+        sql = f"SELECT {listed}, COUNT(*) AS n FROM {TABLE}{_where(where)} GROUP BY {listed}"
+        return self.sql(sql, method=method, consistent=consistent, totals=totals)
+
+    def histogram(  # noqa: PLR0913 - everything but the column has a default
+        self,
+        column: str,
+        *,
+        edges: Sequence[float] | None = None,
+        where: str | None = None,
+        method: str | None = None,
+        consistent: bool = False,
+        totals: Sequence[Any] = (),
+    ) -> Answer:
+        """Count the records of each value of a column; with edges, those of each range `[a,b)` of a number.
+
+        `consistent` and `totals` are those of `sql`; with edges, totals name the ranges.
+        """
+        name = quoted(column)
+        if edges is None:
+            sql = f"SELECT {name}, COUNT(*) AS n FROM {TABLE}{_where(where)} GROUP BY {name}"
+            return self.sql(sql, method=method, consistent=consistent, totals=totals)
+        bins = Bins.of(list(edges))
+        pairs = zip(bins.labels, itertools.pairwise(bins.edges), strict=True)
+        signs = ["<"] * (len(bins.labels) - 1) + ["<="]
+        cases = [
+            f"WHEN {name} >= {low} AND {name} {sign} {high} THEN '{label}'"
+            for (label, (low, high)), sign in zip(pairs, signs, strict=True)
+        ]
+        sql = f"SELECT CASE {' '.join(cases)} END AS {name}, COUNT(*) AS n FROM {TABLE}{_where(where)} GROUP BY 1"
+        return _in_order(self.sql(sql, method=method, consistent=consistent, totals=totals), column, bins.labels)
+
+    def sql(  # noqa: PLR0913 - everything but the query has a default
+        self,
+        query: str,
+        *,
+        method: str | None = None,
+        attach: Mapping[str, Any] | None = None,
+        simultaneous: bool = False,
+        consistent: bool = False,
+        totals: Sequence[Any] = (),
+        timeout: float = DEFAULT_SECONDS,
+        memory: str = DEFAULT_MEMORY,
+    ) -> Answer:
+        """Answer a SELECT about `release`: every number that depends on the sensitive column comes with its error.
+
+        `attach` names tables of your own (files, frames, Arrow tables) that the query may join. With `simultaneous`,
+        all intervals of the answer hold together at their level. With `consistent`, each COUNT(*) gets a column
+        beside it without negative numbers, which adds up to what is known exactly; with `totals` (CSV files or frames
+        of columns of the answer and `total`) it also adds up to them.
+        """
+        asker = self._asker(
+            method=method,
+            attached={name: attached(name, table) for name, table in (attach or {}).items()},
+            limits=Limits(timeout, memory),
+            is_simultaneous=simultaneous,
+            adjusting=adjusting(consistent=consistent, totals=totals),
+        )
+        return asker.ask(query)
+
+    def ask_many(  # noqa: PLR0913 - everything but the questions has a default
+        self,
+        questions: Sequence[str],
+        *,
+        method: str | None = None,
+        attach: Mapping[str, Any] | None = None,
+        simultaneous: bool = False,
+        timeout: float = DEFAULT_SECONDS,
+        progress: Progress = lambda done, total: None,
+    ) -> list[Answer | SfumatoError]:
+        """Answer many SQL questions, in their order; simple counts by one reading of the release.
+
+        A question that cannot be answered gives its error in its place. The timeout is for each that is asked alone.
+        """
+        tables = {name: attached(name, table) for name, table in (attach or {}).items()}
+        limits = Limits(timeout, DEFAULT_MEMORY)
+        asker = self._asker(method=method, attached=tables, limits=limits, is_simultaneous=simultaneous)
+        return ask_many(asker, questions, progress)
+
+    def weights(self, value: Value, *, method: str | None = None) -> pa.Array:
+        """What each record adds to the unbiased count of a value, in the order of the records in the data file.
+
+        The sum over any selection of records by public columns is the estimate of `count(value, where=...)`.
+        """
+        return record_weights(self.manifest, self.folder, value, method)
+
+    def session(self, timeout: float = DEFAULT_SECONDS) -> AbstractContextManager[Session]:
+        """A connection that can read this release, and nothing else, for so many seconds."""
+        return self._opened.session(clock=Clock(Limits(timeout)))
+
+    def _asker(self, **options: Any) -> Asker:
+        return Asker(self._opened, **options)
+
+    @cached_property
+    def _opened(self) -> OpenRelease:
+        return OpenRelease(self.manifest, self.folder)
+
+    def _number(self, expression: str, where: str | None, method: str | None) -> Estimate:
+        return self.sql(f"SELECT {expression} AS number FROM {TABLE}{_where(where)}", method=method).only()
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """The names of the estimators that this release can be asked with; the first is the default."""
+        return offered_methods(self.manifest)
+
+    def check_method(self, name: str | None) -> None:
+        """Refuses an estimator that analysts are not offered, such as one that only reproduces a paper."""
+        if name is not None and name not in self.methods:
+            raise unknown_method(self.manifest, name)
+
+
+def _where(condition: str | None) -> str:
+    return "" if condition is None else f" WHERE ({condition})"
+
+
+def _in_order(answer: Answer, column: str, labels: Sequence[str]) -> Answer:
+    """An answer whose groups are ranges, with the rows in the order of the ranges; what is in none comes last."""
+    places = {label: place for place, label in enumerate(labels)}
+    return replace(answer, rows=tuple(sorted(answer.rows, key=lambda row: places.get(row[column], len(labels)))))

@@ -1,0 +1,1 @@
+"""Reads tables: files, databases, frames and streams, each as batches of Arrow."""

@@ -1,0 +1,104 @@
+"""Arrow files, which are Feather files too, and Arrow streams: read batch by batch, whatever their size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato._core.cell_values import plain_schema
+from sfumato._core.digests import Each, files_digest
+from sfumato._core.object_store import File, readable
+from sfumato._readers.reader import Opening, TableReader
+from sfumato._readers.sources import without_views
+from sfumato.errors import SourceError
+
+FILE_MARK, STREAM_MARK, OLD_MARK = b"ARROW1", b"\xff\xff\xff\xff", b"FEA1"
+
+
+@dataclass(frozen=True)
+class ArrowSource:
+    """One or several Arrow files with the same columns, read in the order of their names."""
+
+    paths: tuple[File, ...]
+    schema: pa.Schema
+    file_rows: tuple[int, ...] = ()
+    """How many rows each file has: nothing but its batches says it."""
+
+    @classmethod
+    def open(cls, paths: Sequence[File]) -> ArrowSource:
+        """Read what the files say of their columns, and refuse files whose columns differ."""
+        schemas, sizes = [], []
+        for path in paths:
+            with _reader(path) as reader:
+                schemas.append(plain_schema(reader.schema))
+                sizes.append(sum(batch.num_rows for batch in _read(reader)))
+            if not schemas[-1].equals(schemas[0]):
+                raise SourceError(f"{path.name!r} has other columns or types than {paths[0].name!r}; they must agree.")
+        return cls(tuple(paths), schemas[0], tuple(sizes))
+
+    @property
+    def rows(self) -> int:
+        """The number of rows: rows of persons are chosen, and pieces are numbered, by it."""
+        return sum(self.file_rows)
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The batches of the files, cut where they are larger."""
+        for path in self.paths:
+            with _reader(path) as reader:
+                for batch in _read(reader):
+                    plain = without_views(batch.select(list(columns)))
+                    for first in range(0, plain.num_rows, batch_rows):
+                        yield plain.slice(first, batch_rows)
+
+    def pieces(self, rows: int) -> Iterator[ArrowSource]:
+        """A file each."""
+        for path, size in zip(self.paths, self.file_rows, strict=True):
+            yield replace(self, paths=(path,), file_rows=(size,))
+
+    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+        """The digest of the files."""
+        return files_digest(self.paths, each, is_content=is_content)
+
+
+def open_arrow(opening: Opening) -> ArrowSource:
+    """Open Arrow files with the same columns."""
+    return ArrowSource.open(opening.files)
+
+
+@contextmanager
+def _reader(path: File) -> Iterator[Any]:
+    """The reader of a file or a stream: the first bytes say which."""
+    try:
+        # Not mapped: a file that somebody cuts off while it is read would end the program.
+        with pa.OSFile(str(path)) if isinstance(path, Path) else readable(path) as file:
+            mark = file.read(len(FILE_MARK))
+            if mark.startswith(OLD_MARK):
+                raise SourceError(f"{path.name!r} is of Feather's first version; write it again with a newer one.")
+            file.seek(0)
+            with pa.ipc.open_file(file) if mark == FILE_MARK else pa.ipc.open_stream(file) as reader:
+                yield reader
+    except (pa.ArrowException, OSError) as error:
+        raise SourceError(f"{path.name!r} is not a whole Arrow file; check that it was copied completely.") from error
+
+
+def _read(reader: Any) -> Iterator[pa.RecordBatch]:
+    if isinstance(reader, pa.RecordBatchFileReader):
+        yield from (reader.get_batch(number) for number in range(reader.num_record_batches))
+    else:
+        yield from reader
+
+
+READER = TableReader(
+    name="Arrow",
+    example="people.arrow",
+    open=open_arrow,
+    endings=(".arrow", ".feather", ".ipc"),
+    takes_several=True,
+    reads_stores=True,
+    beginnings=(FILE_MARK, STREAM_MARK),
+)

@@ -1,0 +1,91 @@
+"""Values that come one by one, as those of JSON and of a spreadsheet: which type a column of them has.
+
+A column is of whole numbers, numbers, truths, dates, times or texts; the types are those that a CSV file of the same
+values would give.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato._readers.type_inference import DATES, OVERSIZED, TIME, Guess
+
+LARGEST = 1 << 63
+MOST_DIGITS = 10**76
+"""What `OVERSIZED` holds."""
+
+
+class ColumnKind:
+    """What the values of a column have been so far."""
+
+    def __init__(self, *, is_text: bool = False) -> None:
+        self.kinds: set[type] = set()
+        self.is_text = is_text
+        self.is_wide = False
+        """Whether a whole number is beyond 64 bits."""
+        self.dates = Guess(() if is_text else DATES)
+        self.has_times = False
+
+    def add(self, values: Iterable[Any]) -> None:
+        """Look at further values; a missing one tells nothing."""
+        present = list(values)
+        kinds = set(map(type, present)) - {type(None)}
+        self.kinds |= kinds
+        if int in kinds and not self.is_wide:
+            whole = [value for value in present if type(value) is int]
+            self.is_wide = min(whole) < -LARGEST or max(whole) >= LARGEST
+        if str in kinds and self.dates.spellings:
+            self.dates.add(pa.array([value for value in present if type(value) is str], pa.string()))
+        if datetime.datetime in kinds and not self.has_times:
+            self.has_times = any(type(value) is datetime.datetime and value.time() != _MIDNIGHT for value in present)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether there are texts and numbers, or the like, among the values."""
+        return len(self.kinds) > 1 and self.kinds not in ({int, float}, {datetime.date, datetime.datetime})
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the column; of a mixed one, text."""
+        if self.is_text or self.is_mixed or not self.kinds:
+            return pa.string()
+        if self.kinds == {str}:
+            return self.dates.found.kind if self.dates.found else pa.string()
+        if self.kinds == {int}:
+            return OVERSIZED if self.is_wide else pa.int64()
+        if self.kinds <= {int, float}:
+            return pa.float64()
+        if self.kinds == {bool}:
+            return pa.bool_()
+        return TIME if self.has_times else pa.date32()
+
+    def array(self, values: Sequence[Any]) -> pa.Array:
+        """Values in the type of the column. What was not seen before raises an error of Arrow."""
+        kind = self.type
+        if pa.types.is_string(kind) and self.kinds != {str}:
+            return pa.array([None if value is None else spelled(value) for value in values], kind)
+        if self.kinds == {str} and self.dates.found:
+            return self.dates.found.read(pa.array(values, pa.string()))
+        if pa.types.is_date32(kind):
+            return pa.array([_day(value) for value in values], kind)
+        if pa.types.is_floating(kind):
+            return pa.array([None if value is None else float(value) for value in values], kind)
+        return pa.array(values, kind)
+
+
+_MIDNIGHT = datetime.time()
+
+
+def spelled(value: Any) -> str:
+    """A value as a CSV file would have it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else str(value)
+
+
+def _day(value: Any) -> datetime.date | None:
+    return value.date() if isinstance(value, datetime.datetime) else value

@@ -1,0 +1,203 @@
+"""CSV files: everything is read as text first, and a column becomes a number or a date only if nothing is lost.
+
+A column is a column of integers if every value is written the way an integer prints (so `007` stays text), of numbers
+if every value reads as one (with a decimal point, or with a comma where that is said), of dates or times if every value
+is spelled as one, and in one way (`spelling`). Empty fields are missing values, and so are the texts that the holder
+names as such, before anything is read as a number. A column with a declared domain is read as text: its type is that of
+the domain, whatever values occur.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TextIO
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+
+from sfumato._core.digests import Each, files_digest
+from sfumato._core.object_store import File
+from sfumato._readers.compressed_files import ending, opened, opened_text, unreadable
+from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._readers.reader import Opening, TableReader
+from sfumato._readers.type_inference import DATES, Guess, Spelling, numbers
+from sfumato.errors import SchemaError, SourceError
+
+BLOCK_BYTES = 1 << 23
+DELIMITERS = ",;\t|"
+LONGEST_LINE = 1 << 17
+TEXT = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True)
+class CsvSource:
+    """One or several CSV files with the same header."""
+
+    paths: tuple[File, ...]
+    schema: pa.Schema
+    delimiter: str
+    encoding: str
+    file_rows: tuple[int, ...] = ()
+    """How many rows each file has."""
+    missing: tuple[str, ...] = ()
+    """Texts that stand for a missing value, beside the empty one."""
+    spellings: Mapping[str, Spelling] = field(default_factory=dict)
+    """How the values of columns are spelled that are no texts."""
+
+    @classmethod
+    def open(cls, paths: Sequence[File], read: ReadOptions = AS_USUAL) -> CsvSource:
+        """Read the files once to find the types of their columns."""
+        encoding = read.encoding
+        header, delimiter = _header(paths[0], encoding)
+        for path in paths[1:]:
+            if _header(path, encoding) != (header, delimiter):
+                raise SourceError(f"{path.name!r} has another header than {paths[0].name!r}; they must agree.")
+        if repeated := sorted({name for name in header if header.count(name) > 1}):
+            raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
+        texts = pa.schema([(name, pa.string()) for name in header])
+        untyped = cls(tuple(paths), texts, delimiter, encoding, missing=read.missing)
+        guesses = {name: Guess((*numbers(read.decimal), *DATES)) for name in header if name not in read.text}
+        file_rows = []
+        for path in paths:
+            rows = 0
+            for batch in replace(untyped, paths=(path,)).batches(header, 0):
+                rows += batch.num_rows
+                for name, guess in guesses.items():
+                    guess.add(batch.column(name).dictionary)
+            file_rows.append(rows)
+        spellings = {name: spelling for name, guess in guesses.items() if (spelling := guess.found)}
+        types = {name: spelling.kind for name, spelling in spellings.items()}
+        schema = pa.schema([(name, types.get(name, pa.string())) for name in header])
+        return replace(untyped, schema=schema, file_rows=tuple(file_rows), spellings=spellings)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(self.file_rows)
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Stream the files in blocks; `batch_rows` of 0 keeps the blocks as they come."""
+        for path in self.paths:
+            for block in self._blocks(path, columns):
+                typed = self._typed(block)
+                for first in range(0, typed.num_rows, batch_rows or typed.num_rows or 1):
+                    yield typed.slice(first, batch_rows or typed.num_rows)
+
+    def pieces(self, rows: int) -> Iterator[CsvSource]:
+        """A file each: where a row begins, only reading from the first one on can tell."""
+        for path, size in zip(self.paths, self.file_rows, strict=True):
+            yield replace(self, paths=(path,), file_rows=(size,))
+
+    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+        """The digest of the files."""
+        return files_digest(self.paths, each, is_content=is_content)
+
+    def _blocks(self, path: File, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        try:
+            with pa_csv.open_csv(
+                opened(path),
+                read_options=pa_csv.ReadOptions(block_size=BLOCK_BYTES, encoding=self.encoding),
+                parse_options=pa_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+                convert_options=pa_csv.ConvertOptions(
+                    column_types={name: TEXT for name in self.schema.names},
+                    include_columns=list(columns),
+                    strings_can_be_null=True,
+                    null_values=["", *self.missing],
+                    auto_dict_encode=False,
+                ),
+            ) as reader:
+                yield from reader
+        except (pa.ArrowException, UnicodeError):
+            raise SourceError(self._explain(path)) from None  # Arrow repeats the row
+        except OSError as error:
+            raise unreadable(path, error) from error
+
+    def _explain(self, path: File) -> str:
+        """Find what is wrong with a file that Arrow refused, without repeating any of its content."""
+        try:
+            with opened_text(path, self.encoding) as file:
+                for row in (reader := csv.reader(_short_lines(file), delimiter=self.delimiter)):
+                    if len(row) not in (0, len(self.schema)):
+                        return (
+                            f"line {reader.line_num} of {path.name!r} has {len(row)} fields where the header has "
+                            f"{len(self.schema)}; correct that line (a field with the separator in it needs quotes)."
+                        )
+        except UnicodeError:
+            return f"{path.name!r} is not {self.encoding} text; say its encoding (--encoding latin-1, for example)."
+        except csv.Error:
+            pass
+        except pa.ArrowException as error:
+            return str(unreadable(path, error))
+        return f"{path.name!r} is not a CSV file that can be read: its quotes or separators do not fit together."
+
+    def _typed(self, block: pa.RecordBatch) -> pa.RecordBatch:
+        columns = []
+        for name, column in zip(block.schema.names, block.columns, strict=True):
+            try:
+                spelling = self.spellings.get(name)
+                values = spelling.read(column.dictionary) if spelling else column.dictionary
+            except pa.ArrowInvalid:
+                raise SourceError(
+                    f"the table changed while it was read: {name!r} holds values it did not hold before."
+                ) from None  # Arrow repeats the value
+            columns.append(pa.DictionaryArray.from_arrays(column.indices, values))
+        return pa.RecordBatch.from_arrays(columns, names=block.schema.names)
+
+
+def open_csv(opening: Opening) -> CsvSource:
+    """Open CSV files with one header."""
+    return CsvSource.open(opening.files, opening.read)
+
+
+def _header(path: File, encoding: str) -> tuple[list[str], str]:
+    """The column names and the separator, which is the candidate that splits the first line most often."""
+    try:
+        with opened_text(path, encoding) as file:
+            line = file.readline(LONGEST_LINE).lstrip("\ufeff")
+            if len(line) == LONGEST_LINE:
+                raise csv.Error
+            if re.fullmatch('"?sep=.?"?', line.strip(), re.IGNORECASE):
+                raise SourceError(
+                    f"the first line of {path.name!r} is a note for Excel, and names no columns; remove it."
+                )
+            # A separator inside quotes belongs to a name; the ending .tsv says which one it is.
+            candidates = "\t" if ending(path) == ".tsv" else DELIMITERS
+            delimiter = max(candidates, key=re.sub('"[^"]*"?', "", line).count)
+            header = next(csv.reader(itertools.chain([line], file), delimiter=delimiter), [])
+    except csv.Error as error:
+        raise SourceError(f"the first line of {path.name!r} does not name columns that can be read.") from error
+    except UnicodeError as error:
+        raise SourceError(
+            f"{path.name!r} is not {encoding} text; say its encoding (--encoding latin-1, for example)."
+        ) from error
+    except (OSError, pa.ArrowException) as error:
+        raise unreadable(path, error) from error
+    if not line.strip():
+        raise SourceError(f"{path.name!r} is empty: the first line must name the columns.")
+    return header, delimiter
+
+
+def _short_lines(file: TextIO) -> Iterator[str]:
+    """The lines of a file; one that Arrow cannot read either, because it is longer than a block, is never in memory."""
+    while line := file.readline(BLOCK_BYTES):
+        if len(line) == BLOCK_BYTES:
+            raise csv.Error
+        yield line
+
+
+READER = TableReader(
+    name="CSV",
+    example="people.csv",
+    open=open_csv,
+    endings=(".csv", ".tsv", ".txt"),
+    named_alone=(".txt",),
+    takes_several=True,
+    reads_stores=True,
+    reads_compressed=True,
+    beginnings=(b"",),
+    marks_missing=True,
+)

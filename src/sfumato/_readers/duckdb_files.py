@@ -1,0 +1,75 @@
+"""A table or a view in a DuckDB file, which is opened for reading alone: no extension is loaded, no other file read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import duckdb
+import pyarrow as pa
+
+from sfumato._core.object_store import File
+from sfumato._readers import tables_in_files
+from sfumato._readers.reader import Opening, TableReader
+from sfumato._readers.sources import MemorySource
+from sfumato.errors import SourceError
+
+READ_ALONE: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "enable_external_access": "false",  # a view could read files, or ask the network
+}
+AS_TEXT = ("UUID", "TIME", "TIMETZ", "TIME WITH TIME ZONE", "INTERVAL", "BIT")
+"""What a table of people may be told apart by, and Arrow has no plain type for."""
+NAMES = """
+SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT internal AND database_name = current_database()
+UNION ALL
+SELECT schema_name, view_name FROM duckdb_views() WHERE NOT internal AND database_name = current_database()
+ORDER BY ALL
+"""
+BATCH_ROWS = 1 << 16
+
+
+def open_duckdb(opening: Opening) -> MemorySource:
+    """Keep the rows of one table or view."""
+    with rows_of(opening.file, opening.part) as rows:
+        return opening.keep(rows)
+
+
+@contextmanager
+def rows_of(file: File, part: str | None) -> Iterator[pa.RecordBatchReader]:
+    """The rows of a table, in the order in which the file gives them."""
+    try:
+        with duckdb.connect(str(file), read_only=True, config=READ_ALONE) as database:
+            found = {_said(*names): names for names in database.execute(NAMES).fetchall()}
+            table = ".".join(map(_quoted, found[tables_in_files.chosen(file.name, part, list(found), "table")]))
+            columns = database.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()
+            wanted = ", ".join(_selected(name, kind) for name, kind, *_ in columns)
+            yield database.sql(f"SELECT {wanted} FROM {table}").to_arrow_reader(BATCH_ROWS)
+    except duckdb.PermissionException as error:
+        raise SourceError(f"{file.name!r} has a view that reads other files; make a table of it first.") from error
+    except duckdb.Error as error:
+        why = "another program has it open" if " lock " in str(error) else "it is damaged, or of a newer version"
+        raise SourceError(f"{file.name!r} cannot be read as a DuckDB file: {why}.") from None
+
+
+def _said(schema: str, name: str) -> str:
+    return name if schema == "main" else f"{schema}.{name}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _selected(name: str, kind: str) -> str:
+    quoted = _quoted(name)
+    return f"CAST({quoted} AS VARCHAR) AS {quoted}" if kind in AS_TEXT else quoted
+
+
+READER = TableReader(
+    name="DuckDB",
+    example="file.duckdb::TABLE",
+    open=open_duckdb,
+    endings=(".duckdb",),
+    part="table",
+)

@@ -1,0 +1,141 @@
+"""JSON lines: an object a line, whose keys are the columns.
+
+A file is read twice: which type a column has, its last line may tell. Texts that are ISO dates in every line are dates,
+as they are in CSV; a key that a line does not have is a missing value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato._core.digests import files_digest
+from sfumato._core.object_store import File
+from sfumato._readers.cell_types import ColumnKind
+from sfumato._readers.compressed_files import opened_text, unreadable
+from sfumato._readers.reader import Opening, TableReader
+from sfumato._readers.sources import MemorySource
+from sfumato.errors import SchemaError, SourceError
+
+BLOCK_LINES = 1 << 14
+BLOCK_SIZE = 1 << 25
+"""So many letters are looked at together, and one line more: a few long lines are as much as many short ones."""
+LONGEST_LINE = 1 << 24
+MOST_COLUMNS = 10_000
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """One or several files of JSON lines."""
+
+    paths: tuple[File, ...]
+    encoding: str = "utf-8"
+    missing: frozenset[str] = frozenset()
+
+    def stream(self, text: Sequence[str], told: Callable[[int], None]) -> pa.RecordBatchReader:
+        """The rows of all files, in types that hold all of them; somebody is told how many were looked at."""
+        columns: dict[str, ColumnKind] = {}
+        looked_at = 0
+        for path, rows in self._blocks():
+            told(looked_at := looked_at + len(rows))
+            for name in {name: None for row in rows for name in row}:
+                kind = columns.setdefault(name, ColumnKind(is_text=name in text))
+                kind.add(self._column(path, name, rows))
+            if len(columns) > MOST_COLUMNS:
+                raise SchemaError(f"{path.name!r} has more than {MOST_COLUMNS:,} keys, which are no columns.")
+        for name, kind in columns.items():
+            if kind.is_mixed and not kind.is_text:
+                raise SourceError(
+                    f"{name!r} holds values of several types, such as texts and numbers; read it as text "
+                    f"(--text {name}), or say which text stands for a missing value (--missing)."
+                )
+        if not columns:
+            raise SchemaError("the table is empty: there is nothing to publish.")
+        schema = pa.schema([(name, kind.type) for name, kind in columns.items()])
+        return pa.RecordBatchReader.from_batches(schema, self._batches(columns, schema))
+
+    def _batches(self, columns: dict[str, ColumnKind], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        for path, rows in self._blocks():
+            arrays = [kind.array(self._column(path, name, rows)) for name, kind in columns.items()]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _column(self, path: File, name: str, rows: list[Row]) -> list[Any]:
+        values = [row.get(name) for row in rows]
+        if not {dict, list}.isdisjoint(map(type, values)):
+            raise SourceError(f"{name!r} in {path.name!r} holds lists or objects; write a key for each part of them.")
+        if not self.missing:
+            return values
+        return [None if type(value) is str and value in self.missing else value for value in values]
+
+    def _blocks(self) -> Iterator[tuple[File, list[Row]]]:
+        for path in self.paths:
+            block: list[Row] = []
+            size = 0
+            for length, row in self._rows(path):
+                block.append(row)
+                size += length
+                if len(block) == BLOCK_LINES or size >= BLOCK_SIZE:
+                    yield path, block
+                    block, size = [], 0
+            if block:
+                yield path, block
+
+    def _rows(self, path: File) -> Iterator[tuple[int, Row]]:
+        """Each row, and how long its line is."""
+        number = 0
+        try:
+            with opened_text(path, self.encoding) as file:
+                while line := file.readline(LONGEST_LINE):
+                    number += 1
+                    if len(line) == LONGEST_LINE:
+                        raise ValueError
+                    if line.strip("\ufeff \t\r\n"):
+                        row = DECODER.decode(line.lstrip("\ufeff"))
+                        if not isinstance(row, dict):
+                            raise ValueError
+                        yield len(line), row
+        except UnicodeError:
+            raise SourceError(f"{path.name!r} is not {self.encoding} text; say its encoding (--encoding).") from None
+        except (ValueError, RecursionError):  # whose words may repeat the line
+            raise SourceError(
+                f"line {number} of {path.name!r} is not a JSON object: JSON lines have one object a line, such as "
+                '{"age": 40, "sex": "F"}.'
+            ) from None
+        except (OSError, pa.ArrowException) as error:
+            raise unreadable(path, error) from error
+
+
+def open_json_lines(opening: Opening) -> MemorySource:
+    """Read the lines into a private file; the digest is that of the files."""
+    before = files_digest(opening.files)
+    lines = JsonLines(opening.files, opening.read.encoding, frozenset(opening.read.missing))
+    source = opening.keep(lines.stream(opening.read.text, opening.told))
+    return source.read_from(opening.files, before)
+
+
+def _refuse(word: str) -> None:
+    """NaN and Infinity are Python's, not JSON's."""
+    raise ValueError
+
+
+DECODER = json.JSONDecoder(parse_constant=_refuse)
+"""One for all lines: to make it takes longer than to read one."""
+
+
+READER = TableReader(
+    name="JSON lines",
+    example="people.jsonl",
+    open=open_json_lines,
+    endings=(".jsonl", ".ndjson", ".json"),
+    named_alone=(".json",),
+    takes_several=True,
+    reads_stores=True,
+    reads_compressed=True,
+    beginnings=(b"{",),
+)

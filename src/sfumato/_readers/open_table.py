@@ -1,0 +1,66 @@
+"""Opens a table, whatever it is: finds its reader, checks what the reader takes, and hands the table over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sfumato._core.object_store import Address
+from sfumato._readers import tables_in_files
+from sfumato._readers.file_kinds import files_of
+from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._readers.reader import Opening, TableReader
+from sfumato._readers.reader_registry import (
+    describe_endings,
+    reader_of_address,
+    reader_of_file,
+    reader_of_object,
+)
+from sfumato._readers.sources import MarkedSource, Source, Told, nobody
+from sfumato._readers.standard_input import MARK, standard_input
+from sfumato.errors import SourceError
+
+
+def open_source(table: Any, spool: Path, *, read: ReadOptions = AS_USUAL, told: Told = nobody) -> Source:
+    """Opens a path, a glob, a folder, an address, `-` for standard input, a frame, or an Arrow table or stream.
+
+    A table that can be read only once is written to `spool` for the second pass, a private file without a name; a frame
+    of Spark to files in a folder of that name.
+    """
+    reader, opening = _find_reader(table, spool, read, told)
+    source = reader.open(opening)
+    return MarkedSource(source, read.missing) if read.missing and not reader.marks_missing else source
+
+
+def _find_reader(table: Any, spool: Path, read: ReadOptions, told: Told) -> tuple[TableReader, Opening]:
+    if not isinstance(table, str | Path):
+        return reader_of_object(table), Opening(table, spool, read, told)
+    name = str(table)
+    if (reader := reader_of_address(name)) is not None:
+        return reader, Opening(name, spool, read, told)
+    path, part = (name, None) if name == MARK else tables_in_files.split(name)
+    files = tuple([standard_input(spool)] if name == MARK else files_of(path))
+    reader = reader_of_file(files[0])
+    if reader is None:
+        raise SourceError(
+            f"{files[0].name!r} is no table that can be read: name a file that ends in {describe_endings()}, "
+            "or convert it."
+        )
+    opening = Opening(name, spool, read, told, files, part)
+    _check(reader, opening, path)
+    return reader, opening
+
+
+def _check(reader: TableReader, opening: Opening, path: str) -> None:
+    """Refuse files that the reader does not take."""
+    first = opening.file
+    if len(opening.files) > 1 and not reader.takes_several:
+        raise SourceError(f"{path!r} matches several files, of which one can be read at a time; name one.")
+    if opening.part is not None and not reader.part:
+        raise SourceError(
+            f"{first.name!r} is one table: leave out {tables_in_files.MARK + opening.part!r} behind its name."
+        )
+    if isinstance(first, Address) and not reader.reads_stores:
+        raise SourceError(
+            f"{first.name!r} is in a store, where a {reader.name} file cannot be opened; copy it here first."
+        )

@@ -1,0 +1,125 @@
+"""Reads Parquet files: one or several with the same columns, row group by row group."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato._core.cell_values import plain_schema
+from sfumato._core.digests import Each, files_digest
+from sfumato._core.object_store import PIECE_BYTES, Address, File, readable
+from sfumato._readers.reader import Opening, TableReader
+from sfumato.errors import SourceError, reason
+
+READ_BYTES = 1 << 20
+"""Column chunks are read in pieces, so that a file of one huge row group does not fill the memory."""
+MOST_SWELLING, FEW_BYTES = 1000, 1 << 28
+"""How many times larger than its file the content of a row group may be; what is no larger than this does no harm."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """Rows of a Parquet file that are read together."""
+
+    path: File
+    number: int
+    rows: int
+
+
+@dataclass(frozen=True)
+class ParquetSource:
+    """One or several Parquet files with the same columns, read in the order of their names."""
+
+    paths: tuple[File, ...]
+    schema: pa.Schema
+    groups: tuple[RowGroup, ...]
+
+    @classmethod
+    def open(cls, paths: Sequence[File]) -> ParquetSource:
+        """Read the footers, and refuse files whose columns differ."""
+        schemas, groups = [], []
+        for path in paths:
+            with _parquet(path) as file:
+                _check_swelling(path, file.metadata)
+                schemas.append(plain_schema(file.schema_arrow))
+                sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+                groups += [RowGroup(path, number, size) for number, size in enumerate(sizes)]
+        for path, schema in zip(paths, schemas, strict=True):
+            if not schema.equals(schemas[0]):
+                raise SourceError(f"{path.name!r} has other columns or types than {paths[0].name!r}; they must agree.")
+        return cls(tuple(paths), schemas[0], tuple(groups))
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return sum(group.rows for group in self.groups)
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Stream the files; strings come as dictionaries, which is twice as fast."""
+        strings = [name for name in columns if pa.types.is_string(self.schema.field(name).type)]
+        for path, groups in groupby(self.groups, lambda group: group.path):
+            with _parquet(path, strings) as file:
+                try:
+                    # Group by group: a reader of all row groups holds on to the bytes of those it has passed.
+                    for group in groups:
+                        yield from file.iter_batches(batch_rows, row_groups=[group.number], columns=list(columns))
+                except (pa.ArrowException, OSError, IndexError) as error:
+                    raise _unreadable(path, error, "is damaged: it cannot be read to its end") from error
+
+    def pieces(self, rows: int) -> Iterator[ParquetSource]:
+        """Neighbouring row groups of one file."""
+        for path, groups in groupby(self.groups, lambda group: group.path):
+            waiting: list[RowGroup] = []
+            for group in groups:
+                if waiting and sum(each.rows for each in waiting) + group.rows > rows:
+                    yield replace(self, paths=(path,), groups=tuple(waiting))
+                    waiting = []
+                waiting.append(group)
+            yield replace(self, paths=(path,), groups=tuple(waiting))
+
+    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+        """The digest of the files."""
+        return files_digest(self.paths, each, is_content=is_content)
+
+
+def open_parquet(opening: Opening) -> ParquetSource:
+    """Open Parquet files with the same columns."""
+    return ParquetSource.open(opening.files)
+
+
+def _parquet(path: File, dictionaries: Sequence[str] = ()) -> pq.ParquetFile:
+    size = PIECE_BYTES if isinstance(path, Address) else READ_BYTES
+    try:
+        return pq.ParquetFile(readable(path), read_dictionary=list(dictionaries), buffer_size=size)
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise _unreadable(path, error, "is not a whole Parquet file; check that it was copied completely") from error
+
+
+def _check_swelling(path: File, metadata: pq.FileMetaData) -> None:
+    """Refuse a file on the disk that would be unpacked to absurdly more than it is; a row group is so all at once."""
+    largest = max((metadata.row_group(number).total_byte_size for number in range(metadata.num_row_groups)), default=0)
+    if isinstance(path, Path) and largest > max(MOST_SWELLING * path.stat().st_size, FEW_BYTES):
+        raise SourceError(f"{path.name!r} would swell to {largest:,} bytes, which is absurd; write it anew.")
+
+
+def _unreadable(path: File, error: Exception, said: str) -> SourceError:
+    """What to say of a file; what a store answers says more than that nothing came."""
+    if isinstance(path, Address) and isinstance(error, OSError):
+        said = f"cannot be read: {reason(error)}"
+    return SourceError(f"{path.name!r} {said}.")
+
+
+READER = TableReader(
+    name="Parquet",
+    example="people.parquet",
+    open=open_parquet,
+    endings=(".parquet", ".pq"),
+    takes_several=True,
+    reads_stores=True,
+    beginnings=(b"PAR1",),
+)

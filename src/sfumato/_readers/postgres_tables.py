@@ -1,0 +1,171 @@
+"""A table or a view in PostgreSQL, `postgresql://user@host/database::schema.table`, read through ADBC in one snapshot.
+
+A password may stand in the address. It appears nowhere else: what libpq says of an address can repeat parts of it, so
+nothing that it says is passed on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from sfumato._readers.optional_packages import needed
+from sfumato._readers.reader import Opening, TableReader
+from sfumato._readers.sources import MemorySource
+from sfumato.errors import SourceError
+
+SCHEMES = re.compile(r"postgres(ql)?:/{1,2}", re.IGNORECASE)
+"""With one slash too, which is what a `Path` makes of two."""
+ADDRESS = re.compile(
+    r"postgres(?:ql)?:/{1,2}(?:(?P<user>[^:@/?#\s]*)(?P<password>:[^@/?#\s]*)?@)?"
+    r"(?P<place>[^@/?#\s]*/[^@/?#\s]+)(?P<options>\?[^@#\s]*?)?::(?P<table>[^@?#]+)",
+    re.IGNORECASE,
+)
+FORM = (
+    "a table in PostgreSQL is named postgresql://user@host:5432/database::schema.table; keep the password in ~/.pgpass "
+    "or PGPASSWORD, or write the special characters in it as %40 and the like."
+)
+PLAIN = ("bool", "int2", "int4", "int8", "float4", "float8", "text", "varchar", "date", "timestamp", "timestamptz")
+"""What comes in a type of its own; all else comes as text, numbers with a scale as doubles."""
+WHOLE_DIGITS = 18
+SNAPSHOT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+COLUMNS = """
+SELECT a.attname, CASE WHEN t.typtype = 'd' THEN b.typname ELSE t.typname END,
+       CASE WHEN t.typtype = 'd' THEN t.typtypmod ELSE a.atttypmod END
+FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_catalog.pg_type b ON b.oid = t.typbasetype
+WHERE a.attrelid = {oid} AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+KEY = """
+SELECT a.attname FROM pg_catalog.pg_index i
+CROSS JOIN pg_catalog.unnest(i.indkey::pg_catalog.int2[]) WITH ORDINALITY AS k(attnum, place)
+JOIN pg_catalog.pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.attnum
+WHERE i.indrelid = {oid} AND i.indisprimary ORDER BY k.place
+"""
+BROKEN_OFF = "the connection broke off"
+UNCONVERTED = "a value of it cannot be converted; look at it there first (SELECT * FROM it)"
+REASONS = (
+    ("password authentication failed", "the server does not know this user with this password"),
+    ("no password supplied", "the server asks for a password: keep it in ~/.pgpass or PGPASSWORD"),
+    ("could not translate host name", "there is no such host"),
+    ("Connection refused", "no server answers there"),
+    ("timeout expired", "no server answers there"),
+    ("No such file or directory", "no server answers there"),
+    ("permission denied", "this user may not read all of it"),
+    ("statement timeout", "the server stopped it after its statement_timeout; allow this user more time"),
+    ("read-only transaction", "it is a view that writes; make a table of it first"),
+    ("terminating connection", BROKEN_OFF),
+    ("closed the connection", BROKEN_OFF),
+    ("closed unexpectedly", BROKEN_OFF),
+    ("invalid input syntax", UNCONVERTED),
+    ("out of range", UNCONVERTED),
+    ("SSL", "the server and the address do not agree about SSL"),
+    ('database "', "there is no such database or user"),
+    ('role "', "there is no such database or user"),
+)
+"""What may be wrong, in words of ours."""
+
+
+def open_postgres(opening: Opening) -> MemorySource:
+    """Keep the rows of one table or view, read in one snapshot."""
+    with PostgresTable.of(opening.table).rows() as rows:
+        return MemorySource.kept(rows, opening.spool, opening.told)
+
+
+def hide_password(address: str) -> str:
+    """Write an address without its password."""
+    return PostgresTable.of(address).shown
+
+
+@dataclass(frozen=True)
+class PostgresTable:
+    """A table of a server."""
+
+    address: str = field(repr=False)
+    """With the password, if there is one in it."""
+    shown: str
+    """Without."""
+    table: str
+
+    @classmethod
+    def of(cls, name: str) -> PostgresTable:
+        """The table that an address means; one that is malformed is refused without repeating it."""
+        if (found := ADDRESS.fullmatch(name)) is None:
+            raise SourceError(FORM)
+        user, options = found["user"], found["options"] or ""
+        who = "" if user is None else f"{user}@"
+        kept = "&".join(each for each in options[1:].split("&") if each and "pass" not in unquote(each).lower())
+        shown = f"postgresql://{who}{found['place']}{'?' if kept else ''}{kept}::{found['table']}"
+        secret = f"{user or ''}{found['password'] or ''}@" if user is not None else ""
+        return cls(f"postgresql://{secret}{found['place']}{options}", shown, found["table"])
+
+    @contextmanager
+    def rows(self) -> Iterator[pa.RecordBatchReader]:
+        """The rows by the primary key, if there is one: a table without has no order of its own."""
+        driver = needed("adbc_driver_postgresql.dbapi", "postgres", "a table in PostgreSQL")
+        failed: Exception | None = None
+        try:
+            with driver.connect(self.address) as connection, connection.cursor() as cursor:
+                cursor.execute(SNAPSHOT)
+                cursor.execute(self._statement(cursor))
+                yield cursor.fetch_record_batch()
+        except (driver.Error, pa.ArrowException, OSError) as error:
+            if getattr(error, "errno", None) is not None:  # of the disk here, and not of the server
+                raise
+            failed = error
+        if failed is not None:  # out of reach of the words of libpq, which a traceback would show
+            why = next((words for mark, words in REASONS if mark in str(failed)), "the server refuses")
+            raise SourceError(f"the table {self.table!r} cannot be read from PostgreSQL: {why}.") from None
+
+    def _statement(self, cursor: Any) -> str:
+        oid, named = self._found(cursor)
+        cursor.execute(COLUMNS.format(oid=oid))
+        wanted = ", ".join(_selected(*column) for column in cursor.fetchall())
+        cursor.execute(KEY.format(oid=oid))
+        # With the table before it: by itself, the name means the converted column, in which two keys may be equal.
+        key = ", ".join(f"original.{_quoted(name)}" for (name,) in cursor.fetchall())
+        return f"SELECT {wanted} FROM {named} AS original{' ORDER BY ' if key else ''}{key}"
+
+    def _found(self, cursor: Any) -> tuple[int, str]:
+        """The number of the table, and its name as SQL has it: as it was written, or as if it had been in quotes."""
+        quoted = ".".join(map(_quoted, self.table.split(".")))
+        cursor.execute(
+            "SELECT c.oid::pg_catalog.int8, c.oid::pg_catalog.regclass::pg_catalog.text FROM pg_catalog.pg_class c "
+            "WHERE c.relkind IN ('r', 'v', 'm', 'p', 'f') "
+            "AND c.oid = coalesce(pg_catalog.to_regclass($1), pg_catalog.to_regclass(pg_catalog.lower($1)))",
+            (quoted,),
+        )
+        if (found := cursor.fetchone()) is None:
+            raise SourceError(f"there is no table {self.table!r} in the database; name it as schema.table.")
+        return found[0], found[1]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _selected(name: str, kind: str, modifier: int) -> str:
+    quoted = _quoted(name)
+    if kind in PLAIN:
+        return quoted
+    if kind != "numeric":
+        return f"{quoted}::pg_catalog.text AS {quoted}"
+    digits, scale = ((modifier - 4) >> 16) & 0xFFFF, (modifier - 4) & 0x7FF
+    is_whole = modifier >= 0 and scale == 0 and digits <= WHOLE_DIGITS
+    return f"nullif({quoted}, 'NaN')::pg_catalog.{'int8' if is_whole else 'float8'} AS {quoted}"
+
+
+READER = TableReader(
+    name="PostgreSQL",
+    example="postgresql://user@host/database::TABLE",
+    open=open_postgres,
+    address=SCHEMES,
+    hide_secrets=hide_password,
+    extra="postgres",
+)

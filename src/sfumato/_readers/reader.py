@@ -1,0 +1,74 @@
+"""Defines what a reader is: how tables of one kind are recognised, what they may be, and how one is opened."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sfumato._core.object_store import File
+from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._readers.sources import MemorySource, Source, Told, nobody
+
+
+@dataclass(frozen=True)
+class Opening:
+    """A table to open, and everything a reader may need for it."""
+
+    table: Any = field(repr=False)
+    """The table as it was given: a name or an object."""
+    spool: Path
+    """A private place for a table that can be read only once: a file, or a folder of that name."""
+    read: ReadOptions = AS_USUAL
+    told: Told = nobody
+    """Called with the number of rows read so far."""
+    files: tuple[File, ...] = ()
+    """The files that the name means, in order; empty for addresses and objects."""
+    part: str | None = None
+    """The part that was named, such as a sheet."""
+
+    @property
+    def file(self) -> File:
+        """The first file, which is the only one unless the reader takes several."""
+        return self.files[0]
+
+    def keep(self, stream: Any) -> MemorySource:
+        """Write an Arrow stream to the private place, so that it can be read again."""
+        return MemorySource.spooled(stream, self.spool, self.told)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableReader:
+    """Reads one kind of table, recognised by the ending of a file, by an address, or by its type in Python."""
+
+    name: str
+    """For people: `CSV`, `PostgreSQL`."""
+    example: str
+    """How people name such a table, in help and in the documentation."""
+    open: Callable[[Opening], Source]
+    endings: tuple[str, ...] = ()
+    """Endings of file names, the usual one first."""
+    address: re.Pattern[str] | None = None
+    """The beginning of a name that is no file."""
+    is_own: Callable[[Any], bool] | None = None
+    """Recognises an object."""
+    takes_several: bool = False
+    """Whether a table may be several files: a glob or a folder."""
+    named_alone: tuple[str, ...] = ()
+    """Endings that are read when a file is named, and left alone in a folder."""
+    part: str = ""
+    """What a table inside a file is called (`sheet`); empty if a file is one table."""
+    reads_stores: bool = False
+    """Whether files are read from object stores."""
+    reads_compressed: bool = False
+    """Whether files are read compressed."""
+    beginnings: tuple[bytes, ...] = ()
+    """First bytes of a table on standard input; without any, it cannot come from there."""
+    marks_missing: bool = False
+    """Whether the reader itself applies `ReadOptions.missing`, before it decides about types."""
+    extra: str = ""
+    """The extra of the package that installs what the reader needs."""
+    hide_secrets: Callable[[str], str] = str
+    """Writes an address without its password."""

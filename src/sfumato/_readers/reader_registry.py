@@ -1,0 +1,113 @@
+"""Lists every reader, one entry each; recognition, help, messages and documentation follow from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sfumato._core.object_store import File
+from sfumato._readers import (
+    arrow_files,
+    csv_files,
+    duckdb_files,
+    excel_files,
+    json_lines,
+    parquet_files,
+    postgres_tables,
+    python_frames,
+    spark_frames,
+    statistics_files,
+)
+from sfumato._readers.compressed_files import COMPRESSIONS, ending
+from sfumato._readers.reader import TableReader
+from sfumato.errors import SourceError
+
+READERS: dict[str, TableReader] = {
+    reader.name: reader
+    for reader in (
+        csv_files.READER,
+        parquet_files.READER,
+        arrow_files.READER,
+        json_lines.READER,
+        excel_files.READER,
+        duckdb_files.READER,
+        statistics_files.SPSS_READER,
+        statistics_files.STATA_READER,
+        statistics_files.SAS_READER,
+        statistics_files.SAS_TRANSPORT_READER,
+        postgres_tables.READER,
+        spark_frames.READER,
+        python_frames.PANDAS,
+        python_frames.POLARS,
+        python_frames.ARROW_TABLE,
+        python_frames.ARROW_STREAM,  # last, because pandas and polars give streams too
+    )
+}
+"""Every reader by its name. Objects and addresses are offered to the readers in this order."""
+
+
+def reader_of_file(file: File) -> TableReader | None:
+    """Finds who reads a file, by its name alone; None if nobody does."""
+    is_packed = file.suffix.lower() in COMPRESSIONS
+    kind = ending(file)
+    found = next((reader for reader in READERS.values() if kind in reader.endings), None)
+    return None if is_packed and found is not None and not found.reads_compressed else found
+
+
+def reader_of_address(name: str) -> TableReader | None:
+    """Finds who reads a table that is no file, by the form of its address alone."""
+    readers = (reader for reader in READERS.values() if reader.address is not None)
+    return next((reader for reader in readers if reader.address is not None and reader.address.match(name)), None)
+
+
+def reader_of_object(table: Any) -> TableReader:
+    """Finds who reads an object."""
+    for reader in READERS.values():
+        if reader.is_own is not None and reader.is_own(table):
+            return reader
+    raise SourceError(
+        f"a table of type {type(table).__name__!r} cannot be read; give a path, a pandas or Spark frame, or an object "
+        "with an Arrow stream (pyarrow, polars, DuckDB)."
+    )
+
+
+def reader_of_beginning(content: bytes) -> TableReader:
+    """Finds who reads what comes by standard input, by its first bytes; the longest beginning counts."""
+    marks = [(mark, reader) for reader in READERS.values() for mark in reader.beginnings if content.startswith(mark)]
+    return max(marks, key=lambda marked: len(marked[0]))[1]
+
+
+def hide_secrets(name: str) -> str:
+    """Writes the name of a table without the password that an address may have."""
+    reader = reader_of_address(name)
+    return name if reader is None else reader.hide_secrets(name)
+
+
+# ---------------------------------------------------------------------------------------------------------- for people
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Lists words, with `or` before the last."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def describe_several() -> str:
+    """Names the kinds of files of which a table may be several."""
+    return join_words([reader.name for reader in READERS.values() if reader.takes_several])
+
+
+def describe_endings() -> str:
+    """Lists the endings of files that are read."""
+    return join_words([suffix for reader in READERS.values() for suffix in reader.endings])
+
+
+def describe_tables() -> str:
+    """Says in one sentence, without its stop, what may be named as a table on the command line."""
+    readers = READERS.values()
+    alone = [reader.name for reader in readers if reader.endings and not (reader.takes_several or reader.part)]
+    other = ", ".join(reader.example for reader in readers if reader.part or reader.address is not None)
+    one = f"one {join_words(alone)} file; " if alone else ""
+    return (
+        f"A {describe_several()} file, a quoted glob or a directory of them, here or in a store (s3://...); "
+        f"{one}{other}; - for standard input"
+    )

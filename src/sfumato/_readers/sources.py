@@ -1,0 +1,247 @@
+"""Tables that can be read more than once: the protocol, a table in memory, and texts that stand for missing values.
+
+A source can be read twice, in the same order, in batches of any size. Columns arrive in a few plain types (see
+`sfumato._core.cell_values.plain_type`), strings preferably as dictionaries.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato._core.cell_values import plain_schema, plain_type
+from sfumato._core.digests import Each, files_digest
+from sfumato._core.object_store import File
+from sfumato.errors import SchemaError, SourceError
+
+SPOOL_ROWS = 65_536
+
+Told = Callable[[int], None]
+"""Called with how many rows were read so far, while a table is read that can be read only once."""
+
+
+def nobody(rows: int) -> None:
+    """Tell nobody."""
+
+
+class Source(Protocol):
+    """A table that can be read more than once."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, with plain types."""
+        ...
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, where it is known without reading them."""
+        ...
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows in order, as batches of some of the columns."""
+        ...
+
+    def pieces(self, rows: int) -> Iterator[Self]:
+        """The same rows as smaller tables, one after the other: of about so many rows, where they can be cut so."""
+        ...
+
+    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+        """A digest of the rows that are published; two equal digests mean the same table.
+
+        Of a file with several tables in it, the digest is that of one table. `each` may read several files at once.
+
+        Where only a change need be noticed, and not the same table be known elsewhere, a store may say that it is still
+        the same, and nothing is read.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class MemorySource:
+    """An Arrow table in memory, or mapped from a spool file."""
+
+    table: pa.Table
+    digest: str | None = None
+    """That of the files it was read from, where it was read from some: they need not be the same to Arrow for ever."""
+
+    @classmethod
+    def of_pandas(cls, frame: Any) -> MemorySource:
+        """Copy a pandas frame; its index is no column."""
+        names = [str(name) for name in frame.columns]
+        if repeated := next((name for name in names if names.count(name) > 1), None):
+            raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
+        try:
+            table = pa.Table.from_pandas(frame.set_axis(names, axis=1), preserve_index=False)
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            # Arrow names the column in its last argument; the offending value in the first must not be repeated.
+            named = [str(part) for part in error.args if "column" in str(part)]
+            said = named[0].splitlines()[0] if named else type(error).__name__
+            raise SourceError(
+                f"the pandas frame holds a column of mixed or oversized values ({said}); convert it to text first."
+            ) from None
+        return cls(table.replace_schema_metadata(None))
+
+    @classmethod
+    def spooled(cls, stream: Any, spool: Path, told: Told = nobody) -> MemorySource:
+        """Keep a stream that can be read only once, and say in our words what is wrong with it."""
+        try:
+            return cls.kept(stream, spool, told)
+        except (pa.ArrowException, OSError) as error:
+            if getattr(error, "errno", None) is not None:  # of the disk, and not of the stream
+                raise
+            raise SourceError(f"the Arrow stream cannot be read: {type(error).__name__}.") from None
+
+    @classmethod
+    def kept(cls, stream: Any, spool: Path, told: Told = nobody) -> MemorySource:
+        """Write a stream that can be read only once to a private file, and map that; somebody is told of the rows.
+
+        The file has no name any more before the first value is in it, so that the system removes it with its last user,
+        even one that is killed.
+        """
+        descriptor = os.open(spool, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        spool.unlink()
+        with open(descriptor, "r+b") as file:
+            reader = pa.RecordBatchReader.from_stream(stream)
+            with pa.ipc.new_stream(file, reader.schema) as writer:
+                rows = 0
+                for batch in reader:
+                    writer.write_batch(batch)
+                    told(rows := rows + batch.num_rows)
+            file.flush()
+            mapped = mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+        return cls(pa.ipc.open_stream(pa.py_buffer(mapped)).read_all())
+
+    def read_from(self, files: Sequence[File], before: str) -> MemorySource:
+        """The same with the digest of the files that it was read from; refused if they changed meanwhile."""
+        if files_digest(files) != before:
+            raise SourceError("the table changed while it was read; publish it again when nobody writes to it.")
+        return replace(self, digest=before)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A piece travels by itself: of a slice, pickle would send all that it is a slice of."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.table.schema) as writer:
+            writer.write_table(self.table.unify_dictionaries())
+        return _arrived, (sink.getvalue().to_pybytes(), self.digest)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, with plain types."""
+        return plain_schema(self.table.schema)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return int(self.table.num_rows)
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Slices of the table."""
+        yield from map(without_views, self.table.select(list(columns)).to_batches(batch_rows))
+
+    def pieces(self, rows: int) -> Iterator[MemorySource]:
+        """Slices of the table."""
+        for first in range(0, self.rows, rows):
+            yield MemorySource(self.table.slice(first, rows))
+
+    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+        """The digest of the table's Arrow stream, cut in equal batches whatever its own chunks are."""
+        if self.digest is not None:
+            return self.digest
+        sink = _HashSink()
+        with pa.ipc.new_stream(pa.PythonFile(sink, "w"), self.table.schema) as writer:
+            for first in range(0, self.rows, SPOOL_ROWS):
+                part = self.table.slice(first, SPOOL_ROWS).unify_dictionaries().combine_chunks()
+                writer.write_table(_with_nothing_beneath(part))
+        return sink.digest.hexdigest()
+
+
+def _with_nothing_beneath(table: pa.Table) -> pa.Table:
+    """The same values, with zeros where they are missing: what other libraries leave there differs from run to run."""
+    rows = pa.array(range(table.num_rows), pa.int64())
+    for place, column in enumerate(table.columns):
+        if column.null_count and pa.types.is_primitive(column.type):
+            table = table.set_column(place, table.field(place), column.take(rows))
+    return table
+
+
+def _arrived(stream: bytes, digest: str | None) -> MemorySource:
+    return MemorySource(pa.ipc.open_stream(stream).read_all(), digest)
+
+
+class _HashSink:
+    """A file that keeps only the digest of what is written to it."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing waits to be written."""
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass(frozen=True)
+class MarkedSource:
+    """A table in which some texts stand for a missing value, in every column of texts."""
+
+    table: Source
+    missing: tuple[str, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, with plain types."""
+        return self.table.schema
+
+    @property
+    def rows(self) -> int | None:
+        """The number of rows, where it is known without reading them."""
+        return self.table.rows
+
+    def batches(self, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """The rows in order, as batches of some of the columns."""
+        for batch in self.table.batches(columns, batch_rows):
+            yield pa.RecordBatch.from_arrays(list(map(self._unmarked, batch.columns)), names=batch.schema.names)
+
+    def pieces(self, rows: int) -> Iterator[MarkedSource]:
+        """The pieces of the table, in which the same texts stand for a missing value."""
+        for piece in self.table.pieces(rows):
+            yield MarkedSource(piece, self.missing)
+
+    def fingerprint(self, each: Each = map, *, is_content: bool = True) -> str:
+        """The digest of the table itself."""
+        return self.table.fingerprint(each, is_content=is_content)
+
+    def _unmarked(self, column: pa.Array) -> pa.Array:
+        if not pa.types.is_string(plain_type(column.type)):
+            return column
+        if pa.types.is_dictionary(column.type):
+            return pa.DictionaryArray.from_arrays(column.indices, self._unmarked(column.dictionary))
+        texts = column.cast(pa.string())
+        return pc.if_else(pc.is_in(texts, pa.array(self.missing)), pa.scalar(None, pa.string()), texts)
+
+
+def without_views(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """A batch without texts that are views, as those of polars: Arrow could take no rows of them."""
+    kinds = [_without_view(kind) for kind in batch.schema.types]
+    return batch.cast(pa.schema(list(zip(batch.schema.names, kinds, strict=True))))
+
+
+def _without_view(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_dictionary(kind):
+        return pa.dictionary(kind.index_type, _without_view(kind.value_type))
+    return pa.string() if pa.types.is_string_view(kind) else kind

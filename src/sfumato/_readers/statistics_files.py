@@ -1,0 +1,377 @@
+"""Reads files of SPSS (.sav, .zsav), Stata (.dta) and SAS (.sas7bdat, and .xpt for transport).
+
+- Value labels become the values. A code without a label stays, as text; codes that share a label are written with it.
+- Codes that are declared as missing are missing: missing ranges in SPSS, .a to .z in Stata, .A to .Z in SAS. Blank
+  texts are missing too.
+- A column of numbers without decimals is one of whole numbers; dates are dates, and times of day are texts.
+- Columns have their short names; labels of variables are not read.
+
+The files are read in another process (`statistics_worker`), because a damaged file can end the process that reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato._core.digests import files_digest
+from sfumato._core.object_store import Address, File, HeldFile
+from sfumato._readers import statistics_worker as worker
+from sfumato._readers.read_options import UTF_8, ReadOptions
+from sfumato._readers.reader import Opening, TableReader
+from sfumato._readers.sources import MemorySource
+from sfumato._readers.type_inference import TIME
+from sfumato.errors import MissingExtraError, SchemaError, SourceError
+
+EXTRA = "statistics"
+DAY = 86_400
+LARGEST_WHOLE = 1 << 53
+"""Numbers are doubles, which are whole up to here."""
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""The years 1 to 9999, in days since 1970."""
+BATCH_ROWS = 1 << 16
+CELLS = 1 << 22
+"""How many values are held in memory at once."""
+NUMBERED = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+START = f"import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {worker.__name__} import main; main()"
+
+
+@dataclass(frozen=True)
+class Package:
+    """A statistics package: how it counts time, and which formats of columns mean dates."""
+
+    name: str
+    origin: int
+    """Its first day, in days since 1970."""
+    date: re.Pattern[str]
+    moment: re.Pattern[str]
+    clock: re.Pattern[str] | None = None
+    days_in: int = 1
+    """What a day counts for in a date."""
+    seconds_in: float = 1.0
+    """What a second counts for in a moment."""
+
+
+SPSS = Package(
+    "SPSS",
+    -141_428,
+    re.compile(r"(DATE|ADATE|EDATE|JDATE|SDATE|MOYR|QYR|WKYR)\d"),
+    re.compile(r"(DATETIME|YMDHMS)\d"),
+    re.compile(r"(TIME|DTIME|MTIME)\d"),
+    days_in=DAY,
+)
+STATA = Package("Stata", -3_653, re.compile(r"%-?t?d"), re.compile(r"%-?t[cC]"), seconds_in=1000.0)
+SAS = Package(
+    "SAS",
+    -3_653,
+    re.compile(
+        r"(DATE|WEEKDAT[EX]|WORDDAT[EX]|MMDDYY[BCDNPS]?|DDMMYY[BCDNPS]?|YYMMDD[BCDNPS]?|MONYY|MMYY[CDNPS]?|YYMM[CDNPS]?|"
+        r"YYMON|YYQR?[CDNPS]?|JULIAN|NLDATE|(IS|E|B)8601DA)([\d.]|$)"
+    ),
+    re.compile(r"(DATETIME|DATEAMPM|MDYAMPM|DTDATE|NLDATM|(IS|E|B)8601D[NTXZ])([\d.]|$)"),
+    re.compile(r"(TIME|TIMEAMPM|TOD|HHMM|(IS|E|B)8601TM)([\d.]|$)"),
+)
+
+
+def open_spss(opening: Opening) -> MemorySource:
+    """Open a file of SPSS."""
+    return _open(opening, SPSS, "read_sav")
+
+
+def open_stata(opening: Opening) -> MemorySource:
+    """Open a file of Stata."""
+    return _open(opening, STATA, worker.STATA)
+
+
+def open_sas(opening: Opening) -> MemorySource:
+    """Open a data set of SAS."""
+    return _open(opening, SAS, "read_sas7bdat")
+
+
+def open_sas_transport(opening: Opening) -> MemorySource:
+    """Open a transport file of SAS."""
+    return _open(opening, SAS, worker.TRANSPORT)
+
+
+def _open(opening: Opening, package: Package, function: str) -> MemorySource:
+    """Keep the rows as the worker gives them, look at every column once, and keep the rows as they are published."""
+    before = files_digest(opening.files)
+    with _rows_of(opening.file, package, function, opening.read) as rows:
+        raw = MemorySource.kept(rows, opening.spool.with_name(f"{opening.spool.name}-raw"), opening.told)
+    columns = _columns(raw.table, package, opening.read)
+    schema = pa.schema([(column.name, column.type) for column in columns])
+    converted = (
+        pa.RecordBatch.from_arrays(
+            [column.convert(batch.column(place)) for place, column in enumerate(columns)], schema=schema
+        )
+        for batch in raw.table.to_batches(BATCH_ROWS)
+    )
+    return opening.keep(pa.RecordBatchReader.from_batches(schema, converted)).read_from(opening.files, before)
+
+
+# ---------------------------------------------------------------------------------------------------------- the worker
+
+
+@contextmanager
+def _rows_of(file: File, package: Package, function: str, read: ReadOptions) -> Iterator[pa.RecordBatchReader]:
+    """The rows of a file as the worker gives them; a worker that fails, or dies, is told of in one sentence."""
+    content = file.content if isinstance(file, HeldFile) else None
+    where: dict[str, Any] = {"address": [file.scheme, file.key]} if isinstance(file, Address) else {}
+    if content is None and not where:
+        where = {"path": str(file)}
+    encoding = None if read.encoding.lower().replace("_", "-") in (UTF_8, "utf8") else read.encoding
+    command = [sys.executable, "-I", "-c", START, json.dumps(sys.path)]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    failed = None
+    try:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        with child.stdin:
+            request = {"function": function, "encoding": encoding, "cells": CELLS, "has_content": content is not None}
+            child.stdin.write(json.dumps({**request, **where}).encode() + b"\n")
+            if content is not None:
+                child.stdin.write(memoryview(content))
+        with pa.ipc.open_stream(child.stdout) as rows:
+            yield rows
+    except (pa.ArrowException, BrokenPipeError) as error:
+        failed = error
+    except OSError as error:
+        if error.errno is not None:  # of the disk, and not of the stream
+            raise
+        failed = error
+    finally:
+        if failed is None and sys.exc_info()[0] is not None:
+            child.kill()
+        if child.stdout is not None:
+            child.stdout.close()
+        code = child.wait()
+    if code or failed is not None:
+        raise _failure(file, package, code)
+
+
+def _failure(file: File, package: Package, code: int) -> SourceError | MissingExtraError:
+    if code == worker.NOT_INSTALLED:
+        return MissingExtraError(
+            f"a file of {package.name} needs a further library; install it with: pip install 'sfumato[{EXTRA}]'."
+        )
+    if code == worker.OTHER_ENCODING:
+        return SourceError(
+            f"the texts of {file.name!r} are in another encoding than the file says; name it (--encoding cp1252, for "
+            "example)."
+        )
+    if code == worker.NOT_READABLE:
+        return SourceError(f"{file.name!r} cannot be read; check that it is there, and that you may read it.")
+    if code == worker.SEVERAL:
+        return SourceError(f"{file.name!r} holds several data sets; write each into a file of its own.")
+    return SourceError(
+        f"{file.name!r} cannot be read as a file of {package.name}; check that it is whole, and has no password."
+    )
+
+
+# --------------------------------------------------------------------------------------------------------- the columns
+
+
+@dataclass(frozen=True)
+class _TypedColumn:
+    """A column as it is published."""
+
+    name: str
+    type: pa.DataType
+    convert: Callable[[pa.Array], pa.Array] = field(repr=False)
+
+
+def _columns(table: pa.Table, package: Package, read: ReadOptions) -> list[_TypedColumn]:
+    names = table.column_names
+    if not names:
+        raise SchemaError("the table has no columns: there is nothing to publish.")
+    if repeated := next((name for name, times in Counter(names).items() if times > 1), None):
+        raise SchemaError(f"the table has two columns named {repeated!r}; rename one of them.")
+    about = json.loads(table.schema.metadata[worker.ABOUT])
+    found = []
+    for name, style in zip(names, about["formats"], strict=True):
+        values = table.column(name)
+        # A code that is a letter, in a column of numbers, stands for a missing value.
+        is_code = (int, float) if pa.types.is_floating(values.type) else str
+        labels = {code: label for code, label in about["labels"].get(name, ()) if isinstance(code, is_code)}
+        labels = _labels_of_values(labels, about["missing"].get(name, ()))
+        found.append(_column(name, values, package, str(style or ""), labels, is_text=name in read.text))
+    return found
+
+
+def _column(  # noqa: PLR0913 - a column, and what the file says of it
+    name: str, values: pa.ChunkedArray, package: Package, style: str, labels: Mapping[Any, str], *, is_text: bool
+) -> _TypedColumn:
+    is_number = pa.types.is_floating(values.type)
+    if is_number and (package.date.match(style) or package.moment.match(style)):
+        return _dated(name, values, package, is_day=package.date.match(style) is not None)
+    if is_number and package.clock is not None and package.clock.match(style):
+        return _TypedColumn(name, pa.string(), _each(_clock))
+    if labels:
+        return _TypedColumn(name, pa.string(), _each(_labelled(values, labels)))
+    if not is_number:
+        return _TypedColumn(name, pa.string(), _stripped)
+    if is_text:
+        return _TypedColumn(name, pa.string(), _each(_spelled))
+    kind = pa.int64() if _is_whole(values) else pa.float64()
+    return _TypedColumn(name, kind, lambda column: column.cast(kind))
+
+
+def _dated(name: str, values: pa.ChunkedArray, package: Package, *, is_day: bool) -> _TypedColumn:
+    """A column of days, or of moments."""
+
+    def days(column: pa.Array) -> pa.Array:
+        return pc.add(pc.floor(pc.divide(column, float(package.days_in))), float(package.origin))
+
+    def moments(column: pa.Array) -> pa.Array:
+        seconds = pc.add(pc.divide(column, package.seconds_in), float(package.origin * DAY))
+        return pc.round(pc.multiply(seconds, 1e6))
+
+    for chunk in values.chunks:
+        shown = days(chunk) if is_day else pc.divide(moments(chunk), 1e6 * DAY)
+        ends = pc.min_max(shown)
+        if ends["min"].is_valid and not FIRST_DAY <= ends["min"].as_py() <= ends["max"].as_py() < LAST_DAY + 1:
+            raise SourceError(f"column {name!r} holds dates outside the years 1 to 9999; correct them in the file.")
+    if is_day:
+        return _TypedColumn(name, pa.date32(), lambda column: days(column).cast(pa.int32()).cast(pa.date32()))
+    return _TypedColumn(name, TIME, lambda column: moments(column).cast(pa.int64()).cast(TIME))
+
+
+def _is_whole(values: pa.ChunkedArray) -> bool:
+    for chunk in values.chunks:
+        numbers = chunk.drop_null().to_numpy(zero_copy_only=False)
+        if not (np.all(np.abs(numbers) <= LARGEST_WHOLE) and np.all(numbers == np.floor(numbers))):
+            return False
+    return True
+
+
+def _each(write: Callable[[Any], str | None]) -> Callable[[pa.Array], pa.Array]:
+    """Makes a text of every value, each different one once."""
+
+    def convert(column: pa.Array) -> pa.Array:
+        codes = column.dictionary_encode()
+        texts = [None if value is None else write(value) for value in codes.dictionary.to_pylist()]
+        return pa.array(texts, pa.string()).take(codes.indices)
+
+    return convert
+
+
+def _stripped(column: pa.Array) -> pa.Array:
+    """Texts without the blanks that fill them up; a blank one is missing."""
+    texts = pc.utf8_rtrim(column, " ")
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+
+
+def _spelled(value: Any) -> str | None:
+    """A value as text: a code without decimals where it has none."""
+    if isinstance(value, str):
+        return value.rstrip(" ") or None
+    return str(int(value)) if float(value).is_integer() and abs(value) <= LARGEST_WHOLE else repr(value)
+
+
+def _clock(seconds: float) -> str:
+    """A time of day, or a length of time."""
+    whole = int(abs(seconds))
+    minutes, second = divmod(whole, 60)
+    written = f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
+    rest = abs(seconds) - whole
+    return ("-" if seconds < 0 else "") + written + (f"{rest:.6f}"[1:].rstrip("0") if rest >= 1e-6 else "")  # noqa: PLR2004
+
+
+# ---------------------------------------------------------------------------------------------------------- the labels
+
+
+def _labels_of_values(labels: Mapping[Any, Any], missing: Sequence[Any]) -> dict[Any, str]:
+    """The labels of codes that are values, without blank ones and without those of codes declared as missing."""
+    return {
+        code: text
+        for code, label in labels.items()
+        if (text := str(label).strip()) and not _is_declared_missing(code, missing)
+    }
+
+
+def _is_declared_missing(code: Any, missing: Sequence[Any]) -> bool:
+    for each in missing:
+        low, high = (each["lo"], each["hi"]) if isinstance(each, Mapping) else (each, each)
+        try:
+            if low <= code <= high:
+                return True
+        except TypeError:  # a text and a number
+            continue
+    return False
+
+
+def _labelled(values: pa.ChunkedArray, labels: Mapping[Any, str]) -> Callable[[Any], str | None]:
+    """Writes the label of a code. What two codes would share is written with the code behind it.
+
+    Codes share a label if two have the same one, or if a code without a label reads like the label of another.
+    """
+    is_number = pa.types.is_floating(values.type)
+    named = {_spelled(code): text for code, text in labels.items()}
+    shared = {text for text, times in Counter(named.values()).items() if times > 1}
+    alike = [text for text in named.values() if text not in named and (not is_number or NUMBERED.fullmatch(text))]
+    if alike:
+        codes = pa.array(list(map(float, alike)) if is_number else alike, values.type)
+        present = {str(_spelled(code)) for code in pc.unique(_filtered(values, codes)).to_pylist()}
+        shared |= present & set(alike)
+
+    def write(value: Any) -> str | None:
+        code = _spelled(value)
+        if code is None or code not in named:
+            return code
+        return f"{named[code]} [{code}]" if named[code] in shared else named[code]
+
+    return write
+
+
+def _filtered(values: pa.ChunkedArray, codes: pa.Array) -> pa.ChunkedArray:
+    texts = values if pa.types.is_floating(values.type) else pc.utf8_rtrim(values, " ")
+    return texts.filter(pc.is_in(texts, codes))
+
+
+SPSS_READER = TableReader(
+    name="SPSS",
+    example="people.sav",
+    open=open_spss,
+    endings=(".sav", ".zsav"),
+    reads_stores=True,
+    beginnings=(b"$FL2", b"$FL3"),
+    extra=EXTRA,
+)
+STATA_READER = TableReader(
+    name="Stata",
+    example="people.dta",
+    open=open_stata,
+    endings=(".dta",),
+    reads_stores=True,
+    beginnings=(worker.STATA_START,),
+    extra=EXTRA,
+)
+SAS_READER = TableReader(
+    name="SAS",
+    example="people.sas7bdat",
+    open=open_sas,
+    endings=(".sas7bdat",),
+    reads_stores=True,
+    beginnings=(bytes(12) + bytes.fromhex("c2ea8160b31411cfbd92080009c7318c181f1011"),),
+    extra=EXTRA,
+)
+SAS_TRANSPORT_READER = TableReader(
+    name="SAS transport",
+    example="people.xpt",
+    open=open_sas_transport,
+    endings=(".xpt",),
+    reads_stores=True,
+    beginnings=(b"HEADER RECORD*******LIB",),
+    extra=EXTRA,
+)

@@ -1,0 +1,160 @@
+"""Reads a file of SPSS, Stata or SAS in a process of its own, and writes its rows to standard output as Arrow.
+
+The library that reads these files is written in C, and a damaged file can end the process that it runs in. So it runs
+here, and only rows leave: numbers as doubles, texts as texts, missing values as such. Names, formats and labels are in
+the metadata of the stream. How a run ended is told by its exit code.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato._core.object_store import Address, File, readable
+
+DAMAGED, OTHER_ENCODING, NOT_INSTALLED, NOT_READABLE, SEVERAL = 3, 4, 5, 6, 7
+"""How a run ends that fails."""
+ABOUT = b"sfumato.statistics"
+TRANSPORT, STATA = "read_xport", "read_dta"
+STATA_START, STATA_END = b"<stata_dta>", b"</stata_dta>"
+MEMBER = b"HEADER RECORD*******MEMB"
+"""What each data set of a SAS transport file begins with."""
+RECORD_BYTES = 80
+PIECE_RECORDS = 1 << 14
+
+
+class SeveralTablesError(Exception):
+    """A file holds several data sets."""
+
+
+EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
+    (SeveralTablesError, SEVERAL),
+    (UnicodeError, OTHER_ENCODING),
+    (BrokenPipeError, DAMAGED),  # nobody reads any more
+    (OSError, NOT_READABLE),
+)
+
+
+def run(request: Mapping[str, Any], content: bytes | None = None) -> int:
+    """Read the file of a request, or its content, and return the exit code."""
+    try:
+        import pyreadstat  # noqa: PLC0415 - an extra, which only this process loads
+    except ImportError:
+        return NOT_INSTALLED
+    try:
+        _write(_Table(pyreadstat, request, content))
+    except Exception as error:  # of the library, whose words may repeat what is in the file
+        codes = (code for kind, code in EXIT_CODES if isinstance(error, kind))
+        return next(codes, OTHER_ENCODING if "encoding" in str(error) else DAMAGED)
+    return 0
+
+
+class _Table:
+    """The file as the library reads it."""
+
+    def __init__(self, library: Any, request: Mapping[str, Any], content: bytes | None) -> None:
+        self.reads = getattr(library, request["function"])
+        self.options: dict[str, Any] = {"output_format": "dict", "encoding": request["encoding"]}
+        self.cells: int = request["cells"]
+        self.content = content
+        self.file: File = Address(*request["address"]) if "address" in request else Path(request.get("path", ""))
+        with self._open() as file:  # an error of the file system tells more than one of the library
+            if request["function"] == TRANSPORT:
+                _check_members(file)
+            if request["function"] == STATA:
+                _check_end(file)
+        # Codes that are declared as missing are found by asking for them; SAS transport files declare none.
+        asked = {} if request["function"] == TRANSPORT else {"user_missing": True}
+        self.about = self._read(metadataonly=True, **asked)[1]
+
+    def _open(self) -> Any:
+        if self.content is not None:
+            return io.BytesIO(self.content)
+        return readable(self.file) if isinstance(self.file, Address) else Path(str(self.file)).open("rb")
+
+    def _read(self, **options: Any) -> tuple[dict[str, Any], Any]:
+        is_named = self.content is None and isinstance(self.file, Path)
+        values, about = self.reads(str(self.file) if is_named else self._open(), **self.options, **options)
+        return values, about
+
+    @property
+    def schema(self) -> pa.Schema:
+        kinds = self.about.readstat_variable_types
+        is_text = [str(kinds[name]).startswith("string") for name in self.about.column_names]
+        fields = [
+            pa.field(name, pa.string() if text else pa.float64())
+            for name, text in zip(self.about.column_names, is_text, strict=True)
+        ]
+        told = {
+            "formats": [self.about.original_variable_types.get(name) for name in self.about.column_names],
+            "labels": {name: list(each.items()) for name, each in self.about.variable_value_labels.items()},
+            "missing": dict(getattr(self.about, "missing_ranges", None) or {}),
+        }
+        return pa.schema(fields, metadata={ABOUT: json.dumps(told, default=str).encode()})
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        size = max(1, self.cells // max(1, len(schema)))
+        known, first = self.about.number_rows, 0
+        while known is None or first < known:
+            values, _ = self._read(row_offset=first, row_limit=size, disable_datetime_conversion=True)
+            columns = [pa.array(values[field.name], field.type, from_pandas=True) for field in schema]
+            rows = len(columns[0]) if columns else 0
+            if rows:
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            first += rows
+            if rows < size:
+                break
+        if known is not None and first < known:
+            raise EOFError
+
+
+def _check_end(file: Any) -> None:
+    """Refuse a file of Stata without its end: labels come last, and the library would read it without them."""
+    if file.read(len(STATA_START)) == STATA_START:
+        file.seek(-len(STATA_END), io.SEEK_END)
+        if file.read() != STATA_END:
+            raise EOFError
+
+
+def _check_members(file: Any) -> None:
+    """Refuse a transport file of several data sets, of which the library reads the first alone; and one cut off.
+
+    Such a file does not say how many rows it has, but it consists of records of one length.
+    """
+    members = 0
+    while piece := file.read(RECORD_BYTES * PIECE_RECORDS):
+        members += sum(piece.startswith(MEMBER, place) for place in range(0, len(piece), RECORD_BYTES))
+        if len(piece) % RECORD_BYTES:
+            raise EOFError
+    if members > 1:
+        raise SeveralTablesError
+
+
+def _write(table: _Table) -> None:
+    schema = table.schema
+    with pa.ipc.new_stream(sys.stdout.buffer, schema) as writer:
+        for batch in table.batches(schema):
+            writer.write_batch(batch)
+    sys.stdout.buffer.flush()
+
+
+def main() -> None:
+    """Take the request from the first line of standard input, and the content of the file from the rest of it."""
+    _leave_no_core()
+    request = json.loads(sys.stdin.buffer.readline())
+    sys.exit(run(request, sys.stdin.buffer.read() if request["has_content"] else None))
+
+
+def _leave_no_core() -> None:
+    """Let a process that is ended by a damaged file leave no copy of its memory, which holds values of the table."""
+    try:
+        import resource  # noqa: PLC0415 - not on every system
+    except ImportError:
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,0 +1,285 @@
+"""What a record of a release shows: a value, a set of values or a bucket; how it is written, read and counted.
+
+Nobody else knows which kinds there are: everybody asks a `Shown`. A new kind is one more file here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato._core.arrays import Codes, Counts, Floats, Indices, Mask, UInts
+from sfumato._core.cell_values import Value, domain_array, parts
+from sfumato._core.markdown import as_code
+from sfumato._records.bit_sets import Words
+from sfumato._records.column_codes import Field, PublishedColumn, Sensitive, TableColumn
+from sfumato._records.tally import Holdings, Key, Measured, Scan, Scanner, Tally
+from sfumato._request.schema import COMPOUND_MARK
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+DATA = "data.parquet"
+"""The file of the records, unless a kind has names of its own."""
+
+
+def record_files(data: str, files: int) -> tuple[str, ...]:
+    """The names of so many files of records: the one that a kind has, or the parts in a folder of that name."""
+    if files == 1:
+        return (data,)
+    return tuple(f"{data.removesuffix('.parquet')}/part-{number:05d}.parquet" for number in range(files))
+
+
+Reader = Callable[[pa.RecordBatch], Codes]
+"""From the columns that show something to what each record shows: a number, or a row of zeros and ones for a set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replaced:
+    """What is published of a batch: the codes of the values, or the bits of a set for each record; and their cells.
+
+    Nothing of the values where only the cell of a record is published.
+    """
+
+    values: Codes | None
+    cells: Codes | None = None
+
+    @classmethod
+    def joined(cls, blocks: Sequence[Replaced]) -> Replaced:
+        """Neighbouring rows, one after the other."""
+        if len(blocks) == 1:
+            return blocks[0]
+        values, cells = ([getattr(each, name) for each in blocks] for name in ("values", "cells"))
+        return cls(*(None if each[0] is None else np.concatenate(each) for each in (values, cells)))
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a plan says of cells whose contents are published: cell ids, places and counts, in the order of the ids."""
+
+    size: int
+    """How many lines there are."""
+    batches: Callable[[int], Iterator[tuple[UInts, UInts, UInts]]]
+    """The lines in batches of about so many."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideTable:
+    """A table beside the records, whose order tells nothing: it is written as it comes."""
+
+    file: str
+    columns: tuple[PublishedColumn, ...]
+    size: int
+    batches: Callable[[int], Iterator[dict[str, Any]]]
+    """Rewritten rows, in batches of about so many."""
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What the columns of a release are called that show something, and the domain they speak of."""
+
+    sensitive: tuple[str, ...]
+    domain: tuple[Value, ...]
+    types: tuple[str, ...]
+    """The Data Package type of each sensitive column's values."""
+    cell: str | None = None
+    """The column that says in which cell or bucket a record is."""
+
+    @property
+    def together(self) -> str:
+        """The name of what is sensitive."""
+        return COMPOUND_MARK.join(self.sensitive)
+
+    @property
+    def quoted(self) -> str:
+        """The names for people, in Markdown."""
+        return " and ".join(map(as_code, self.sensitive))
+
+    def part(self, number: int) -> pa.Array:
+        """The domain of one of the sensitive columns, a value for each place."""
+        return domain_array([parts(value)[number] for value in self.domain])
+
+    def value_fields(self, names: Sequence[str]) -> list[Field]:
+        """Columns that hold values of the domain, one for each sensitive column."""
+        return [
+            Field(name, kind, any(parts(value)[number] is None for value in self.domain))
+            for number, (name, kind) in enumerate(zip(names, self.types, strict=True))
+        ]
+
+
+class Kept(Protocol):
+    """All records of a release in memory, for those that must be counted in several ways."""
+
+    @property
+    def shown(self) -> Codes:
+        """What each record shows."""
+        ...
+
+    def counts(self, codes: Codes, size: int) -> Counts:
+        """For each condition, how many of its records have each code."""
+        ...
+
+    def asked(self) -> Iterator[tuple[Indices, Sequence[int]]]:
+        """Each set of places that is asked for, and the numbers of the conditions under which it is."""
+        ...
+
+    def bits(self, index: Indices, wheres: Sequence[int]) -> Iterator[tuple[Sequence[int], Words]]:
+        """Some of these conditions at a time: a line of bits for each, whether the record at each index satisfies it.
+
+        An index of one more than the last record stands for none.
+        """
+        ...
+
+    def among(self, rows: Indices, codes: Codes) -> Kept:
+        """Some of the records, with what they shall show."""
+        ...
+
+    def counted(self, where: int, size: int) -> Counts:
+        """How many records of one condition show each code."""
+        ...
+
+
+class Counter(Protocol):
+    """Many conditions on public columns, whose records are counted in one reading of a release."""
+
+    def symbols(self, read: Reader, size: int) -> Counts:
+        """For each condition, how many of its records show each symbol."""
+        ...
+
+    def members(
+        self, read: Reader, size: int, needed: Callable[[Sequence[int]], Sequence[int]]
+    ) -> tuple[Counts, Counts]:
+        """For each condition, how many sets of its records hold each member that is needed, and its records.
+
+        From the places that are asked about to the members, of so many, that are needed to count them.
+        """
+        ...
+
+    def kept(self, read: Reader) -> Kept:
+        """All records in memory."""
+        ...
+
+
+class Shown(ABC):
+    """What a record shows of what is sensitive."""
+
+    CELL: ClassVar[str] = "cell"
+    """The usual name of the column that says where a record is."""
+    FILES: ClassVar[tuple[str, ...]] = (DATA,)
+    """The tables of a release: the records first."""
+    WARNING: ClassVar[str]
+    """What nobody may do with the records."""
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether a column says where a record is."""
+        return False
+
+    def cell_name(self, sensitive: str) -> str:
+        """What that column is called where no other has the name."""
+        return self.CELL
+
+    # ---------------------------------------------------------------------------------------------------------- writing
+
+    def check(self, sensitive: Sensitive) -> None:  # noqa: B027 - most kinds can show everything
+        """Refuse what cannot be shown so."""
+
+    @abstractmethod
+    def published(self, columns: Sequence[TableColumn], sensitive: Sensitive, cell: str) -> tuple[PublishedColumn, ...]:
+        """The columns of the records, in the order of the table, and the cells after them."""
+
+    def readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
+        """Records with what they show in a form that people can read; most kinds show nothing else."""
+        return batch
+
+    @abstractmethod
+    def rows(self, replaced: Replaced, name: str, cell: str) -> dict[str, Any]:
+        """What is published of a batch, by the rewritten columns."""
+
+    def side(self, sensitive: Sensitive, naming: Naming, contents: Contents) -> SideTable | None:
+        """The table beside the records, made from what the plan says of its cells; None where there is none."""
+        return None
+
+    # ------------------------------------------------------------------------------------------------------- describing
+
+    @abstractmethod
+    def names(self, naming: Naming) -> tuple[str, ...]:
+        """The columns of the records that show something about what is sensitive."""
+
+    def tables(self, naming: Naming, fields: Sequence[Field]) -> dict[str, Sequence[Field]]:
+        """The columns of each table of the release, given those of the records."""
+        return {self.FILES[0]: fields}
+
+    @abstractmethod
+    def words(self, subject: str, naming: Naming) -> str:
+        """What a record shows, in Markdown; the subject says what is protected."""
+
+    def places(self, size: int) -> Sequence[int]:
+        """The places of a domain of this size that some record can show."""
+        return range(size)
+
+    def by_hand(self, naming: Naming, wanted: str) -> str | None:
+        """How to count without weights with any SQL tool, where the kind of record alone says how."""
+        return None
+
+    @abstractmethod
+    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
+        """SQL of whether a record `d` shows the value in these columns of weights `w`; and which weights concern it.
+
+        The value is the one that is asked for, where what a record shows of it has a place of its own.
+        """
+
+    def weight_columns(self, naming: Naming) -> Mapping[str, Sequence[str]]:
+        """What the table of the weights says besides, where it has a line for each value."""
+        return {}
+
+    def beside(self, naming: Naming) -> Sequence[str]:
+        """SQL of what else a record `d` adds by the weights `w`, besides the weight of a value that it shows or not."""
+        return ()
+
+    # --------------------------------------------------------------------------------------------------------- trusting
+
+    def most_lines(self, records: int) -> dict[str, int]:
+        """How many lines the tables beside the records can have at most."""
+        return {}
+
+    def check_footer(self, path: Path, naming: Naming, metadata: pq.FileMetaData) -> None:  # noqa: B027 - most need none
+        """Refuse records that say in their footer what this kind cannot show."""
+
+    # --------------------------------------------------------------------------------------------------------- counting
+
+    @abstractmethod
+    def reader(self, naming: Naming) -> Reader:
+        """The one reader from records to what they show."""
+
+    @abstractmethod
+    def weighed(self, shown: Codes, weights: Floats) -> Floats:
+        """The weights of what each record shows, added up."""
+
+    @abstractmethod
+    def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
+        """For each group of a scan by SQL, what its records show."""
+
+    def hits(
+        self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, wanted: Mask
+    ) -> dict[Key, Measured] | None:
+        """The same where it matters only whether a wanted value is shown, if that is quicker; None where it is not."""
+        return None
+
+    @abstractmethod
+    def counted(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
+        """What the records of many conditions show."""
+
+    def listed(self, naming: Naming, folder: Path) -> Holdings | None:
+        """What the table beside the records lists, line by line in its order; None where there is no such table."""
+        return None
+
+    def holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings | None:
+        """What the buckets hold, if there are any and they hold as much as there are records in them."""
+        return None

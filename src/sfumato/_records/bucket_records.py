@@ -1,0 +1,288 @@
+"""A record shows the bucket it is in; what the buckets hold is in a table beside the records."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato._core.arrays import Amounts, Codes, Counts, Floats
+from sfumato._core.cell_values import Value, parts
+from sfumato._core.markdown import as_code
+from sfumato._records import Contents, Counter, Naming, Reader, Replaced, Shown, SideTable
+from sfumato._records.bucket_kinds import KeptTally, Kinds, Lines, kinds_of
+from sfumato._records.column_codes import (
+    Field,
+    PartColumn,
+    PublishedColumn,
+    Sensitive,
+    TableColumn,
+    in_arrow,
+    smallest_type,
+)
+from sfumato._records.sql_quoting import RECORDS, TABLE, plain_name, quoted
+from sfumato._records.tally import COUNT, Holdings, Key, Measured, Scan, Scanner, Tally, numbers_of
+from sfumato._terminal_safe import printable
+from sfumato.errors import ReleaseFormatError
+
+ASSIGNED, HELD = "qit.parquet", "st.parquet"
+"""Which bucket each record is in, and which values each bucket holds."""
+BATCH_ROWS = 1 << 20
+"""So many lines of the latter are read at a time."""
+
+_BY_HAND = """\
+With any SQL tool, let every record count for its bucket's share of the value. This is the plain estimate, which is
+right only if values and public columns are unrelated within buckets; `sfumato query` corrects for that. In DuckDB:
+
+    WITH sizes AS (SELECT {bucket}, SUM({count}) AS size FROM '{table}' GROUP BY ALL),
+         marked AS (SELECT {bucket}, SUM({count}) AS marked FROM '{table}' WHERE {wanted} GROUP BY ALL)
+    SELECT COALESCE(SUM(marked.marked / sizes.size), 0) FROM '{records}'
+    JOIN sizes USING ({bucket}) JOIN marked USING ({bucket})"""
+
+
+@dataclass(frozen=True)
+class Buckets(Shown):
+    """The bucket of a record."""
+
+    CELL: ClassVar = "bucket"
+    FILES: ClassVar = (ASSIGNED, HELD)
+    WARNING: ClassVar = (
+        "Records and values of a bucket must not be joined and counted: every record would have every value."
+    )
+
+    @property
+    def has_cells(self) -> bool:
+        """A column says in which bucket a record is."""
+        return True
+
+    # ---------------------------------------------------------------------------------------------------------- writing
+
+    def published(self, columns: Sequence[TableColumn], sensitive: Sensitive, cell: str) -> tuple[PublishedColumn, ...]:
+        """The public columns, and the bucket."""
+        parts = [part.name for part in sensitive.parts]
+        return (*(column for column in columns if column.name not in parts), NumberColumn(cell))
+
+    def rows(self, replaced: Replaced, name: str, cell: str) -> dict[str, Any]:
+        """The ids of the buckets."""
+        return {cell: replaced.cells}
+
+    def side(self, sensitive: Sensitive, naming: Naming, contents: Contents) -> SideTable:
+        """What the buckets hold, in the order of their ids.
+
+        Ids are random, and the values of a bucket stand in the order of the domain, so the order tells nothing.
+        """
+        parts, bucket, count = sensitive.parts, naming.cell or "", count_column(naming)
+        values = [PartColumn(sensitive, number) for number in range(len(parts))] if len(parts) > 1 else [parts[0]]
+        kind = smallest_type(len(sensitive.numbers))
+
+        def batches(rows: int) -> Iterator[dict[str, Any]]:
+            for buckets, places, counts in contents.batches(rows):
+                yield {bucket: buckets, sensitive.name: places.astype(kind), count: counts}
+
+        return SideTable(HELD, (NumberColumn(bucket), *values, NumberColumn(count)), contents.size, batches)
+
+    # ------------------------------------------------------------------------------------------------------- describing
+
+    def names(self, naming: Naming) -> tuple[str, ...]:
+        """The column of the buckets."""
+        return (naming.cell or "",)
+
+    def tables(self, naming: Naming, fields: Sequence[Field]) -> dict[str, Sequence[Field]]:
+        """The records, and what the buckets hold."""
+        held = [Field(naming.cell or "", "integer", False), *naming.value_fields(naming.sensitive)]
+        return {ASSIGNED: fields, HELD: [*held, Field(count_column(naming), "integer", False)]}
+
+    def words(self, subject: str, naming: Naming) -> str:
+        """What a record shows."""
+        return (
+            f"It does not say who has which {naming.quoted}: each record is in a bucket "
+            f"({as_code(naming.cell or '')}), and `{HELD}` lists which values the records of each bucket have, "
+            "and how often."
+        )
+
+    def by_hand(self, naming: Naming, wanted: str) -> str | None:
+        """The plain estimate of the papers."""
+        bucket, count = (printable(plain_name(name)) for name in (naming.cell or "", count_column(naming)))
+        return _BY_HAND.format(bucket=bucket, count=count, table=HELD, records=ASSIGNED, wanted=printable(wanted))
+
+    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
+        """A record shows no value, so that no weight of one concerns it."""
+        return "false", []
+
+    # --------------------------------------------------------------------------------------------------------- trusting
+
+    def most_lines(self, records: int) -> dict[str, int]:
+        """No bucket holds a value that no record has."""
+        return {HELD: records}
+
+    # --------------------------------------------------------------------------------------------------------- counting
+
+    def reader(self, naming: Naming) -> Reader:
+        """The bucket of each record."""
+        return partial(_read, naming.cell or "")
+
+    def weighed(self, shown: Codes, weights: Floats) -> Floats:
+        """The weight of each record's bucket."""
+        return weights[shown]
+
+    def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
+        """Count the records of each bucket, by group."""
+        bucket = f"{quoted(TABLE)}.{quoted(naming.cell or '')}"
+        buckets = self._number(scanner, scan, naming)
+        keys, batches = scan.numbered(scanner, [bucket])
+        scan.check_size(len(keys), buckets)
+        if not keys:
+            return scan.nothing(buckets)
+        length = len(keys) * buckets
+        counts: list[Amounts] = [np.zeros(length, dtype=np.int64)]
+        counts += [np.zeros(length, dtype=np.float64) for _ in scan.weights]
+        for group, place, *weights in _joined(batches, length):
+            at = place if len(keys) == 1 else group * buckets + place
+            counts[0] += np.bincount(at, minlength=length)
+            for number, weight in enumerate(weights, 1):
+                counts[number] += np.bincount(at, weights=weight, minlength=length)
+        by_group = [each.reshape(-1, buckets) for each in counts]
+        return {key: scan.measured([each[place] for each in by_group]) for place, key in enumerate(keys)}
+
+    @staticmethod
+    def _number(scanner: Scanner, scan: Scan, naming: Naming) -> int:
+        """How many buckets there are; ids that do not run from 0 up are refused before anything is made so long."""
+        bucket = quoted(naming.cell or "")
+        ((rows, given, least, most),) = scanner.looked_up(
+            f"SELECT COUNT(*), COUNT({bucket}), MIN({bucket}), MAX({bucket}) FROM {RECORDS}"
+        )
+        if not rows or given < rows or least < 0 or most >= rows:
+            raise unlike()
+        return int(most) + 1
+
+    def listed(self, naming: Naming, folder: Path) -> Holdings:
+        """What the buckets hold, in the order of their table."""
+        buckets, places, counts = _all_lines(naming, folder)
+        return Holdings(
+            buckets.astype(np.int64), places.astype(np.int64, copy=False), counts.astype(np.int64), len(naming.domain)
+        )
+
+    def holdings(self, scanner: Scanner, everything: Scan, naming: Naming, folder: Path) -> Holdings:
+        """What the kinds of buckets hold, if the buckets hold as much as there are records in them."""
+        ((_, whole),) = self.scanned(scanner, everything, naming).items()
+        return read_kinds(naming, folder, whole[COUNT].counts[0])
+
+    def counted(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
+        """The records of each condition by kinds of buckets: those that hold the same are alike.
+
+        Only the certain bounds of a count, and the variance of the plain estimate, need each bucket by itself; and of
+        these only the buckets that hold a wanted value.
+        """
+        records = counter.kept(self.reader(naming))
+        if not len(records.shown) or records.shown.min() < 0 or records.shown.max() >= len(records.shown):
+            raise unlike()
+        kinds = read_kinds(naming, folder, np.bincount(records.shown))
+        return KeptTally.of(records, kinds)
+
+
+def count_column(naming: Naming) -> str:
+    """The column of the table of buckets that says how often a bucket holds a value: a name that no other has."""
+    taken = {name.lower() for name in (naming.cell or "", *naming.sensitive)}
+    return next(name for name in (f"count{'_' * more}" for more in itertools.count()) if name not in taken)
+
+
+def _read(name: str, batch: pa.RecordBatch) -> Codes:
+    column = batch.column(name)
+    if column.null_count or not pa.types.is_integer(column.type):
+        raise ReleaseFormatError("a record is in no bucket; get the release again from its publisher.")
+    ids: Codes = column.to_numpy(zero_copy_only=False)
+    return ids
+
+
+def _joined(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[list[npt.NDArray[Any]]]:
+    """The columns of batches, so many rows at a time that counting them is worth going through all buckets."""
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        waiting.append(batch)
+        if sum(each.num_rows for each in waiting) >= rows:
+            yield _columns(waiting)
+            waiting = []
+    if waiting:
+        yield _columns(waiting)
+
+
+def _columns(batches: Sequence[pa.RecordBatch]) -> list[npt.NDArray[Any]]:
+    return [column.to_numpy() for column in pa.Table.from_batches(batches).columns]
+
+
+def unlike() -> ReleaseFormatError:
+    """What to say of records and buckets that do not belong together."""
+    return ReleaseFormatError(
+        "the records and the buckets do not fit together; get the release again from its publisher."
+    )
+
+
+def read_kinds(naming: Naming, folder: Path, sizes: Counts) -> Kinds:
+    """The kinds of buckets, which must hold as much as there are records in them."""
+    try:
+        size = len(naming.domain)
+        found = kinds_of(_lines(naming, folder), size)
+        if found is None:  # no release of ours, but perhaps one in another order
+            buckets, places, counts = _all_lines(naming, folder)
+            order = np.lexsort((places, buckets))
+            found = kinds_of([(buckets[order], places[order], counts[order])], size)
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise ReleaseFormatError(f"{HELD} cannot be read; get the release again from its publisher.") from error
+    if found is None or not np.array_equal(found.sizes[found.kind_of], sizes):
+        raise unlike()
+    return found
+
+
+def _all_lines(naming: Naming, folder: Path) -> Lines:
+    """What the buckets hold, in the order of their table."""
+    buckets, places, counts = map(np.concatenate, zip(*_lines(naming, folder), strict=True))
+    return buckets, places, counts
+
+
+def _lines(naming: Naming, folder: Path) -> Iterator[Lines]:
+    """What the buckets hold, some lines at a time."""
+    names = [naming.cell or "", *naming.sensitive, count_column(naming)]
+    known: dict[Key, int] = {parts(value): place for place, value in enumerate(naming.domain)}
+    with pq.ParquetFile(folder / HELD, read_dictionary=list(naming.sensitive)) as file:
+        for batch in file.iter_batches(BATCH_ROWS, columns=names):
+            buckets, *values, counts = (batch.column(name) for name in names)
+            places = numbers_of(values, known)
+            if buckets.null_count or counts.null_count or places.min(initial=0) < 0:
+                raise unlike()
+            if counts.to_numpy().min(initial=1) < 1:
+                raise unlike()
+            yield buckets.to_numpy(), places, counts.to_numpy()
+
+
+# ----------------------------------------------------------------------------------------------------- written columns
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """Whole numbers that are carried along as they are: ids of buckets, counts."""
+
+    name: str
+
+    has_missing = False
+    listed = None
+    is_plain = True
+    """Ids hardly repeat."""
+    type = pa.int32()  # fewer buckets than this would take some four thousand million people
+    written_type = pa.int32()
+
+    @property
+    def source(self) -> str:
+        """The rewritten rows that the column is made from: its own."""
+        return self.name
+
+    def written(self, numbers: Codes) -> pa.Array:
+        """The numbers themselves."""
+        return in_arrow(numbers.astype(np.int32, copy=False))

@@ -1,0 +1,154 @@
+"""Between what counts in buckets certainly lie, whoever holds what, for thousands of conditions: a bit for each bucket.
+
+A bucket with q selected records, of which s hold a wanted value and n - s do not, has between max(q + s - n, 0) and
+min(q, s) that are selected and hold one. The latter is how many of the numbers t = 1 ... s are reached by the selected
+records; the former is s, less how many of them are reached by the others. For the buckets of one size, a line of bits
+for their first records, one for their second ones and so on say which are selected: from these lines, whether t of a
+bucket are reached is found for 64 buckets by some ANDs and ORs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato._core.arrays import Floats, Indices
+from sfumato._records import Kept
+from sfumato._records.bit_sets import WORD, Words, packed
+from sfumato._records.tally import Holdings
+
+MOST_HELD = 8
+"""Where buckets hold a wanted value more often than this, they are looked at one by one."""
+MEMORY = 1 << 26
+"""The bytes that the bits of the buckets of several sets of values may take."""
+
+Bounds = tuple[Floats, Floats]
+
+
+class RecordPlaces:
+    """The records of all buckets, place by place: of each size, the first of every bucket, then the second ones."""
+
+    def __init__(self, sizes: Indices, ordered: Indices) -> None:
+        """Take the sizes of the buckets, and the records in the order of the buckets."""
+        starts, missing = np.cumsum(sizes) - sizes, len(ordered)
+        self.groups = [(int(size), np.flatnonzero(sizes == size)) for size in np.unique(sizes)]
+        pieces, self.cuts, self.words = [np.zeros(0, dtype=np.int64)], [], 0
+        for size, buckets in self.groups:
+            width = -(-len(buckets) // WORD)
+            index = np.full((size, width * WORD), missing, dtype=np.int64)
+            index[:, : len(buckets)] = ordered[starts[buckets] + np.arange(size)[:, np.newaxis]]
+            pieces.append(index.ravel())
+            self.cuts.append((self.words, size, width))
+            self.words += size * width
+        self.index = np.concatenate(pieces)
+        """The record at each bit; one more than the last where there is none."""
+        self.width = sum(width for _, _, width in self.cuts)
+        """The words that a bit for each bucket takes."""
+
+    def of_buckets(self, mask: npt.NDArray[np.bool_]) -> Words:
+        """A bit for each bucket."""
+        return np.concatenate([np.zeros(0, dtype=np.uint64), *(packed(mask[mine]) for _, mine in self.groups)])
+
+    def reached(self, selected: Words, most: int) -> list[Words]:
+        """For t = 1 ... most, in which buckets at least t records are selected; a line for each condition."""
+        lines = len(selected)
+        found = [np.zeros((lines, self.width), dtype=np.uint64) for _ in range(most)]
+        end = 0
+        for start, size, width in self.cuts:
+            places = selected[:, start : start + size * width].reshape(lines, size, width)
+            mine = [each[:, end : end + width] for each in found]
+            end += width
+            if most == 1:
+                np.bitwise_or.reduce(places, axis=1, out=mine[0])
+                continue
+            for number in range(size):
+                here = places[:, number]
+                for t in range(min(most - 1, number), 0, -1):
+                    mine[t] |= mine[t - 1] & here
+                mine[0] |= here
+        return found
+
+
+class CertainBounds:
+    """The bounds of all counts that are asked for, found in one go when the first is needed."""
+
+    def __init__(self, records: Kept, holdings: Holdings, ordered: Indices) -> None:
+        """Take the records, what the kinds of buckets hold, and the records in the order of kinds and buckets."""
+        self.records, self.holdings, self.ordered = records, holdings, ordered
+
+    def of(self, places: Indices, conditions: Indices) -> Bounds | None:
+        """The bounds of the count of some places under each of some conditions, by their numbers; None if unknown."""
+        found = self._all.get(places.tobytes())
+        if found is None:
+            return None
+        numbers, least, most = found
+        at = np.minimum(np.searchsorted(numbers, conditions), len(numbers) - 1)
+        return (least[at], most[at]) if np.array_equal(numbers[at], conditions) else None
+
+    @cached_property
+    def _all(self) -> dict[bytes, tuple[Indices, Floats, Floats]]:
+        """For each set of places: the conditions in order, and the bounds under each."""
+        sizes = np.repeat(self.holdings.sizes, self.holdings.repeats)
+        layout, found = RecordPlaces(sizes, self.ordered), {}
+        for held, asked in self._parts(layout):
+            bounds: dict[bytes, dict[int, tuple[int, int]]] = {key: {} for key in asked}
+            by_condition: dict[int, list[bytes]] = {}
+            for key, conditions in asked.items():
+                for condition in conditions:
+                    by_condition.setdefault(condition, []).append(key)
+            for conditions, selected in self.records.bits(layout.index, sorted(by_condition)):
+                wanted = [by_condition[condition] for condition in conditions]
+                _enter(bounds, layout, conditions, (selected, wanted, held))
+            for key, mine in bounds.items():
+                numbers = np.array(sorted(mine), dtype=np.int64)
+                least, most = np.array([mine[number] for number in numbers.tolist()], dtype=np.float64).T
+                found[key] = (numbers, least, most)
+        return found
+
+    def _parts(self, layout: RecordPlaces) -> Iterator[tuple[dict[bytes, list[Words]], dict[bytes, Sequence[int]]]]:
+        """Some sets of places at a time: which buckets hold them once, twice and so on; and who asks for them."""
+        held: dict[bytes, list[Words]] = {}
+        asked: dict[bytes, Sequence[int]] = {}
+        taken = 0
+        for places, conditions in self.records.asked():
+            marked = self.holdings.marked(places)
+            most = int(marked.max(initial=0))
+            if not 0 < most <= MOST_HELD:
+                continue
+            of_buckets = np.repeat(marked, self.holdings.repeats)
+            lines = [layout.of_buckets(of_buckets >= t) for t in range(1, most + 1)]
+            held[places.tobytes()], asked[places.tobytes()] = lines, conditions
+            taken += sum(line.nbytes for line in lines)
+            if taken > MEMORY:
+                yield held, asked
+                held, asked, taken = {}, {}, 0
+        if held:
+            yield held, asked
+
+
+def _enter(
+    bounds: Mapping[bytes, dict[int, tuple[int, int]]],
+    layout: RecordPlaces,
+    conditions: Sequence[int],
+    batch: tuple[Words, Sequence[Sequence[bytes]], Mapping[bytes, Sequence[Words]]],
+) -> None:
+    """Write down the bounds of some conditions; those that ask for rarely held values apart, which is less work."""
+    selected, wanted, held = batch
+    deepest = np.array([max(len(held[key]) for key in keys) for keys in wanted])
+    for most in np.unique(deepest).tolist():
+        lines = np.flatnonzero(deepest == most)
+        mine = selected if len(lines) == len(selected) else selected[lines]
+        pairs = [(line, number, key) for line, number in enumerate(lines.tolist()) for key in wanted[number]]
+        least, upper = np.zeros((2, len(pairs)), dtype=np.int64)
+        reached, others = layout.reached(mine, most), layout.reached(~mine, most)
+        for t in range(most):
+            deep = np.array([place for place, (_, _, key) in enumerate(pairs) if len(held[key]) > t])
+            buckets = np.array([held[pairs[place][2]][t] for place in deep.tolist()])
+            at = np.array([pairs[place][0] for place in deep.tolist()])
+            upper[deep] += np.bitwise_count(reached[t][at] & buckets).sum(axis=1, dtype=np.uint32)
+            least[deep] += np.bitwise_count(~others[t][at] & buckets).sum(axis=1, dtype=np.uint32)
+        for (_, number, key), low, high in zip(pairs, least.tolist(), upper.tolist(), strict=True):
+            bounds[key][conditions[number]] = (low, high)

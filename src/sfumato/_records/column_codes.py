@@ -1,0 +1,447 @@
+"""Columns between Arrow and codes: which values a column has, in which order, and how a batch becomes codes.
+
+Codes number the values of a column in its canonical order; the missing value has the code after the last. The order in
+which values first appear in a file never gets past this module, because it gives records away.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato._core.arrays import Codes, Mask
+from sfumato._core.cell_values import Scalar, Value, field_type, plain_type, to_json
+from sfumato._core.json_types import Json
+from sfumato._parquet.parquet_writer import FileColumn
+from sfumato.errors import SourceError
+
+ANY_TYPE = "any"
+
+MOST_LISTED, MOST_LISTED_BYTES = 1 << 16, 1 << 20
+"""So many values, of so many bytes, may be listed in each group of rows: they take less room than the rows."""
+
+WIDEST_TABLE = 1 << 16
+"""Whole numbers that are looked for in a table are no further from each other."""
+
+LOOKED_AT = 1 << 16
+"""So many rows at a time are looked at."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column as a Data Package describes it: its name, its type, and whether values may be missing."""
+
+    name: str
+    type: str
+    has_missing: bool
+
+    @classmethod
+    def of(cls, column: PublishedColumn) -> Field:
+        """The field of a published column; sets of values have no type of their own in a Data Package."""
+        return cls(column.name, published_type(column.written_type), column.has_missing)
+
+    def to_json(self) -> Json:
+        """A Table Schema field."""
+        written = {"name": self.name, "type": self.type, "constraints": {"required": not self.has_missing}}
+        # Readers that go through floating-point columns, as frictionless does, meet a missing integer as "nan".
+        return {**written, "missingValues": ["nan"]} if self.has_missing and self.type == "integer" else written
+
+
+def published_type(kind: pa.DataType) -> str:
+    """The Data Package type of a published column."""
+    return field_type(plain_type(kind)) or ANY_TYPE
+
+
+class PublishedColumn(FileColumn, Protocol):
+    """A column of a release."""
+
+    @property
+    def source(self) -> str:
+        """The rewritten rows that it is made from."""
+        ...
+
+    def written(self, rows: Any, /) -> Codes | pa.Array:
+        """Turn rewritten rows into codes of the listed values, or into values where none are listed."""
+        ...
+
+
+def local_codes(column: pa.Array) -> tuple[Codes, pa.Array]:
+    """Number the values of one batch: its codes, and its distinct values; the missing value comes after the last."""
+    is_given = pa.types.is_dictionary(column.type)
+    encoded = column if is_given else pc.dictionary_encode(column)
+    values = _plain(encoded.dictionary)
+    missing = len(values)
+    indices = encoded.indices.fill_null(missing) if encoded.indices.null_count else encoded.indices
+    codes: Codes = indices.to_numpy(zero_copy_only=False)
+    may_miss = values.null_count or pa.types.is_floating(values.type)
+    has_repeats = is_given and len(values.unique()) < len(values)
+    if not has_repeats and not (may_miss and pc.any(pc.is_null(values, nan_is_null=True)).as_py()):
+        return codes, values
+    # A dictionary from elsewhere may hold a missing value, or (1.5 and 1.50 read as numbers) the same value twice.
+    distinct = values.filter(pc.invert(pc.is_null(values, nan_is_null=True))).unique()
+    places = pc.index_in(values, distinct).fill_null(len(distinct)).to_numpy(zero_copy_only=False)
+    return np.append(places, len(distinct)).take(codes), distinct
+
+
+def _plain(values: pa.Array) -> pa.Array:
+    """Values in the plain type of their column; zero has one sign."""
+    kind = plain_type(values.type)
+    plain = values if values.type == kind else values.cast(kind)
+    return pc.add(plain, pa.scalar(0, plain.type)) if pa.types.is_floating(plain.type) else plain
+
+
+def in_arrow(numbers: npt.NDArray[Any]) -> pa.Array:
+    """The same numbers or truth values in Arrow, without a copy of numbers.
+
+    Arrow's own way loads numpy's masked arrays first, which takes longer than to publish a small table.
+    """
+    if numbers.dtype == np.bool_:
+        return pa.Array.from_buffers(
+            pa.bool_(), len(numbers), [None, pa.py_buffer(np.packbits(numbers, bitorder="little"))]
+        )
+    numbers = np.ascontiguousarray(numbers)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, pa.py_buffer(numbers)])
+
+
+def dense(column: pa.Array) -> pa.Array:
+    """A column without a dictionary, in its plain type."""
+    return _plain(column.dictionary_decode() if pa.types.is_dictionary(column.type) else column)
+
+
+def smallest_type(largest: int) -> np.dtype[np.unsignedinteger[Any]]:
+    """The narrowest unsigned integer that holds codes up to `largest`."""
+    return np.min_scalar_type(largest)
+
+
+def coded(column: pa.Array, wanted: pa.Array) -> Codes:
+    """Number the wanted values by their places; the missing value comes after the last, and then all others."""
+    missing, other = len(wanted), len(wanted) + 1
+    is_encoded = pa.types.is_dictionary(column.type)
+    values = (column.dictionary if is_encoded else column).cast(wanted.type)
+    if pa.types.is_floating(wanted.type):
+        values = pc.add(values, pa.scalar(0.0, wanted.type))  # zero has one sign
+    codes = _near_numbers(values, wanted)
+    if codes is None:
+        places = pc.index_in(values, value_set=wanted, skip_nulls=True).fill_null(other)
+        codes = places.to_numpy(zero_copy_only=False).astype(smallest_type(other))
+    if values.null_count:
+        codes[values.is_null().to_numpy(zero_copy_only=False)] = missing
+    if not is_encoded:
+        return codes
+    if not column.indices.null_count and np.array_equal(codes, np.arange(len(codes))):  # they are numbered alike
+        return np.asarray(column.indices.to_numpy(zero_copy_only=False).astype(codes.dtype))
+    indices = column.indices.fill_null(len(codes)) if column.indices.null_count else column.indices
+    return np.asarray(np.append(codes, codes.dtype.type(missing)).take(indices.to_numpy(zero_copy_only=False)))
+
+
+def _near_numbers(values: pa.Array, wanted: pa.Array) -> Codes | None:
+    """The places of wanted whole numbers that are near each other, by a look into a table; missing ones have any."""
+    if not pa.types.is_integer(wanted.type) or not len(wanted):
+        return None
+    low, high = pc.min_max(wanted).as_py().values()
+    if high - low >= WIDEST_TABLE:
+        return None
+    table: Codes = np.full(high - low + 2, len(wanted) + 1, dtype=smallest_type(len(wanted) + 1))
+    table[_above(low, wanted)] = np.arange(len(wanted))
+    codes: Codes = np.empty(len(values), dtype=table.dtype)
+    for start in range(0, len(values), LOOKED_AT):  # so many stay in the cache
+        some = values.slice(start, LOOKED_AT)
+        at = _above(low, some.fill_null(low) if some.null_count else some)
+        last = min(high - low + 1, np.iinfo(at.dtype).max)  # of a type that has no more numbers, all are in the table
+        codes[start : start + LOOKED_AT] = table.take(np.minimum(at, at.dtype.type(last)))
+    return codes
+
+
+def _above(low: int, numbers: pa.Array) -> Codes:
+    """How far numbers are above one; those below it are further above than any, because there is no sign."""
+    given = numbers.to_numpy(zero_copy_only=False)
+    kind = np.dtype(f"u{given.dtype.itemsize}")
+    return np.asarray(given.view(kind) - kind.type(low % (1 << 8 * kind.itemsize)))
+
+
+def _are_used(codes: Codes, size: int) -> Mask:
+    """Whether each code below a size occurs; mostly all do, and then a look at the first rows is enough."""
+    are_used = np.zeros(size, dtype=np.bool_)
+    for start in range(0, len(codes), LOOKED_AT):
+        are_used |= np.bincount(codes[start : start + LOOKED_AT], minlength=size)[:size] > 0
+        if are_used.all():
+            break
+    return are_used
+
+
+@dataclass(frozen=True)
+class CodedColumn:
+    """A published column of few enough values to number them."""
+
+    name: str
+    values: pa.Array
+    has_missing: bool
+
+    @property
+    def source(self) -> str:
+        """The rewritten rows that the column is made from: its own."""
+        return self.name
+
+    @property
+    def domain(self) -> tuple[Scalar, ...]:
+        """The values in canonical order, the missing value last."""
+        return (*self.values.to_pylist(), *([None] if self.has_missing else []))
+
+    @property
+    def code_type(self) -> np.dtype[np.unsignedinteger[Any]]:
+        """The integer type of the codes, with room for one that stands for an unknown value."""
+        return smallest_type(len(self.values) + 1)
+
+    def encode(self, column: pa.Array) -> Codes:
+        """Turn a batch into codes; a value that the first pass did not see means that the table changed."""
+        codes, values = local_codes(column)
+        last = len(self.values) if self.has_missing else len(self.values) - 1
+        if len(values) == len(self.values) and values.equals(self.values):
+            encoded = codes.astype(self.code_type, copy=False)
+        else:
+            places = pc.index_in(values, self.values).fill_null(last + 1).to_numpy(zero_copy_only=False)
+            encoded = np.append(places, len(self.values)).astype(self.code_type).take(codes)
+        if encoded.max(initial=0) > last:
+            raise SourceError(
+                f"the table changed while it was read: {self.name!r} holds values it did not hold before."
+            )
+        return encoded
+
+    def written(self, codes: Codes) -> Codes | pa.Array:
+        """The codes themselves, where values are listed."""
+        return self.decode(codes) if self.listed is None else codes
+
+    @property
+    def listed(self) -> pa.Array | None:
+        """All values, where they are few and short enough for that. Truth values are never listed."""
+        if self.is_plain or not 0 < len(self.values) <= MOST_LISTED:
+            return None
+        is_text = pa.types.is_string(self.type)
+        size = pc.sum(pc.binary_length(self.values)).as_py() if is_text else 0  # of the others, all are short
+        return self.values if size <= MOST_LISTED_BYTES else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Truth values are written as they are."""
+        return bool(pa.types.is_boolean(self.type))
+
+    def decode(self, codes: Codes) -> pa.Array:
+        """Turn codes into values. A dictionary of strings holds only values that occur, in canonical order."""
+        mask = codes == len(self.values) if self.has_missing else None
+        if not pa.types.is_string(self.type):
+            return self.values.take(pa.array(codes, mask=mask))
+        used = np.flatnonzero(_are_used(codes, len(self.values)))
+        if len(used) < len(self.values):
+            table = np.zeros(len(self.values) + 1, dtype=self.code_type)
+            table[used] = np.arange(len(used))
+            codes = table.take(codes)
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=mask), self.values.take(pa.array(used)))
+
+    @property
+    def type(self) -> pa.DataType:
+        """The plain type of the values."""
+        return self.values.type
+
+    @property
+    def written_type(self) -> pa.DataType:
+        """The type of the values."""
+        return self.type
+
+
+@dataclass(frozen=True)
+class RawColumn:
+    """A published column of so many values that they are carried along as they are."""
+
+    name: str
+    type: pa.DataType
+    has_missing: bool
+
+    is_plain = False
+    listed = None
+
+    @property
+    def source(self) -> str:
+        """The rewritten rows that the column is made from: its own."""
+        return self.name
+
+    @property
+    def written_type(self) -> pa.DataType:
+        """The type of the values."""
+        return self.type
+
+    def encode(self, column: pa.Array) -> pa.Array:
+        """The column itself; texts so that those of a whole group of rows may have more bytes than 32 bits number."""
+        values = dense(column)
+        return values.cast(pa.large_string()) if pa.types.is_string(values.type) else values
+
+    def written(self, values: pa.Array) -> pa.Array:
+        """The values themselves."""
+        return values
+
+
+TableColumn = CodedColumn | RawColumn
+"""A column of the table that is published."""
+
+
+# ------------------------------------------------------------------------------------------------ what is sensitive
+
+
+@dataclass(frozen=True)
+class Sensitive:
+    """What is protected: one column, or the combinations of several.
+
+    The number of a combination has the codes of its parts for digits; `numbers` lists those of the domain in rising
+    order.
+    """
+
+    name: str
+    parts: tuple[CodedColumn, ...]
+    numbers: npt.NDArray[np.int64]
+    is_independent: bool = False
+    """Whether the parts are protected each for itself; the domain then has all their combinations."""
+
+    @classmethod
+    def of_column(cls, column: CodedColumn) -> Sensitive:
+        """One column, with all its values."""
+        return cls.of_product(column.name, (column,))
+
+    @classmethod
+    def of_product(cls, name: str, parts: tuple[CodedColumn, ...], *, is_independent: bool = False) -> Sensitive:
+        """All combinations of the parts' values."""
+        return cls(name, parts, np.arange(math.prod(len(part.domain) for part in parts)), is_independent)
+
+    @classmethod
+    def of_texts(cls, name: str, parts: tuple[CodedColumn, ...], texts: Sequence[str]) -> Sensitive:
+        """The combinations that occur, as `combined` wrote them down."""
+        empty = cls(name, parts, np.zeros(0, dtype=np.int64))
+        return cls(name, parts, np.sort(empty.numbers_of_texts(texts)))
+
+    @property
+    def domain(self) -> tuple[Value, ...]:
+        """The values in canonical order; those of a compound are tuples."""
+        if len(self.parts) == 1:
+            return self.parts[0].domain
+        columns = [[part.domain[code] for code in self.part_codes(number)] for number, part in enumerate(self.parts)]
+        return tuple(zip(*columns, strict=True))
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each part has."""
+        return tuple(len(part.domain) for part in self.parts)
+
+    def ranked(self, places: Codes) -> list[Codes]:
+        """The codes by which records are told apart and ranked: places, or for independent parts one list for each."""
+        if not self.is_independent:
+            return [places]
+        return [self.part_codes(number).astype(np.int32).take(places) for number in range(len(self.parts))]
+
+    def part_codes(self, number: int) -> npt.NDArray[np.int64]:
+        """The code of one part in each combination of the domain."""
+        size = math.prod(len(part.domain) for part in self.parts[number + 1 :])
+        return self.numbers // size % len(self.parts[number].domain)
+
+    def encode(self, columns: Mapping[str, pa.Array] | pa.RecordBatch) -> Codes:
+        """Turn the columns of a batch into places of the domain."""
+        if len(self.parts) == 1:
+            return self.parts[0].encode(_column(columns, self.parts[0].name))
+        codes: npt.NDArray[np.int64] = np.zeros(1, dtype=np.int64)
+        for part in self.parts:
+            codes = codes * len(part.domain) + part.encode(_column(columns, part.name)).astype(np.int64)
+        places = np.searchsorted(self.numbers, codes)
+        is_known = np.append(self.numbers, -1)[places] == codes
+        if not is_known.all():
+            raise SourceError(
+                f"the table changed while it was read: {self.name!r} holds combinations it did not hold before."
+            )
+        return places.astype(smallest_type(len(self.numbers)))
+
+    def places_of_texts(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+        """The places of combinations as `combined` wrote them down."""
+        return np.searchsorted(self.numbers, self.numbers_of_texts(texts))
+
+    def numbers_of_texts(self, texts: Sequence[str]) -> npt.NDArray[np.int64]:
+        """The numbers of combinations as `combined` wrote them down."""
+        codes = [{json.dumps(to_json(value)): code for code, value in enumerate(part.domain)} for part in self.parts]
+        sizes = [len(part.domain) for part in self.parts]
+        numbers = []
+        for text in texts:
+            number = 0
+            for value, known, size in zip(json.loads(text), codes, sizes, strict=True):
+                number = number * size + known[json.dumps(value)]
+            numbers.append(number)
+        return np.array(numbers, dtype=np.int64)
+
+
+def _column(columns: Mapping[str, pa.Array] | pa.RecordBatch, name: str) -> pa.Array:
+    return columns.column(name) if isinstance(columns, pa.RecordBatch) else columns[name]
+
+
+def combined(columns: Sequence[pa.Array]) -> pa.DictionaryArray:
+    """One text for each row: its values in all the columns, as JSON."""
+    codes: npt.NDArray[np.int64] = np.zeros(len(columns[0]), dtype=np.int64)
+    found: list[tuple[Scalar, ...]] = [()]
+    for column in columns:
+        local, distinct = local_codes(column)
+        values = [*distinct.to_pylist(), None]
+        # Numbered anew after each column, so that the numbers stay as small as the combinations are few.
+        numbers, codes = np.unique(codes * len(values) + local, return_inverse=True)
+        found = [(*found[number // len(values)], values[number % len(values)]) for number in numbers.tolist()]
+    texts = [json.dumps(to_json(combination)) for combination in found]
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), pa.array(texts, type=pa.string()))
+
+
+# -------------------------------------------------------------------------------------------------- what is published
+
+
+@dataclass(frozen=True)
+class PartColumn:
+    """One column of a published compound."""
+
+    sensitive: Sensitive
+    number: int
+
+    @property
+    def _part(self) -> CodedColumn:
+        return self.sensitive.parts[self.number]
+
+    @property
+    def name(self) -> str:
+        """The name of the part."""
+        return self._part.name
+
+    @property
+    def source(self) -> str:
+        """The rewritten rows that the column is made from: those of the compound."""
+        return self.sensitive.name
+
+    @property
+    def has_missing(self) -> bool:
+        """Whether the part may be missing."""
+        return self._part.has_missing
+
+    @property
+    def written_type(self) -> pa.DataType:
+        """The type of the values."""
+        return self._part.written_type
+
+    @property
+    def listed(self) -> pa.Array | None:
+        """All values of the part, if they are few."""
+        return self._part.listed
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the part is."""
+        return self._part.is_plain
+
+    def written(self, codes: Codes) -> Codes | pa.Array:
+        """Turn places of the compound's domain into what is written of the part."""
+        return self._part.written(self.sensitive.part_codes(self.number).astype(self._part.code_type).take(codes))

@@ -1,0 +1,326 @@
+"""A record shows a set of values, which may or may not hold the true one."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sfumato._core.arrays import Amounts, Bits64, Codes, Counts, Floats
+from sfumato._core.cell_values import Value, labels
+from sfumato._core.sorting import LARGEST_WORD
+from sfumato._parquet.footer import read_footer, values_in
+from sfumato._parquet.thrift_compact import ThriftError
+from sfumato._records import Counter, Naming, Reader, Replaced, Shown
+from sfumato._records.column_codes import PublishedColumn, Sensitive, TableColumn
+from sfumato._records.sql_quoting import TABLE, plain_name, quoted
+from sfumato._records.tally import Key, Measured, Scan, Scanner, Tally
+from sfumato.errors import ReleaseFormatError, SpecError
+
+MOST_REPEATED = 24
+"""Sets of so many values are written with a dictionary."""
+
+WORD_BYTES = 8
+BYTE = 255
+"""So many zeros and ones have a sum that fits into a byte."""
+
+
+@dataclass(frozen=True)
+class Sets(Shown):
+    """A set of values of the domain."""
+
+    size: int
+    """The number of values of the domain."""
+    as_list: bool
+    """Whether the sets are lists of values; else they are bits, the first value the highest bit of the first byte."""
+
+    WARNING: ClassVar = "Never count the sets as they stand: most of their members are chance."
+
+    # ---------------------------------------------------------------------------------------------------------- writing
+
+    def check(self, sensitive: Sensitive) -> None:
+        """A list can hold the values of one column only."""
+        if self.as_list and len(sensitive.parts) > 1:
+            raise SpecError("sets of a compound are written as bits; leave --subset-form list out.")
+
+    def published(self, columns: Sequence[TableColumn], sensitive: Sensitive, cell: str) -> tuple[PublishedColumn, ...]:
+        """One column of sets, where the first sensitive column stood."""
+        parts = [part.name for part in sensitive.parts]
+        return tuple(
+            SetColumn(sensitive, self.as_list) if column.name == parts[0] else column
+            for column in columns
+            if column.name not in parts[1:]
+        )
+
+    def readable(self, batch: pa.RecordBatch, naming: Naming) -> pa.RecordBatch:
+        """Bits as lists of the values that they stand for."""
+        place = batch.schema.get_field_index(naming.together)
+        if self.as_list or place < 0:  # other tables of the release have no sets
+            return batch
+        bits = unpacked(batch.column(place), self.size)
+        domain = pa.array(labels(naming.domain)) if len(naming.sensitive) > 1 else naming.part(0)
+        offsets = np.concatenate([[0], np.cumsum(bits.sum(axis=1, dtype=np.int64))]).astype(np.int32)
+        lists = pa.ListArray.from_arrays(pa.array(offsets), domain.take(pa.array(np.nonzero(bits)[1])))
+        return batch.set_column(place, naming.together, lists)
+
+    def rows(self, replaced: Replaced, name: str, cell: str) -> dict[str, Any]:
+        """The bits of each record's set."""
+        return {} if replaced.values is None else {name: packed(replaced.values)}
+
+    # ------------------------------------------------------------------------------------------------------- describing
+
+    def names(self, naming: Naming) -> tuple[str, ...]:
+        """The column of the sets."""
+        return (naming.together,)
+
+    def words(self, subject: str, naming: Naming) -> str:
+        """What a record shows."""
+        form = "a list of values" if self.as_list else f"bits: {self.size} of them, in the order of the domain"
+        return f"{subject}: each record shows a set of values, as {form}, which may or may not hold the true one."
+
+    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
+        """The set holds the value."""
+        data = f"d.{plain_name(naming.together)}"
+        return f"list_contains({data}, w.value)" if self.as_list else f"get_bit({data}::BIT, w.place) = 1", []
+
+    # --------------------------------------------------------------------------------------------------------- trusting
+
+    def check_footer(self, path: Path, naming: Naming, metadata: pq.FileMetaData) -> None:
+        """Sets are bits of one length, or lists that are no longer than the domain."""
+        columns = [metadata.schema.column(place) for place in range(metadata.num_columns)]
+        is_right = all(
+            column.physical_type == "FIXED_LEN_BYTE_ARRAY" and column.length == -(-self.size // 8)
+            for column in columns
+            if column.path == naming.together
+        )
+        if not is_right or (self.as_list and _listed_members(path, naming.together) > metadata.num_rows * self.size):
+            raise unlike()
+
+    # --------------------------------------------------------------------------------------------------------- counting
+
+    def reader(self, naming: Naming) -> Reader:
+        """A row of zeros and ones for each record."""
+        return partial(_read, naming.together, self, naming.part(0))
+
+    def weighed(self, shown: Codes, weights: Floats) -> Floats:
+        """The sum of the weights of each record's members; most weights are zero, and need no look."""
+        weighty = np.flatnonzero(weights)
+        return np.asarray(shown[:, weighty] @ weights[weighty])
+
+    @property
+    def width(self) -> int:
+        """How many things a record may hold or not."""
+        return self.size
+
+    def needed(self, places: Sequence[int]) -> Sequence[int]:
+        """Which of these must be counted, for the count of some places."""
+        return places
+
+    def column(self, naming: Naming) -> str:
+        """SQL of what a record shows."""
+        return f"{quoted(TABLE)}.{quoted(naming.together)}"
+
+    def scanned_columns(self, naming: Naming) -> list[str]:
+        """SQL of what a record shows, as it is read: in one column, or in several."""
+        return [self.column(naming)]
+
+    def membership_of(self, columns: Sequence[pa.Array], domain: pa.Array) -> Codes:
+        """A row of zeros and ones for each set, from the columns that are read."""
+        return self.membership(columns[0], domain)
+
+    def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
+        """Let DuckDB number the groups, and add the members up here."""
+        columns = self.scanned_columns(naming)
+        keys, batches = scan.numbered(scanner, columns)
+        scan.check_size(len(keys), self.width)
+        if not keys:
+            return scan.nothing(self.width)
+        shape = (len(keys), 1 + len(scan.weights))
+        sums, rows = self.summed(batches, shape, naming.part(0), len(columns))
+        return {
+            key: scan.measured(
+                [np.rint(sums[number, 0]).astype(np.int64), *sums[number, 1:]],
+                [round(rows[number, 0]), *rows[number, 1:].tolist()],
+            )
+            for number, key in enumerate(keys)
+        }
+
+    def counted(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
+        """The members of the sets of each condition."""
+        return Tally(*counter.members(self.reader(naming), self.width, self.needed))
+
+    def summed(
+        self, batches: Iterable[pa.RecordBatch], shape: tuple[int, int], domain: pa.Array, columns: int = 1
+    ) -> tuple[Floats, Floats]:
+        """For each group and weight: the sum of the weights of the sets that hold each value, and of all sets.
+
+        Each batch has the number of the group, the sets, in one column or so many, and a column for each weight but the
+        first, which is one.
+        """
+        groups, width = shape
+        sums, rows = np.zeros((groups, width, self.width)), np.zeros((groups, width))
+        for batch in batches:
+            numbers = batch.column(0).to_numpy(zero_copy_only=False).astype(np.int64)
+            shown, others = batch.columns[1 : 1 + columns], batch.columns[1 + columns :]
+            members = self.membership_of(shown, domain)
+            weights = [np.ones(len(numbers)), *(each.to_numpy(zero_copy_only=False) for each in others)]
+            for place, weight in enumerate(weights):
+                rows[:, place] += (
+                    weight.sum() if groups == 1 else np.bincount(numbers, weights=weight, minlength=groups)
+                )
+            _add_members(sums, numbers, members, weights)
+        return sums, rows
+
+    def membership(self, column: pa.Array, domain: pa.Array) -> Codes:
+        """A row of zeros and ones for each set."""
+        try:
+            if column.null_count or pa.types.is_list(column.type) != self.as_list:
+                raise ValueError("a set is missing, or lists are not bits")
+            return _listed(column, domain) if self.as_list else unpacked(column, self.size)
+        except (pa.ArrowException, ValueError) as error:
+            raise unlike() from error
+
+    def sizes(self, batch: pa.RecordBatch, domain: pa.Array) -> tuple[Counts, bool]:
+        """How many values each set holds, and whether there is anything that stands for no value."""
+        column = batch.column(0)
+        if self.as_list:
+            members = self.membership(column, domain).sum(axis=1)
+            return members, bool((members != pc.list_value_length(column).to_numpy(zero_copy_only=False)).any())
+        try:
+            rows = bytes_of(column, self.size)
+        except pa.ArrowException as error:
+            raise ReleaseFormatError("the release holds sets of another size than its domain has.") from error
+        if column.null_count:
+            return np.zeros(1, dtype=np.int64), True
+        unused = (1 << (-self.size % 8)) - 1
+        return _members(rows), bool((rows[:, -1] & unused).any())
+
+
+def _members(rows: npt.NDArray[np.uint8]) -> Counts:
+    """How many bits each row has: by words, of which there are an eighth as many as bytes.
+
+    Words begin where rows do, so they reach into the next row, of which nothing is counted.
+    """
+    count, width = rows.shape
+    data = np.append(rows.ravel(), np.zeros(WORD_BYTES, dtype=np.uint8))
+    members: Counts = np.zeros(count, dtype=np.int64)
+    for start in range(0, width if count else 0, WORD_BYTES):  # of no rows there is nothing to begin in
+        words: Bits64 = np.ndarray((count,), "<u8", data, start, (width,))
+        own = LARGEST_WORD >> np.uint64(8 * max(0, start + WORD_BYTES - width))
+        members += np.bitwise_count(words & own)
+    return members
+
+
+def _read(name: str, shown: Sets, domain: pa.Array, batch: pa.RecordBatch) -> Codes:
+    return shown.membership(batch.column(name), domain)
+
+
+def _add_members(sums: Floats, numbers: Counts, members: Codes, weights: Sequence[Amounts]) -> None:
+    """Add the sets of one batch, few at a time: a byte holds the sum of some, and numbers take eight times the room."""
+    present, starts = [0], [0]
+    if len(sums) > 1:
+        order = np.argsort(numbers, kind="stable")
+        members, weights = members[order], [weight[order] for weight in weights]
+        present, starts = (each.tolist() for each in np.unique(numbers[order], return_index=True))
+    for group, (first, last) in zip(present, itertools.pairwise([*starts, len(members)]), strict=True):
+        for start in range(first, last, BYTE):
+            some = slice(start, min(start + BYTE, last))
+            sums[group, 0] += members[some].sum(axis=0, dtype=np.uint8)
+            for place, weight in enumerate(weights[1:], 1):
+                sums[group, place] += weight[some] @ members[some]
+
+
+def _listed(column: pa.Array, domain: pa.Array) -> Codes:
+    places = pc.index_in(column.flatten().cast(domain.type), domain)
+    if places.null_count:
+        raise ValueError("a member is outside the domain")
+    members = np.zeros((len(column), len(domain)), dtype=np.uint8)
+    rows = np.repeat(np.arange(len(column)), pc.list_value_length(column).to_numpy(zero_copy_only=False))
+    members[rows, places.to_numpy(zero_copy_only=False)] = 1
+    return members
+
+
+def _listed_members(path: Path, name: str) -> int:
+    """How many members the lists of a column have together."""
+    try:
+        return values_in(read_footer(path), name)
+    except ThriftError as error:
+        raise ReleaseFormatError(f"{path.name} cannot be read; get the release again from its publisher.") from error
+
+
+def unlike() -> ReleaseFormatError:
+    """What to say of sets that the release cannot have."""
+    return ReleaseFormatError("the release holds sets that are not of its domain; get it again from its publisher.")
+
+
+@dataclass(frozen=True)
+class SetColumn:
+    """A set of values for each record: as bits, or as a list of the values that a single column has."""
+
+    sensitive: Sensitive
+    as_list: bool
+
+    has_missing = False
+    listed = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Bits of so many values hardly repeat, and a dictionary of them would be given up half-way."""
+        return not self.as_list and len(self.sensitive.numbers) > MOST_REPEATED
+
+    @property
+    def name(self) -> str:
+        """The name of what is sensitive."""
+        return self.sensitive.name
+
+    @property
+    def source(self) -> str:
+        """The rewritten rows that the column is made from."""
+        return self.sensitive.name
+
+    @property
+    def written_type(self) -> pa.DataType:
+        """The type of the values."""
+        if self.as_list:
+            return pa.list_(self.sensitive.parts[0].type)
+        return pa.binary(-(-len(self.sensitive.numbers) // 8))
+
+    def written(self, bits: pa.FixedSizeBinaryArray) -> pa.Array:
+        """Leave the bits as they are, or list the values they stand for in canonical order."""
+        if not self.as_list:
+            return bits
+        members = unpacked(bits, len(self.sensitive.numbers))
+        _, places = np.nonzero(members)
+        offsets = np.append(0, np.cumsum(members.sum(axis=1, dtype=np.int32)))
+        column = self.sensitive.parts[0]
+        mask = places == len(column.values) if column.has_missing else None
+        values = column.values.take(pa.array(places, mask=mask))
+        return pa.ListArray.from_arrays(pa.array(offsets, type=pa.int32()), values)
+
+
+def packed(bits: Codes) -> pa.FixedSizeBinaryArray:
+    """Rows of bytes as an Arrow column."""
+    buffer = pa.py_buffer(np.ascontiguousarray(bits))
+    return pa.FixedSizeBinaryArray.from_buffers(pa.binary(bits.shape[1]), len(bits), [None, buffer])
+
+
+def bytes_of(column: pa.Array, size: int) -> npt.NDArray[np.uint8]:
+    """The bytes of each row of a column of sets of `size` bits."""
+    width = -(-size // 8)
+    plain = column.cast(pa.binary(width))
+    data = np.frombuffer(plain.buffers()[1], dtype=np.uint8)
+    return data[plain.offset * width : (plain.offset + len(plain)) * width].reshape(len(plain), width)
+
+
+def unpacked(column: pa.Array, size: int) -> npt.NDArray[np.uint8]:
+    """A row of `size` zeros and ones for each row of bytes."""
+    return np.unpackbits(bytes_of(column, size), axis=1, count=size)

@@ -1,0 +1,79 @@
+"""How SQL is written: names and values, quoted so that they can be anything."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+
+from sfumato._core.cell_values import Scalar
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORDS = (
+    "all analyse analyze and anti any array as asc asof asymmetric at authorization binary both by case cast "
+    "check collate collation column columns concurrently constraint create cross default deferrable desc describe "
+    "distinct do else end except false fetch for foreign freeze from full generated glob group having ilike in "
+    "initially inner intersect into is isnull join lambda lateral leading left like limit map natural not notnull "
+    "null offset on only or order outer overlaps pivot pivot_longer pivot_wider placing positional primary "
+    "qualify references returning right select semi show similar some struct summarize symmetric table "
+    "tablesample then to trailing true try_cast tuple union unique unpack unpivot using variadic verbose when "
+    "where window with"
+)
+_RESERVED = frozenset(_WORDS.split())
+"""Words that mean something else in SQL, so that a column of the name needs quotes."""
+
+
+def quoted(name: str) -> str:
+    """A name as SQL writes it if it may be anything."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def plain_name(name: str) -> str:
+    """A name as people write it: in quotes only if it needs them."""
+    return name if _PLAIN.fullmatch(name) and name.lower() not in _RESERVED else quoted(name)
+
+
+def plain_level(column: str, level: str) -> str:
+    """A level of a column as people write it in SQL."""
+    behind = level if _PLAIN.fullmatch(level) else quoted(level)  # behind a dot no word is reserved
+    return f"{plain_name(column)}.{behind}"
+
+
+TABLE = "release"
+"""What an analyst calls the release in SQL."""
+
+RECORDS = quoted("sfumato records")
+"""All columns of the release; what is called `release` has only the public ones."""
+
+
+def text(words: str) -> str:
+    """A text in SQL; a NUL would end the statement, so it is written by its number."""
+    parts = ["'" + part.replace("'", "''") + "'" for part in words.split("\0")]
+    return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"
+
+
+def literal(value: Scalar, kind: str) -> str:
+    """A value of a DuckDB type in SQL, so that nothing of it is lost."""
+    if value is None:
+        return f"CAST(NULL AS {kind})"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, str):
+        return text(value)
+    # The digits that Python writes give the same number back; a decimal writes itself.
+    written = value.isoformat() if isinstance(value, datetime.date) else str(value)
+    return f"CAST({text(written)} AS {kind})"
+
+
+def equals(column: str, value: Scalar) -> str:
+    """SQL of whether a column, as it is written, has a value: as a person would write it."""
+    return f"{column} IS NULL" if value is None else f"{column} = {spelt(value)}"
+
+
+def spelt(value: Scalar) -> str:
+    """A value in SQL as a person would write it."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return literal(value, "DOUBLE")
+    from sqlglot import exp  # noqa: PLC0415 - takes long to load
+
+    return str(exp.convert(value).sql("duckdb"))

@@ -1,0 +1,296 @@
+"""What is counted in a release: how many of the records of some conditions show each thing that can be shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato._core.arrays import Amounts, Counts, Floats, Indices
+from sfumato._core.cell_values import Value
+from sfumato._records.sql_quoting import RECORDS, TABLE, quoted
+from sfumato.errors import InternalError, QueryError
+
+MOST_CELLS = 1 << 26
+"""Groups times values of the domain: beyond this an answer would fill the memory, and nobody could read it."""
+
+LINES = 64
+"""So many conditions at a time are looked at bucket by bucket: all at once could fill the memory."""
+
+Made = TypeVar("Made")
+
+COUNT = "1"
+"""The weight of a record that counts once."""
+
+
+class Remembering:
+    """Something of which others make what takes long and stays the same: it is made once."""
+
+    def once(self, make: Callable[[Any], Made]) -> Made:
+        """What somebody makes of it."""
+        known: dict[Any, Any] = self.__dict__.setdefault("_made", {})
+        if make not in known:
+            known[make] = make(self)
+        found: Made = known[make]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Holdings(Remembering):
+    """What the buckets hold: a line for each bucket and value that meet. Buckets that hold the same may be one."""
+
+    buckets: Counts
+    places: Counts
+    counts: Counts
+    domain_size: int
+    times: Counts | None = None
+    """How many buckets each stands for; one, unless it is said."""
+
+    @cached_property
+    def sizes(self) -> Counts:
+        """How many records each bucket holds."""
+        return np.bincount(self.buckets, weights=self.counts).astype(np.int64)
+
+    @cached_property
+    def repeats(self) -> Counts:
+        """How many buckets each stands for."""
+        return np.ones(len(self.sizes), dtype=np.int64) if self.times is None else self.times
+
+    @cached_property
+    def held(self) -> Counts:
+        """How many records hold each value."""
+        lines = self.counts * self.repeats[self.buckets]
+        return np.bincount(self.places, weights=lines, minlength=self.domain_size).astype(np.int64)
+
+    @cached_property
+    def _by_bucket(self) -> tuple[Indices, Indices]:
+        """The lines in the order of the buckets, and where each bucket begins."""
+        order = np.argsort(self.buckets, kind="stable")
+        return self.places[order], np.searchsorted(self.buckets[order], np.arange(len(self.sizes)))
+
+    def range_of(self, numbers: Floats) -> tuple[Floats, Floats]:
+        """The least and the largest number that a record of each bucket has, given one for each place."""
+        places, starts = self._by_bucket
+        lines = numbers[places]
+        return np.minimum.reduceat(lines, starts), np.maximum.reduceat(lines, starts)
+
+    def beside(self, tally: Tally, whole: Tally | None) -> Tally:
+        """A tally of what is counted in each bucket, with what they hold."""
+        return replace(tally, whole=whole, holdings=self)
+
+    def holding(self, places: Indices) -> tuple[Indices, Floats]:
+        """The buckets that hold one of the places, and how many of their records do."""
+        is_wanted = np.zeros(self.domain_size, dtype=np.bool_)
+        is_wanted[places] = True
+        lines = np.flatnonzero(is_wanted[self.places])
+        if len(places) == 1:  # a bucket has one line for a value
+            return self.buckets[lines], self.counts[lines].astype(np.float64)
+        buckets, number = np.unique(self.buckets[lines], return_inverse=True)
+        return buckets, np.bincount(number, weights=self.counts[lines], minlength=len(buckets)).astype(np.float64)
+
+    def marked(self, places: Indices) -> Floats:
+        """How many records of each bucket hold one of the places."""
+        is_wanted = np.zeros(self.domain_size, dtype=np.bool_)
+        is_wanted[places] = True
+        lines = np.where(is_wanted[self.places], self.counts, 0)
+        return np.bincount(self.buckets, weights=lines, minlength=len(self.sizes)).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Tally(Remembering):
+    """For the rows of some conditions on public columns (a line each): how many show each symbol or member.
+
+    Where a row counts as much as a number in its public columns says, counts and rows are sums of those numbers. One
+    condition is a tally of one line.
+    """
+
+    counts: Amounts
+    rows: Amounts
+    """The number of rows that satisfy each condition; exact, because public columns are untouched."""
+    whole: Tally | None = None
+    """The tally of all rows of the release, of one line, for the estimators that learn from it."""
+    holdings: Holdings | None = None
+    """What the buckets hold, where counts are by bucket."""
+    parts: Sequence[tuple[Tally, float]] = ()
+    """The tallies that this one is the sum of, each times a number; none where it was counted."""
+
+    @classmethod
+    def of_symbols(cls, counts: Amounts) -> Tally:
+        """A tally in which every row shows one symbol; from a line for each condition, or one alone."""
+        lines = counts.reshape(-1, counts.shape[-1])
+        return cls(lines, lines.sum(axis=1))
+
+    @classmethod
+    def of_one(cls, counts: Amounts, rows: float) -> Tally:
+        """The tally of one condition."""
+        return cls(counts[np.newaxis], np.array([rows]))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def beside(self, whole: Tally | None, holdings: Holdings | None) -> Tally:
+        """The same with what estimators may look at besides."""
+        return replace(self, whole=whole) if holdings is None else holdings.beside(self, whole)
+
+    def take(self, lines: Indices) -> Tally:
+        """The tally of some of the conditions."""
+        return replace(self, counts=self.counts[lines], rows=self.rows[lines])
+
+    @staticmethod
+    def sum_of(parts: Sequence[tuple[Tally, float]]) -> Tally:
+        """Tallies of one release, each times a number, as one."""
+        if len(parts) == 1 and parts[0][1] == 1:
+            return parts[0][0]
+        counts, rows = (np.asarray(sum(getattr(each, name) * by for each, by in parts)) for name in ("counts", "rows"))
+        return replace(parts[0][0], counts=counts, rows=rows, parts=tuple(parts))
+
+    def inside(self, places: Indices) -> tuple[Floats, Floats, Floats]:
+        """The buckets that hold one of the places: sizes, how often they do, and a line of selected records each."""
+        if self.holdings is None:
+            raise InternalError("buckets cannot be counted without what they hold.")
+        found, marked = self.holdings.holding(places)
+        return self.holdings.sizes[found].astype(np.float64), marked, self.counts[:, found].astype(np.float64)
+
+    def certain(self, places: Indices) -> tuple[Floats, Floats]:
+        """Between what the count of some places must lie under each condition, whoever holds what."""
+        lines = np.arange(len(self))
+        parts = [self] if len(self) <= LINES else [self.take(lines[at : at + LINES]) for at in lines[::LINES].tolist()]
+        looked_at = [part.inside(places) for part in parts]
+        bounds = [certain_bounds(size, selected, marked) for size, marked, selected in looked_at]
+        least, most = (np.concatenate(ends) for ends in zip(*bounds, strict=True))
+        return least, most
+
+    def added(self, function: Callable[[Amounts], Floats]) -> Floats:
+        """A function of what is counted in each bucket, added up over those that are taken for one."""
+        return function(self.counts)
+
+    @property
+    def single(self) -> Amounts:
+        """What is counted in each bucket."""
+        return self.counts
+
+    @property
+    def apart(self) -> Tally:
+        """The tally of every bucket by itself."""
+        return self
+
+
+def certain_bounds(size: Floats, selected: Floats, marked: Floats) -> tuple[Floats, Floats]:
+    """Between what the count of each condition must lie, given the buckets that hold a wanted value."""
+    least = np.maximum(selected + marked - size, 0).sum(axis=-1)
+    return least, np.minimum(selected, marked).sum(axis=-1)
+
+
+# ------------------------------------------------------------------------------------------------------ counting in SQL
+
+Key = tuple[Value, ...]
+Measured = Mapping[str, Tally]
+"""A tally of one line for each weight."""
+
+
+def key_of(values: Sequence[Value]) -> Key:
+    """The values of a group; one object for every not-a-number, because two of them are never equal."""
+    return tuple(math.nan if isinstance(value, float) and math.isnan(value) else value for value in values)
+
+
+def numbers_of(columns: Sequence[pa.Array], known: Mapping[Key, int]) -> Counts:
+    """The number of what stands in each row of some columns; -1 where nothing stands and that has no number."""
+    encoded = [each if pa.types.is_dictionary(each.type) else each.dictionary_encode() for each in columns]
+    values = [[*each.dictionary.to_pylist(), None] for each in encoded]
+    codes = [each.indices.fill_null(len(each.dictionary)).to_numpy(zero_copy_only=False) for each in encoded]
+    if len(columns) == 1:
+        found = [*(known[key_of([value])] for value in values[0][:-1]), known.get((None,), -1)]
+        return np.asarray(np.array(found, dtype=np.int64)[codes[0]])
+    sizes = tuple(map(len, values))
+    present, line = np.unique(np.ravel_multi_index(codes, sizes), return_inverse=True)
+    places = np.transpose(np.unravel_index(present, sizes)).tolist()
+    rows = [key_of([each[place] for each, place in zip(values, row, strict=True)]) for row in places]
+    return np.asarray(np.array([known[row] for row in rows], dtype=np.int64)[line])
+
+
+class Scanner(Protocol):
+    """A connection to one release: all that counting in SQL needs of it."""
+
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of a statement, as Python values."""
+        ...
+
+    def table(self, sql: str) -> pa.Table:
+        """All rows of a statement."""
+        ...
+
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """The rows of a statement, some at a time."""
+        ...
+
+    def looked_up(self, sql: str) -> list[tuple[Any, ...]]:
+        """All rows of a statement about all records, which is run once for all questions."""
+        ...
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Which records are counted, by which groups, with which weights, and for how many answers each."""
+
+    records: str = f"{RECORDS} AS {quoted(TABLE)}"
+    """FROM."""
+    where: str | None = None
+    groups: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+    """SQL of numbers, besides the count."""
+    answers: int = 1
+
+    @property
+    def clause(self) -> str:
+        """FROM and WHERE."""
+        return f"FROM {self.records}" + (f" WHERE {self.where}" if self.where else "")
+
+    @property
+    def named(self) -> list[str]:
+        """The groups, under names of their own."""
+        return [f"({group}) AS g{number}" for number, group in enumerate(self.groups)]
+
+    @property
+    def order(self) -> str:
+        """The names of the groups."""
+        return ", ".join(f"g{number}" for number in range(len(self.groups)))
+
+    def check_size(self, groups: int, size: int) -> None:
+        """Refuse what would fill the memory."""
+        if groups * max(size * (1 + len(self.weights)), self.answers) > MOST_CELLS:
+            raise QueryError("the query makes too many groups; group by fewer or coarser columns.")
+
+    def numbered(self, scanner: Scanner, shown: Sequence[str]) -> tuple[list[Key], Iterator[pa.RecordBatch]]:
+        """The groups in order; and the number of each record's group, what it shows, and its weights.
+
+        Records are numbered as they come: DuckDB would sort them all for it, and has not the memory for millions.
+        """
+        keys: list[Key] = [()]
+        if self.groups:
+            counted = f"SELECT {', '.join([*self.named, 'COUNT(*)'])} {self.clause} GROUP BY ALL ORDER BY ALL"
+            keys = [key_of(row[:-1]) for row in scanner.rows(counted)]
+        weights = [f"COALESCE(CAST({sql} AS DOUBLE), 0) AS w{number}" for number, sql in enumerate(self.weights)]
+        listed = [f"{sql} AS s{number}" for number, sql in enumerate(shown)]
+        sql = f"SELECT {', '.join([*self.named, *listed, *weights])} {self.clause}"
+        number_of, width = {key: number for number, key in enumerate(keys)}, len(self.groups)
+
+        def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
+            numbers = numbers_of(batch.columns[:width], number_of) if width else np.zeros(len(batch), dtype=np.uint8)
+            return pa.record_batch([numbers, *batch.columns[width:]], ["number", *batch.schema.names[width:]])
+
+        return keys, map(numbered, scanner.batches(sql) if keys else ())
+
+    def measured(self, sums: Sequence[Amounts], rows: Sequence[float] | None = None) -> Measured:
+        """A tally for each weight, from its sums by symbol; where each row shows one symbol, the rows follow."""
+        totals = [each.sum().item() for each in sums] if rows is None else rows
+        pairs = zip((COUNT, *self.weights), sums, totals, strict=True)
+        return {weight: Tally.of_one(each, total) for weight, each, total in pairs}
+
+    def nothing(self, size: int) -> dict[Key, Measured]:
+        """The answer where no record is counted: one empty tally, unless there is something to group by."""
+        return {} if self.groups else {(): self.measured([np.zeros(size, dtype=np.int64)] * (1 + len(self.weights)))}

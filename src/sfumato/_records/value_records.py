@@ -1,0 +1,242 @@
+"""A record shows one value of the domain, or its cell and one value of that cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato._core.arrays import Amounts, Codes, Counts, Floats, Indices, Mask
+from sfumato._core.cell_values import Scalar, Value, domain_array, parts
+from sfumato._core.markdown import as_code
+from sfumato._records import Counter, Naming, Replaced, Shown
+from sfumato._records.column_codes import (
+    CodedColumn,
+    PartColumn,
+    PublishedColumn,
+    Sensitive,
+    TableColumn,
+    coded,
+    in_arrow,
+    smallest_type,
+)
+from sfumato._records.sql_quoting import TABLE, plain_name, quoted
+from sfumato._records.tally import Key, Measured, Scan, Scanner, Tally, key_of
+from sfumato.errors import ReleaseFormatError
+
+LARGEST_TABLE = 1 << 22
+"""Combinations of what the columns of a record show: up to this many, their symbols are looked up in a table."""
+
+FEW_CELLS = 256
+"""So many cells have a number of one byte, by which DuckDB groups without a hash table."""
+
+
+@dataclass(frozen=True, eq=False)
+class Values(Shown):
+    """One symbol, which is a value of the domain, or a cell and a value in it."""
+
+    symbols: Indices
+    """The value of each symbol, as its place in the domain."""
+    cells: Indices | None = None
+    """The cell of each symbol, in rising order; None where the release has no cells."""
+
+    WARNING: ClassVar = "Never count the published values as they stand: most of them may be chance."
+
+    @property
+    def has_cells(self) -> bool:
+        """Whether a column says in which cell a record is."""
+        return self.cells is not None
+
+    # ---------------------------------------------------------------------------------------------------------- writing
+
+    def published(self, columns: Sequence[TableColumn], sensitive: Sensitive, cell: str) -> tuple[PublishedColumn, ...]:
+        """Every column in its place; a compound by its parts."""
+        parts = [part.name for part in sensitive.parts]
+        found: list[PublishedColumn] = [
+            PartColumn(sensitive, parts.index(column.name)) if len(parts) > 1 and column.name in parts else column
+            for column in columns
+        ]
+        if self.cells is not None:
+            numbers = in_arrow(np.arange(int(self.cells.max()) + 1, dtype=np.int32))
+            found.append(CodedColumn(cell, numbers, False))
+        return tuple(found)
+
+    def rows(self, replaced: Replaced, name: str, cell: str) -> dict[str, Any]:
+        """The codes of the values, and those of the cells."""
+        return {name: replaced.values} if replaced.cells is None else {name: replaced.values, cell: replaced.cells}
+
+    # ------------------------------------------------------------------------------------------------------- describing
+
+    def names(self, naming: Naming) -> tuple[str, ...]:
+        """The sensitive columns, and that of the cells."""
+        return (*naming.sensitive, *([naming.cell] if naming.cell is not None else []))
+
+    def words(self, subject: str, naming: Naming) -> str:
+        """What a record shows."""
+        cells = ""
+        if naming.cell is not None:
+            cells = f" The column {as_code(naming.cell)} says in which cell of the table a record was perturbed."
+        return f"{subject}: each record shows a value that may or may not be the true one.{cells}"
+
+    def places(self, size: int) -> Sequence[int]:
+        """The values that are in some cell."""
+        return sorted(set(self.symbols.tolist()))
+
+    def matched(self, naming: Naming, columns: Sequence[str], value: Value) -> tuple[str, list[str]]:
+        """The values are the same; the weights are those of the record's cell."""
+        same = [
+            f"d.{plain_name(name)} IS NOT DISTINCT FROM w.{plain_name(column)}"
+            for name, column in zip(naming.sensitive, columns, strict=True)
+        ]
+        cells = [] if naming.cell is None else [f"d.{plain_name(naming.cell)} = w.cell"]
+        return " AND ".join(same), cells
+
+    # --------------------------------------------------------------------------------------------------------- counting
+
+    def reader(self, naming: Naming) -> SymbolReader:
+        """Finds the symbol of each record."""
+        return SymbolReader(naming, self)
+
+    def weighed(self, shown: Codes, weights: Floats) -> Floats:
+        """The weight of each record's symbol."""
+        return weights[shown]
+
+    def scanned(self, scanner: Scanner, scan: Scan, naming: Naming) -> dict[Key, Measured]:
+        """Let DuckDB count what the columns show, and find the symbols here."""
+        read = self.reader(naming)
+        seen = [f"{quoted(TABLE)}.{quoted(name)} AS c{at}" for at, name in enumerate(read.names)]
+        sums = ["COUNT(*) AS m0", *(f"SUM(CAST({sql} AS DOUBLE)) AS m{at}" for at, sql in enumerate(scan.weights, 1))]
+        order = f" ORDER BY {scan.order}" if scan.groups else ""
+        columns = ", ".join([*scan.named, *seen, *sums])
+        table = scanner.table(f"SELECT {columns} {scan.clause} GROUP BY ALL{order}").combine_chunks()
+        width, size = len(scan.groups), len(self.symbols)
+        grouped = [column.to_pylist() for column in table.columns[:width]]
+        keys = [key_of(key) for key in zip(*grouped, strict=True)] if grouped else [()] * table.num_rows
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        scan.check_size(len(numbers), size)
+        if not numbers:
+            return scan.nothing(size)
+        at = np.array([numbers[key] for key in keys], dtype=np.int64) * size
+        at += read.of_columns([_plain(column) for column in table.columns[width : width + len(seen)]])
+        measures = [column.to_numpy() for column in table.columns[width + len(seen) :]]
+        totals: list[Amounts] = [np.bincount(at, weights=measures[0], minlength=len(numbers) * size).astype(np.int64)]
+        totals += [np.bincount(at, weights=np.nan_to_num(each), minlength=len(numbers) * size) for each in measures[1:]]
+        by_key = [each.reshape(len(numbers), size) for each in totals]
+        return {key: scan.measured([each[number] for each in by_key]) for key, number in numbers.items()}
+
+    def hits(
+        self, scanner: Scanner, scan: Scan, naming: Naming, condition: str, wanted: Mask
+    ) -> dict[Key, Measured] | None:
+        """Count wanted and other values cell by cell, and put them into one symbol each: which one does not matter."""
+        first, sizes = self._cells
+        name = "0" if naming.cell is None else f"{quoted(TABLE)}.{quoted(naming.cell)}"
+        # A number outside the range of a byte is an error of the release, and DuckDB complains.
+        cell = f"CAST({name} AS UTINYINT)" if len(sizes) <= FEW_CELLS else name
+        columns = [*scan.named, f"{cell} AS cell", "COUNT(*)", f"COUNT(*) FILTER (WHERE {condition})"]
+        order = f" ORDER BY {scan.order}" if scan.groups else ""
+        counts: dict[Key, Counts] = {}
+        for *key, number, rows, hits in scanner.rows(f"SELECT {', '.join(columns)} {scan.clause} GROUP BY ALL{order}"):
+            if number is None or not 0 <= number < len(sizes):
+                raise _unlike()
+            found = counts.setdefault(key_of(key), np.zeros(len(self.symbols), dtype=np.int64))
+            entries = wanted[self.symbols[first[number] : first[number] + sizes[number]]]
+            for shown, is_wanted in ((hits, True), (rows - hits, False)):
+                places = np.flatnonzero(entries == is_wanted)
+                if shown and not len(places):
+                    raise _unlike()
+                if shown:
+                    found[first[number] + places[0]] += shown
+        scan.check_size(len(counts), len(self.symbols))
+        return {key: scan.measured([found]) for key, found in counts.items()} or scan.nothing(len(self.symbols))
+
+    @cached_property
+    def _cells(self) -> tuple[Indices, Indices]:
+        """The first symbol of each cell, and how many it has."""
+        if self.cells is None:
+            return np.zeros(1, dtype=np.int64), np.array([len(self.symbols)])
+        sizes = np.bincount(self.cells)
+        return np.cumsum(sizes) - sizes, sizes
+
+    def counted(self, counter: Counter, naming: Naming, folder: Path) -> Tally:
+        """The symbols of the records of each condition."""
+        return Tally.of_symbols(counter.symbols(self.reader(naming), len(self.symbols)))
+
+
+class SymbolReader:
+    """Finds the symbol of each record: from its value, the parts of its value, or its cell and its value."""
+
+    def __init__(self, naming: Naming, shown: Values) -> None:
+        values = [parts(naming.domain[place]) for place in shown.symbols.tolist()]
+        columns: list[Sequence[Scalar]] = [] if shown.cells is None else [shown.cells.tolist()]
+        columns += list(zip(*values, strict=True))
+        self.names = [*([] if shown.cells is None else [naming.cell or ""]), *naming.sensitive]
+        self.known = [
+            domain_array(list(dict.fromkeys(value for value in column if value is not None))) for column in columns
+        ]
+        self.sizes = [len(known) + 2 for known in self.known]
+        keys = self._keys(
+            [coded(domain_array(column), known) for column, known in zip(columns, self.known, strict=True)]
+        )
+        self.symbols = np.argsort(keys, kind="stable")
+        self.keys = keys[self.symbols]
+        self.table: Codes | None = None
+        if np.prod([float(size) for size in self.sizes]) <= LARGEST_TABLE:
+            unknown = len(self.symbols)
+            self.table = np.full(int(np.prod(self.sizes)), unknown, dtype=smallest_type(unknown))
+            self.table[self.keys] = self.symbols
+        self.is_numbered_alike = len(self.known) == 1 and np.array_equal(self.keys, self.symbols)
+        """Whether there is one column, and the code of each value is its symbol."""
+
+    def _keys(self, codes: Sequence[Codes]) -> Codes:
+        """One number for what all columns of a record show; in few bytes, if it is looked up in a table."""
+        largest = int(np.prod([float(size) for size in self.sizes]))
+        kind = np.min_scalar_type(largest) if largest <= LARGEST_TABLE else np.dtype(np.int64)
+        keys = codes[0].astype(kind)
+        for size, each in zip(self.sizes[1:], codes[1:], strict=True):
+            keys *= kind.type(size)
+            keys += each.astype(kind)
+        return keys
+
+    def __call__(self, batch: pa.RecordBatch) -> Codes:
+        """The symbols of a batch; what no record may show is refused."""
+        return self.of_columns([batch.column(name) for name in self.names])
+
+    def of_columns(self, columns: Sequence[pa.Array]) -> Codes:
+        """The symbols of records, from the columns that show them."""
+        symbols = self.found(columns)
+        if len(symbols) and symbols.max() >= len(self.symbols):
+            raise _outside()
+        return symbols
+
+    def found(self, columns: Sequence[pa.Array]) -> Codes:
+        """The symbols; one more than the last where there is none."""
+        try:
+            codes = [coded(column, known) for column, known in zip(columns, self.known, strict=True)]
+        except pa.ArrowException as error:
+            raise _outside() from error
+        if self.is_numbered_alike:
+            return np.asarray(np.minimum(codes[0], codes[0].dtype.type(len(self.symbols))))
+        if self.table is not None:
+            return self.table.take(codes[0] if len(codes) == 1 else self._keys(codes))
+        keys = self._keys(codes)
+        found = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[found] == keys, self.symbols[found], len(self.symbols))
+
+
+def _plain(column: pa.ChunkedArray) -> pa.Array:
+    """A column of a table as one array."""
+    found = column.combine_chunks()
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _outside() -> ReleaseFormatError:
+    return ReleaseFormatError("the release holds a value outside its domain; get it again from its publisher.")
+
+
+def _unlike() -> ReleaseFormatError:
+    return ReleaseFormatError("the release holds a value outside its cell; get it again from its publisher.")

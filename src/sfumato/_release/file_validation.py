@@ -1,0 +1,132 @@
+"""What a release may ask of whoever opens it: files that stay inside, and tables that are as large as they look.
+
+A release is data from somebody else. A file of some kilobytes can claim thousands of millions of records, and a link
+can point at any file of the reader. What Parquet files say of themselves is read first, and absurd sizes are refused
+before anything is made as large as they say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato._release.manifest import MANIFEST, WEIGHTS, Manifest
+from sfumato.errors import ReleaseFormatError
+
+MOST_ROWS = 10**11
+MOST_COLUMNS = 10_000
+MOST_ROWS_PER_BYTE = 1000
+"""Records that show the same in all columns take next to no space; published values are random, and take some."""
+MOST_LINES_PER_BYTE = 100
+"""For tables that are read at once: lines of buckets have ids of their own, and take a byte or so."""
+MOST_SWELLING = 1000
+"""How many times larger than its file the content of a part may be."""
+FEW_ROWS, FEW_BYTES = 1 << 20, 1 << 20
+"""What is no larger than this does no harm."""
+AGAIN = "get the release again from its publisher"
+
+
+def check_inside(folder: Path, name: str) -> None:
+    """Refuse a file that is none, or that a link puts outside of the release; what is not there is for others to say.
+
+    A pipe or a device would be read for ever.
+    """
+    path = folder / name
+    try:
+        is_inside = path.resolve().is_relative_to(folder.resolve())
+        is_special = path.exists() and not path.is_file() and not path.is_dir()
+    except (OSError, RuntimeError):  # a link that points at itself
+        is_inside, is_special = False, False
+    if not is_inside:
+        raise ReleaseFormatError(f"{name} of the release is a link to somewhere else; {AGAIN}.")
+    if is_special:
+        raise ReleaseFormatError(f"{name} of the release is no file; {AGAIN}.")
+
+
+def check_sizes(folder: Path, manifest: Manifest) -> None:
+    """Refuse tables of absurd sizes; what cannot be read at all is refused where it is read."""
+    found = {name: _metadata(folder / name) for name in manifest.files if name.endswith(".parquet")}
+    for name, metadata in found.items():
+        if metadata is not None:
+            check_table(name, metadata, (folder / name).stat().st_size)
+    records = {name: metadata for name in manifest.records if (metadata := found[name]) is not None}
+    if len(records) < len(manifest.records):
+        return
+    _check_parts(manifest, list(records.values()))
+    most = manifest.shown.most_lines(sum(metadata.num_rows for metadata in records.values()))
+    if manifest.weights is not None:
+        needed = max((len(column) for column in manifest.weights.values()), default=0)
+        most = {**most, WEIGHTS: 2 * needed}  # a few too many are for `verify` to name
+    for name, lines in most.items():
+        _check_lines(name, found[name], lines, folder)
+    for name, metadata in records.items():
+        manifest.shown.check_footer(folder / name, manifest.naming, metadata)
+
+
+def check_aside(folder: Path, names: Sequence[str]) -> None:
+    """Refuse tables beside the records that are absurd by themselves, where the records are somewhere else."""
+    for name in names:
+        metadata = _metadata(folder / name)
+        if metadata is not None:
+            check_table(name, metadata, (folder / name).stat().st_size)
+            _check_lines(name, metadata, MOST_ROWS, folder)
+
+
+def _check_parts(manifest: Manifest, records: Sequence[pq.FileMetaData]) -> None:
+    """Several files of records have the same columns, and as many records each as the manifest says."""
+    if len(records) == 1:
+        return
+    for name, rows, metadata in zip(manifest.records, manifest.file_rows, records, strict=True):
+        if metadata.num_rows != rows:
+            raise ReleaseFormatError(
+                f"{name} has {metadata.num_rows:,} records where {MANIFEST} says {rows:,}; {AGAIN}."
+            )
+        if not metadata.schema.equals(records[0].schema):
+            raise ReleaseFormatError(f"{name} has other columns or types than {manifest.records[0]}; {AGAIN}.")
+    if sum(manifest.file_rows) > MOST_ROWS:
+        raise ReleaseFormatError(f"the release claims to have more than {MOST_ROWS:,} records; {AGAIN}.")
+
+
+def _metadata(path: Path) -> pq.FileMetaData | None:
+    try:
+        return pq.read_metadata(path)
+    except (pa.ArrowException, OSError, ValueError):
+        return None
+
+
+def check_table(name: str, metadata: pq.FileMetaData, size: int) -> None:
+    """Refuse a file of so many bytes that claims more than can be in it."""
+    rows, columns = metadata.num_rows, metadata.num_columns
+    if not 0 <= rows <= MOST_ROWS:
+        raise ReleaseFormatError(f"{name} claims to have {rows:,} records, which no release has; {AGAIN}.")
+    if columns > MOST_COLUMNS:
+        raise ReleaseFormatError(f"{name} has {columns:,} columns, and no release has that many; {AGAIN}.")
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    if any(group.num_rows < 0 for group in groups) or sum(group.num_rows for group in groups) != rows:
+        raise ReleaseFormatError(f"{name} does not have as many records as it says; {AGAIN}.")
+    if rows > max(MOST_ROWS_PER_BYTE * size, FEW_ROWS):
+        raise ReleaseFormatError(f"{name} claims to have {rows:,} records in {size:,} bytes, which is absurd; {AGAIN}.")
+    # Not by column: where the footer makes no sense, pyarrow ends the process instead of complaining.
+    largest = max((group.total_byte_size for group in groups), default=0)
+    if largest > max(MOST_SWELLING * size, FEW_BYTES):
+        raise ReleaseFormatError(f"{name} would swell from {size:,} to {largest:,} bytes, which is absurd; {AGAIN}.")
+
+
+def check_page(name: str, unpacked: int, size: int) -> None:
+    """Refuse a page that is unpacked to so many bytes, all of them at once, in a file of another size."""
+    if unpacked > max(MOST_SWELLING * size, FEW_BYTES):
+        raise ReleaseFormatError(f"a page of {name} would swell to {unpacked:,} bytes, which is absurd; {AGAIN}.")
+
+
+def _check_lines(name: str, metadata: pq.FileMetaData | None, most: int, folder: Path) -> None:
+    """A table that is read at once has no more lines than it can need."""
+    if metadata is None:
+        return
+    most = min(most, MOST_LINES_PER_BYTE * (folder / name).stat().st_size)
+    if metadata.num_rows > most:
+        raise ReleaseFormatError(
+            f"{name} has {metadata.num_rows:,} lines, and a release like this one needs at most {most:,}; {AGAIN}."
+        )

@@ -1,0 +1,357 @@
+"""The public description of a release: datapackage.json, as it is written; `suspicion` reads it.
+
+A release is a Data Package. What sfumato adds stands under the key `sfumato`: the format, the mechanism, its design,
+the bins and the treatment of missing values. What of it may follow counts of the original table is for each mechanism
+to say.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sfumato._core.cell_values import Value
+from sfumato._core.digests import Each, file_digest, json_digest
+from sfumato._records import Naming, Shown, record_files
+from sfumato._records.column_codes import ANY_TYPE, Field
+from sfumato._records.encoding_registry import RECORD_FILES, TABLES
+from sfumato._release.description import NOTHING_SAID, Description
+from sfumato._request.accepted_risks import NOTHING_ACCEPTED, Accepted
+from sfumato._request.hierarchy import Hierarchy, level_name
+from sfumato._request.person_rows import UNCHECKED, Persons
+from sfumato._request.schema import COMPOUND_MARK, Merged
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms.estimator import Method
+from sfumato.mechanisms.mechanism import AnyMechanism
+
+FORMAT = 4
+NUMBERED_FORMAT = 4
+"""The first format whose manifest says by which template the README was written."""
+README_TEMPLATE, FIRST_TEMPLATE = 2, 2
+"""The template of a README that is written now, and the first that a manifest names.
+
+`verify` compares a README byte by byte with what its template makes of the manifest. A change of any sentence is a new
+template, and the old one must still be written for the releases that have it.
+"""
+MANIFEST = "datapackage.json"
+WEIGHTS = "weights.parquet"
+README = "README.md"
+PARQUET, CSV = ".parquet", ".csv"
+COPIES = tuple(name.removesuffix(PARQUET) + CSV for name in (*TABLES, WEIGHTS))
+"""What copies of tables are called."""
+KNOWN_FILES = tuple(dict.fromkeys((TABLES[0], WEIGHTS, README, *TABLES, *COPIES)))
+"""Every file that some release has, beside the manifest."""
+PART = re.compile(rf"({'|'.join(name.removesuffix('.parquet') for name in RECORD_FILES)})/part-[0-9]{{5}}\.parquet")
+"""The name of a part of the records, where they are in several files."""
+VALUE_WEIGHTS = ("value", "published")
+"""The columns of weights.parquet that hold values of the domain."""
+WEIGHT_TYPES = {
+    "cell": "integer",
+    "column": "string",
+    "level": "string",
+    "place": "integer",
+    "if_equal": "number",
+    "otherwise": "number",
+    "per_sibling": "number",
+    "siblings": ANY_TYPE,
+    "weight": "number",
+}
+MEDIA_TYPES = {"md": "text/markdown", "parquet": "application/vnd.apache.parquet", "csv": "text/csv"}
+PROFILE = "https://datapackage.org/profiles/2.0/datapackage.json"
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a release says about itself."""
+
+    mechanism_name: str
+    sensitive: tuple[str, ...]
+    """The column that is protected, or those that are protected as one."""
+    types: tuple[str, ...]
+    """The Data Package type of each sensitive column's values."""
+    fields: tuple[Field, ...]
+    design: Any
+    is_declared: bool
+    """Whether the domain was declared; else it was taken from the table."""
+    bins: Mapping[str, tuple[str, ...]]
+    nulls: str
+    software: str
+    is_test: bool
+    cell_column: str | None = None
+    """The column that says in which cell a record is, where there are cells."""
+    merged: Mapping[str, Merged] = dataclasses.field(default_factory=dict)
+    """Rare values that are published as one, by column."""
+    persons: Persons | None = None
+    """How it was made sure that a person has no more rows than the promise counts; None where nothing says so."""
+    accepted: Accepted = NOTHING_ACCEPTED
+    """What the publisher went on with in spite of a warning."""
+    missing: tuple[str, ...] = ()
+    """Texts of the original that stand for a missing value."""
+    hierarchies: Mapping[str, Hierarchy] = dataclasses.field(default_factory=dict)
+    """Groups of the values of a sensitive column, by its name; the finest level is the domain."""
+    published_at: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    """The level of a hierarchy whose groups are the values of a sensitive column, where they are not the original's."""
+    file_rows: tuple[int, ...] = (0,)
+    """How many records each file of them has; of a single one only the file itself says it."""
+    has_copies: bool = False
+    """Whether each table is there as CSV too."""
+    about: Description = NOTHING_SAID
+    """What the publisher says in words."""
+    readme_template: int = README_TEMPLATE
+    """The template by which the README is written; 1 where the manifest is older than the number."""
+
+    @property
+    def mechanism(self) -> AnyMechanism:
+        """The mechanism that made the release."""
+        return REGISTRY[self.mechanism_name]
+
+    @cached_property
+    def methods(self) -> Mapping[str, Method[Any]]:
+        """The ways to estimate, the default one first."""
+        return self.mechanism.list_estimators(self.design)
+
+    @cached_property
+    def proposal(self) -> str | None:
+        """Which other way to count with where errors are large, and what it costs."""
+        return self.mechanism.estimation_rules.propose_estimator(self.design)
+
+    @cached_property
+    def shown(self) -> Shown:
+        """What a record of the release shows."""
+        return self.mechanism.make_encoding(self.design)
+
+    @cached_property
+    def domain(self) -> tuple[Value, ...]:
+        """The values that the sensitive column may have."""
+        found: tuple[Value, ...] = self.design.domain
+        return found
+
+    @cached_property
+    def levels(self) -> dict[str, tuple[Value, ...]]:
+        """For each level, such as `diagnosis.chapter`, the group of each value of the domain."""
+        return {
+            level_name(name, level): tuple(path[number] for path in each.paths)
+            for name, each in self.hierarchies.items()
+            for number, level in enumerate(each.levels)
+        }
+
+    @property
+    def groups(self) -> dict[str, tuple[Value, ...]]:
+        """The levels above the values themselves."""
+        finest = {level_name(name, each.levels[0]) for name, each in self.hierarchies.items()}
+        return {level: found for level, found in self.levels.items() if level not in finest}
+
+    @cached_property
+    def naming(self) -> Naming:
+        """What the columns that show something are called."""
+        return Naming(self.sensitive, self.domain, self.types, self.cell_column)
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether several sensitive columns are protected each for itself."""
+        return len(self.sensitive) > 1 and self.mechanism.several_columns is not None
+
+    @property
+    def sensitive_name(self) -> str:
+        """The name of what is protected."""
+        return COMPOUND_MARK.join(self.sensitive)
+
+    @cached_property
+    def shown_names(self) -> tuple[str, ...]:
+        """The columns of the data that show something about what is protected."""
+        return self.shown.names(self.naming)
+
+    @cached_property
+    def public(self) -> tuple[str, ...]:
+        """The names of the public columns."""
+        return tuple(field.name for field in self.fields if field.name not in self.shown_names)
+
+    @cached_property
+    def weights(self) -> Mapping[str, Any] | None:
+        """What each record adds to the count of each value; None where there are no weights, or too many."""
+        weights = self.mechanism.estimation_weights
+        found = None if weights is None else weights.make_weights(self.design)
+        return None if found is None else {**self.shown.weight_columns(self.naming), **found}
+
+    @cached_property
+    def tables(self) -> Mapping[str, Sequence[Field]]:
+        """The columns of each table of the release."""
+        tables = self.shown.tables(self.naming, self.fields)
+        records = dict.fromkeys(self.records, tables.pop(self.data))
+        return {**records, **tables, **({} if self.weights is None else {WEIGHTS: self.weight_fields})}
+
+    @cached_property
+    def copies(self) -> Mapping[str, tuple[str, ...]]:
+        """The CSV files, and which tables each is a copy of: the records in one, however many files they are in."""
+        if not self.has_copies:
+            return {}
+        found: dict[str, tuple[str, ...]] = {copy_name(self.data): self.records}
+        return found | {copy_name(name): (name,) for name in self.tables if name not in self.records}
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files of the release, beside the manifest."""
+        return (*self.tables, *self.copies, README)
+
+    @property
+    def data(self) -> str:
+        """The file of the records, if there is one; else what their folder is called after."""
+        return self.shown.FILES[0]
+
+    @property
+    def records(self) -> tuple[str, ...]:
+        """The files of the records."""
+        return record_files(self.data, len(self.file_rows))
+
+    def paths(self, folder: Path) -> tuple[Path, ...]:
+        """Where the files of the records are."""
+        return tuple(folder / name for name in self.records)
+
+    @property
+    def promise(self) -> str:
+        """What is promised in plain words, with what this release tells besides."""
+        said = [self.mechanism.state_guarantee(self.design)]
+        if not self.is_declared:
+            what = "combinations" if len(self.sensitive) > 1 and not self.is_independent else "values"
+            said.append(
+                f"The list of {what} of {self.sensitive_name!r} was taken from the table: that one is in it tells "
+                "that at least one person has it, and this is not covered."
+            )
+        for name, merged in self.merged.items():
+            label = "as missing" if merged.label is None else f"as {merged.label!r}"
+            said.append(
+                f"{len(merged.values)} values of {name!r} are published {label}, because they are rare in the table; "
+                "which ones is published, and this is not covered."
+            )
+        if self.nulls == "drop":
+            said.append(
+                f"Records without a {self.sensitive_name!r} were left out: whoever knows that a person was in the "
+                "table, and does not find the record, learns that the value was missing."
+            )
+        return " ".join([*said, self.rows_sentence, *self.accepted.sentences(self.sensitive_name)])
+
+    @property
+    def rows_sentence(self) -> str:
+        """How persons were checked, or that they were not."""
+        return UNCHECKED if self.persons is None else self.persons.sentence
+
+    @property
+    def counted(self) -> str:
+        """What a count counts: people, or rows where a person may have several or nobody checked it."""
+        return "people" if self.persons is not None and self.persons.most == 1 else "rows"
+
+    def field(self, name: str) -> Field:
+        """The field of a column."""
+        return next(field for field in self.fields if field.name == name)
+
+    def to_json(self, folder: Path, each: Each = map, taken: Mapping[str, str] | None = None) -> dict[str, Any]:
+        """The whole datapackage.json of the files in a folder, with their digests and its own.
+
+        Every file is a resource, the parts of the records too: of a list of files, some readers read the first. Some
+        digests may have been taken already, while the files were written.
+        """
+        digests = dict(taken or {})
+        others = [name for name in self.files if name not in digests]
+        digests.update(zip(others, each(file_digest, [folder / name for name in others]), strict=True))
+        known = self.hierarchies
+        written = {
+            "$schema": PROFILE,
+            "name": "sfumato-release",
+            **self.about.to_json(),
+            "resources": [self._resource(name, digests[name]) for name in self.files],
+            "sfumato": {
+                "format": FORMAT,
+                "software": self.software,
+                "readme_template": self.readme_template,
+                "mechanism": self.mechanism_name,
+                "guarantee": self.mechanism.guarantee.value,
+                "sensitive": list(self.sensitive),
+                "types": list(self.types),
+                **({"cell_column": self.cell_column} if self.cell_column is not None else {}),
+                "design": self.design.to_json(),
+                "domain_declared": self.is_declared,
+                "bins": {name: list(edges) for name, edges in self.bins.items()},
+                "nulls": self.nulls,
+                "persons": None if self.persons is None else self.persons.to_json(),
+                "accepted": self.accepted.to_json(),
+                **({"missing": list(self.missing)} if self.missing else {}),
+                **({"merged": {name: each.to_json() for name, each in self.merged.items()}} if self.merged else {}),
+                **({"published_at": dict(self.published_at)} if self.published_at else {}),
+                **({"hierarchies": {name: each.to_json() for name, each in known.items()}} if known else {}),
+                "fit_to_publish": not self.is_test,
+            },
+        }
+        written["sfumato"]["digest"] = manifest_digest(written)
+        return written
+
+    def _resource(self, name: str, digest: str) -> dict[str, Any]:
+        stem, _, ending = name.rpartition(".")
+        resource: dict[str, Any] = {
+            "name": stem.lower().replace("/", "-") + ("-csv" if name in self.copies else ""),
+            "path": name,
+            "format": ending,
+            "mediatype": MEDIA_TYPES[ending],
+            "hash": f"sha256:{digest}",
+        }
+        if name in self.copies:
+            fields = self._fields(self.copies[name][0])
+            kind = "array" if self.copies[name] == self.records else "string"  # sets of records, and bits of weights
+            written = [{**field, "type": kind} if field["type"] == ANY_TYPE else field for field in fields]
+            return {**resource, "type": "table", "schema": {"fields": written, "missingValues": [""]}}
+        if name not in self.tables:
+            return resource
+        if len(self.records) > 1 and name in self.records:
+            resource["rows"] = self.file_rows[self.records.index(name)]
+        fields = self._fields(name)
+        # Parquet has missing values of its own, so that an empty text is a value like any other.
+        return {**resource, "type": "table", "schema": {"fields": fields, "missingValues": []}}
+
+    def _fields(self, table: str) -> list[dict[str, Any]]:
+        """The columns of a table, with what is said of each; weights are described by their names."""
+        fields = [field.to_json() for field in self.tables[table]]
+        return [{**each, "description": said} if (said := self._said(table, each["name"])) else each for each in fields]
+
+    def _said(self, table: str, name: str) -> str | None:
+        """What is said of a column; where several columns show one, what is said of that."""
+        if table == WEIGHTS:
+            return None
+        is_shown = name in self.shown_names and name != self.cell_column
+        return self.about.columns.get(name) or (self.about.columns.get(self.sensitive_name) if is_shown else None)
+
+    @property
+    def described(self) -> dict[str, str]:
+        """What is said of each column; where several columns show one and the same is said of all, of that one."""
+        members = [name for name in self.shown_names if name != self.cell_column and name not in self.sensitive]
+        texts = {self.about.columns.get(name) for name in members}
+        if len(members) == 0 or len(texts) > 1 or None in texts:
+            return dict(self.about.columns)
+        others = {name: text for name, text in self.about.columns.items() if name not in members}
+        return {**others, self.sensitive_name: self.about.columns[members[0]]}
+
+    @cached_property
+    def weight_fields(self) -> Sequence[Field]:
+        """The columns of weights.parquet: for a compound value, one for each part."""
+        fields: list[Field] = []
+        for name in self.weights or {}:
+            if name not in VALUE_WEIGHTS:
+                fields.append(Field(name, WEIGHT_TYPES[name.rstrip("_0123456789")], False))
+                continue
+            names = [name] if len(self.sensitive) == 1 else [f"{name} {part}" for part in self.sensitive]
+            fields += self.naming.value_fields(names)
+        return fields
+
+
+def copy_name(table: str) -> str:
+    """What the CSV copy of a table is called."""
+    return table.removesuffix(PARQUET) + CSV
+
+
+def manifest_digest(written: Mapping[str, Any]) -> str:
+    """The digest of a manifest without its own digest: it finds accidents, not malice."""
+    ours = {key: value for key, value in written["sfumato"].items() if key != "digest"}
+    return json_digest({**written, "sfumato": ours})

@@ -1,0 +1,55 @@
+"""What a manifest says of the original's values: merged, missing, grouped; read from a stranger, so checked exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sfumato._core.cell_values import Value, values_from_json
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.schema import Merged
+from sfumato.errors import ReleaseFormatError
+
+
+def read_merged(ours: Mapping[str, Any]) -> dict[str, Merged]:
+    """The merged values that a manifest speaks of."""
+    kinds = dict(zip(ours["sensitive"], ours.get("types", ()), strict=False))
+    return {
+        str(name): Merged(frozenset(values_from_json(each["values"], [kinds[name]])), each["label"])
+        for name, each in ours.get("merged", {}).items()
+    }
+
+
+def read_missing(ours: Mapping[str, Any]) -> tuple[str, ...]:
+    """The texts of the original that a manifest says stand for a missing value."""
+    texts = ours.get("missing", [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise ReleaseFormatError("what stands for a missing value in the original is not a list of texts.")
+    return tuple(texts)
+
+
+def read_hierarchies(ours: Mapping[str, Any], types: Sequence[str], domain: Sequence[Value]) -> dict[str, Hierarchy]:
+    """The hierarchies that a manifest speaks of: of the one sensitive column, with its very domain."""
+    found = {}
+    for name, each in ours.get("hierarchies", {}).items():
+        levels, paths = each["levels"], each["paths"]
+        if [name] != ours["sensitive"] or not isinstance(levels, list) or not isinstance(paths, list):
+            raise ReleaseFormatError("the release has a hierarchy that is not of its sensitive column.")
+        if not all(isinstance(path, list) and len(path) == len(levels) for path in paths):
+            raise ReleaseFormatError("a value of the release's hierarchy does not have one group at every level.")
+        values = values_from_json([path[0] for path in paths], types)
+        found[name] = Hierarchy.of(levels, paths).with_values(values)
+        if found[name].domain != tuple(domain):
+            raise ReleaseFormatError("the hierarchy of the release has other values than its domain.")
+    return found
+
+
+def read_published_at(ours: Mapping[str, Any]) -> dict[str, str]:
+    """The level at which a manifest says that its sensitive column was published."""
+    found: Any = ours.get("published_at", {})
+    if not isinstance(found, dict) or any([name] != ours["sensitive"] for name in found):
+        raise ReleaseFormatError("the release has a level that is not of its sensitive column.")
+    known = {name: each["levels"][0] for name, each in ours.get("hierarchies", {}).items()}
+    if any(not isinstance(level, str) or known.get(name, level) != level for name, level in found.items()):
+        raise ReleaseFormatError("the level at which the release was published is not that of its hierarchy.")
+    return dict(found)

@@ -1,0 +1,262 @@
+"""datapackage.json, read with suspicion: what is no release, too new, edited or odd is refused in one sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sfumato._records import record_files
+from sfumato._records.column_codes import Field
+from sfumato._records.encoding_registry import RECORD_FILES, TABLES
+from sfumato._release.description import Description
+from sfumato._release.file_validation import AGAIN
+from sfumato._release.manifest import (
+    COPIES,
+    FIRST_TEMPLATE,
+    FORMAT,
+    KNOWN_FILES,
+    MANIFEST,
+    NUMBERED_FORMAT,
+    PART,
+    README,
+    README_TEMPLATE,
+    Manifest,
+    manifest_digest,
+)
+from sfumato._release.manifest_entries import read_hierarchies, read_merged, read_missing, read_published_at
+from sfumato._request.accepted_risks import NOTHING_ACCEPTED, Accepted
+from sfumato._request.person_rows import Persons
+from sfumato.errors import ReleaseFormatError, SfumatoError
+from sfumato.mechanisms import REGISTRY
+
+LARGEST_MANIFEST = 64 << 20
+MOST_SHOWN = 80
+"""How many letters of an odd path or key are shown."""
+TEMPLATE_KEY = "readme_template"
+PACKAGE_KEYS = (
+    *("id", "title", "description", "homepage", "version", "created", "keywords", "image"),
+    *("licenses", "contributors", "sources"),
+)
+"""What any Data Package may say of itself at the top, whether or not sfumato writes it."""
+
+
+def load_json(folder: Path) -> dict[str, Any]:
+    """Read datapackage.json as JSON and refuse what is no release, too new, or edited."""
+    path = folder / MANIFEST
+    try:
+        if path.stat().st_size > LARGEST_MANIFEST:
+            raise ReleaseFormatError(f"{MANIFEST} is larger than {LARGEST_MANIFEST >> 20} MiB, which no release needs.")
+        written = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_unrepeated)
+        json.dumps(written, ensure_ascii=False).encode()  # fails at half a character, which an escape can smuggle in
+        ours = written["sfumato"]
+        newest, digest = int(ours["format"]), str(ours["digest"])
+    except ReleaseFormatError:
+        raise
+    except OSError as error:
+        raise ReleaseFormatError(
+            f"{str(folder)!r} is not a release that can be read: it has no readable {MANIFEST}."
+        ) from error
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise ReleaseFormatError(
+            f"{MANIFEST} is not that of a release; get the release again from its publisher."
+        ) from error
+    if newest > FORMAT:
+        raise ReleaseFormatError(
+            f"the release has format {newest}, and this version reads up to {FORMAT}: update sfumato "
+            "(pip install --upgrade sfumato)."
+        )
+    if digest != manifest_digest(written):
+        raise ReleaseFormatError(f"{MANIFEST} was changed after publishing; get the release again from its publisher.")
+    _check_paths(written)
+    return dict(written)
+
+
+def _unrepeated(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object that has a key twice: readers differ in which of the two counts."""
+    read = dict(pairs)
+    if len(read) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for number, key in enumerate(keys) if key in keys[:number])
+        raise ReleaseFormatError(f"{MANIFEST} has the key {_shown(twice)} twice in one place; {AGAIN}.")
+    return read
+
+
+def _shown(key: str) -> str:
+    return repr(key[:MOST_SHOWN])
+
+
+def _check_paths(written: Mapping[str, Any]) -> None:
+    """Refuse a path that is no name of a file of a release: other readers of Data Packages would follow it."""
+    resources = written.get("resources")
+    for resource in resources if isinstance(resources, list) else ():
+        path = resource.get("path") if isinstance(resource, dict) else None
+        if path not in KNOWN_FILES and not (isinstance(path, str) and PART.fullmatch(path)):
+            raise ReleaseFormatError(
+                f"{MANIFEST} speaks of {str(path)[:MOST_SHOWN]!r}, which is not a file of a release; get the release "
+                "again from its publisher."
+            )
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a release directory."""
+    return parse_manifest(load_json(folder))
+
+
+def parse_manifest(written: Mapping[str, Any]) -> Manifest:
+    """Read the JSON of a manifest, and refuse what does not describe a release or says more than a release does."""
+    try:
+        manifest = _parse(written)
+        _check_keys(written, manifest)
+        return manifest
+    except (LookupError, TypeError, ValueError, StopIteration, AttributeError, ArithmeticError, SfumatoError) as error:
+        if isinstance(error, ReleaseFormatError):
+            raise
+        raise ReleaseFormatError(
+            f"{MANIFEST} does not describe a release as it should ({type(error).__name__})."
+        ) from error
+
+
+def _parse(written: Mapping[str, Any]) -> Manifest:
+    ours = written["sfumato"]
+    mechanism = REGISTRY.get(str(ours["mechanism"]))
+    if mechanism is None:
+        name = str(ours["mechanism"])
+        raise ReleaseFormatError(
+            REGISTRY.reason(name)
+            or f"the release was made by the mechanism {name!r}, unknown to this version; install the plug-in that has "
+            "it, or a newer version."
+        )
+    records = record_resources(written)
+    fields = _fields(records)
+    sensitive, types = _sensitive(ours, fields)
+    design = mechanism.read_design(ours["design"], types)
+    read = Manifest(
+        mechanism_name=mechanism.name,
+        sensitive=sensitive,
+        types=types,
+        fields=fields,
+        design=design,
+        is_declared=bool(ours["domain_declared"]),
+        bins={str(name): tuple(map(str, edges)) for name, edges in ours["bins"].items()},
+        nulls=str(ours["nulls"]),
+        software=str(ours["software"]),
+        is_test=not ours["fit_to_publish"],
+        cell_column=str(ours["cell_column"]) if "cell_column" in ours else None,
+        merged=read_merged(ours),
+        persons=None if ours.get("persons") is None else Persons.from_json(ours["persons"]),
+        accepted=Accepted.from_json(ours["accepted"]) if "accepted" in ours else NOTHING_ACCEPTED,
+        missing=read_missing(ours),
+        hierarchies=read_hierarchies(ours, types, design.domain),
+        published_at=read_published_at(ours),
+        file_rows=tuple(_file_rows(each) for each in records),
+        about=Description.from_json(written),
+        readme_template=_template(ours),
+        has_copies=any(resource["path"] in COPIES for resource in written["resources"]),
+    )
+    _check_together(read, written)
+    return read
+
+
+def _template(ours: Mapping[str, Any]) -> int:
+    """The template of the README; formats before 4 name none."""
+    if int(ours["format"]) < NUMBERED_FORMAT:
+        if TEMPLATE_KEY in ours:
+            raise _unknown(TEMPLATE_KEY, "sfumato")
+        return 1
+    number = ours[TEMPLATE_KEY]
+    if type(number) is not int or number < FIRST_TEMPLATE:
+        raise ReleaseFormatError(f"{MANIFEST} does not say by which template {README} was written; {AGAIN}.")
+    if number > README_TEMPLATE:
+        raise ReleaseFormatError(
+            f"{README} was written by template {number}, and this version knows up to {README_TEMPLATE}: update "
+            "sfumato (pip install --upgrade sfumato)."
+        )
+    return number
+
+
+def _check_keys(written: Mapping[str, Any], manifest: Manifest) -> None:
+    """Refuse keys that nobody reads: what was read is written again, and has every key that is known."""
+    known = manifest.to_json(Path(), taken=dict.fromkeys(manifest.files, ""))
+    for key in written.keys() - known.keys() - set(PACKAGE_KEYS):
+        raise _unknown(key, "")
+    _compare_keys(written["sfumato"], known["sfumato"], "sfumato")
+    by_path = {resource["path"]: resource for resource in known["resources"]}
+    for resource in written["resources"]:
+        # A file that this release should not have is for `verify` to name; its keys are those of any table.
+        _compare_keys(resource, by_path.get(resource["path"], known["resources"][0]), "resources")
+
+
+def _compare_keys(written: Any, known: Any, where: str) -> None:
+    """Refuse a key that the other has not at the same place; items of a list beyond its last are as the first."""
+    if isinstance(written, Mapping) and isinstance(known, Mapping):
+        for key, value in written.items():
+            if key not in known:
+                raise _unknown(key, where)
+            _compare_keys(value, known[key], where)
+    elif isinstance(written, list) and isinstance(known, list) and known:
+        for number, value in enumerate(written):
+            _compare_keys(value, known[number if number < len(known) else 0], where)
+
+
+def _unknown(key: str, where: str) -> ReleaseFormatError:
+    place = f" under {where!r}" if where else ""
+    return ReleaseFormatError(f"{MANIFEST} has the unknown key {_shown(key)}{place}; {AGAIN}.")
+
+
+def _fields(records: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
+    """The columns that all files of the records have."""
+    if any(each["schema"] != records[0]["schema"] for each in records):
+        raise ReleaseFormatError("the files of the records do not have the same columns.")
+    fields = tuple(
+        Field(str(field["name"]), str(field["type"]), not field["constraints"]["required"])
+        for field in records[0]["schema"]["fields"]
+    )
+    if len({field.name.lower() for field in fields}) != len(fields):
+        raise ReleaseFormatError("two columns of the release have the same name.")
+    return fields
+
+
+def _sensitive(ours: Mapping[str, Any], fields: Sequence[Field]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The sensitive columns and their types. Format 1 knew one column, of the type of its field."""
+    named = ours["sensitive"]
+    sensitive = (named,) if isinstance(named, str) else tuple(map(str, named))
+    by_name = {field.name: field.type for field in fields}
+    types = tuple(map(str, ours["types"])) if "types" in ours else (by_name[sensitive[0]],)
+    if not sensitive or len(types) != len(sensitive) or len({name.lower() for name in sensitive}) != len(sensitive):
+        raise ReleaseFormatError("the sensitive columns of the release and their types do not fit together.")
+    return sensitive, types
+
+
+def _check_together(read: Manifest, written: Mapping[str, Any]) -> None:
+    """Refuse what does not fit together: columns, levels, files and design."""
+    names = {field.name for field in read.fields}
+    if not {name.lower() for name in names}.isdisjoint(level.lower() for level in read.levels):
+        raise ReleaseFormatError("a column of the release has the name of a level of its hierarchy.")
+    tables = {str(resource["path"]).partition("/")[0].removesuffix(".parquet") for resource in written["resources"]}
+    if any((Path(name).stem in tables) != (name in read.shown.FILES) for name in TABLES):
+        raise ReleaseFormatError("the release does not have the files that its design speaks of.")
+    if read.shown.has_cells != (read.cell_column is not None) or not set(read.shown_names) <= set(names):
+        raise ReleaseFormatError("the release lacks a column that its design speaks of.")
+
+
+def record_resources(written: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What a manifest says of each file of the records: of the one, or of each part once and in order."""
+    listed = [resource for resource in written["resources"] if isinstance(resource["path"], str)]
+    records = [each for each in listed if each["path"] in RECORD_FILES or PART.fullmatch(each["path"])]
+    paths = [each["path"] for each in records]
+    if paths not in [list(record_files(data, max(len(paths), 1))) for data in RECORD_FILES]:
+        raise ReleaseFormatError(
+            f"{MANIFEST} does not list the files of the records as it should, each of them once and in order; get the "
+            "release again from its publisher."
+        )
+    return records
+
+
+def _file_rows(resource: Mapping[str, Any]) -> int:
+    """How many records one of several files has; a single one says it itself."""
+    rows = resource["rows"] if PART.fullmatch(resource["path"]) else 0
+    if type(rows) is not int or rows < 0:
+        raise ReleaseFormatError(f"{MANIFEST} does not say how many records {resource['path']} has.")
+    return rows

@@ -1,0 +1,194 @@
+"""The README.md inside a release: its promise in plain words, and how to count with any tool."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import textwrap
+
+from sfumato._core.cell_values import Value, example_value, parts
+from sfumato._core.markdown import as_code, as_text
+from sfumato._records.sql_quoting import equals, plain_level, plain_name
+from sfumato._release.manifest import WEIGHTS, Manifest
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._terminal_safe import is_printable, printable
+
+_TEST = """
+> **UNFIT TO PUBLISH.** This release was drawn with a known test key: whoever knows the key can undo the protection.
+"""
+
+_TEXT = """# {title}
+{warning}{about}
+`{data}` has {rows:,} records. {shown} All other columns ({public}) are as the publisher gave them{bins}.
+
+## What is promised
+
+{promise}
+
+What is not promised: the other columns are not protected, so a person may be recognised by them. What is hidden is the
+person's {sensitive}, as far as the other columns do not tell it. What can be learned about groups of people is not
+limited; that is what the release is for. It tells something about each person whose value is tied to those of others.
+
+## How to count
+
+{warning_of_counts} With sfumato, every answer has an error bar:
+
+    sfumato query THIS_DIRECTORY {query}
+{levels}
+{by_weights}{in_r}
+{escapes}{copies}
+Intervals are for the counts of this table, not for a population that it was sampled from.
+
+Made with sfumato {software}, mechanism `{mechanism}`; the exact design is in `datapackage.json`.{template}
+"""
+
+_LEVELS = """
+The values of {name} lie in groups, which can be asked about like columns: {levels}. For example:
+
+    sfumato query THIS_DIRECTORY {query}
+"""
+
+_BY_WEIGHTS = """\
+With any SQL tool, add up the weights of `weights.parquet`; the sum is an unbiased count, and may be negative if the
+true count is small. In DuckDB, for the records that satisfy a condition on the other columns:
+
+{sql}"""
+
+_IN_R = """
+
+In R, with the package duckdb, the same:
+
+    library(duckdb)
+    release <- dbConnect(duckdb())
+    dbGetQuery(release, "
+{text}
+    ")"""
+
+_COPIES = """
+{names} {say} the same as CSV: an empty field is a missing value,
+an empty text is in quotes, sets and lists are written as `["a", "b"]`. A spreadsheet takes a text that begins with
+`=`, `+`, `-` or `@` for a formula: import such columns as text, or use the Parquet files.
+"""
+
+_ESCAPES = """
+Characters that cannot be shown are written as escapes above, such as `\\x1b`: put them back before you run a query.
+"""
+
+_TEMPLATE = " This text follows template {number}; `sfumato verify` compares it with `datapackage.json`."
+
+_BY_SFUMATO = "What each record adds to a count is not written down for this design, so other tools cannot count here."
+
+
+def release_readme(manifest: Manifest, rows: int) -> str:
+    """Write the README of a release by the template that its manifest names.
+
+    Everything follows from the manifest as it is read back, and from the number of records, so that `verify` can write
+    it again. Template 1 escaped neither names nor values; it is written for releases without such characters.
+    """
+    is_escaped = manifest.readme_template > 1
+    naming, data = manifest.naming, manifest.data
+    if len(manifest.records) > 1:  # SQL tools read all files that fit a pattern
+        data = f"{manifest.records[0].partition('/')[0]}/*.parquet"
+    example = example_value([manifest.domain[place] for place in manifest.shown.places(len(manifest.domain))])
+    pairs = zip(manifest.sensitive, parts(example), strict=True)
+    wanted = " AND ".join(equals(plain_name(name), value) for name, value in pairs)
+    each = "each for itself" if manifest.is_independent else "together"
+    together = "column {} is" if len(manifest.sensitive) == 1 else f"columns {{}} are, {each},"
+    by_hand = manifest.shown.by_hand(naming, wanted) or manifest.mechanism.estimation_rules.write_manual_sql(
+        manifest.design, naming
+    )
+    levels = [f" Its values are groups, of the level {as_code(level)}." for level in manifest.published_at.values()]
+    by_tools = by_hand or _by_weights(manifest, example)
+    return _TEXT.format(
+        title=_said(manifest, manifest.about.title) or "A protected table",
+        about=_about(manifest),
+        warning=_TEST if manifest.is_test else "",
+        rows=rows,
+        shown=manifest.shown.words(f"The {together.format(naming.quoted)} protected", naming) + "".join(levels),
+        sensitive=naming.quoted,
+        public=", ".join(map(as_code, manifest.public)),
+        bins="; some are given in ranges" if manifest.bins else "",
+        promise=as_text(manifest.promise) if is_escaped else manifest.promise,
+        query=_quoted_for_shell(question := f"SELECT COUNT(*) FROM release WHERE {wanted}"),
+        warning_of_counts=manifest.shown.WARNING,
+        levels="".join(_levels(name, hierarchy) for name, hierarchy in manifest.hierarchies.items()),
+        by_weights=(by_weights := by_tools.replace(f"FROM '{manifest.data}'", f"FROM '{data}'")),
+        in_r=_in_r(by_weights),
+        escapes="" if all(map(is_printable, (question, *manifest.shown_names, *manifest.levels))) else _ESCAPES,
+        copies=_copies(manifest),
+        data=data,
+        software=as_text(manifest.software),
+        mechanism=manifest.mechanism_name,
+        template=_TEMPLATE.format(number=manifest.readme_template) if is_escaped else "",
+    )
+
+
+def _about(manifest: Manifest) -> str:
+    """What the publisher says in words: as text, whatever Markdown could be made of it."""
+    about = manifest.about
+    words = [_said(manifest, line) for line in filter(None, (about.description, *about.lines()))]
+    columns = [f"- {as_code(name)}: {_said(manifest, text)}" for name, text in manifest.described.items()]
+    parts = [*words, *(["\n".join(columns)] if columns else [])]
+    return "".join(f"\n{part}\n" for part in parts)
+
+
+def _said(manifest: Manifest, text: str) -> str:
+    """Escape a text of the publisher; template 1 escaped other marks."""
+    if manifest.readme_template > 1:
+        return as_text(text)
+    escaped = re.sub(r"([\\`*_{}\[\]<>()#+!|~&-])", r"\\\1", text)
+    return re.sub(r"^([0-9]+)([.)])", r"\1\\\2", escaped)
+
+
+def _levels(name: str, hierarchy: Hierarchy) -> str:
+    """The levels of a column, and a question about the first."""
+    asked = [plain_level(name, level) for level in hierarchy.levels[1:]]
+    counted = [f"{as_code(level)} ({len(hierarchy.groups(number))})" for number, level in enumerate(asked, 1)]
+    query = _quoted_for_shell(f"SELECT {asked[0]}, COUNT(*) FROM release GROUP BY {asked[0]}")
+    return _LEVELS.format(name=as_code(name), levels=", ".join(counted), query=query)
+
+
+def _by_weights(manifest: Manifest, example: Value) -> str:
+    """How to count with other tools: a query that adds up the weights of one value."""
+    if manifest.weights is None:
+        return _BY_SFUMATO
+    endings = [""] if len(manifest.sensitive) == 1 else [f" {name}" for name in manifest.sensitive]
+    has_pairs = "weight" in manifest.weights  # a weight for each pair of a value and what is published
+    columns = [f"{'published' if has_pairs else 'value'}{ending}" for ending in endings]
+    test, conditions = manifest.shown.matched(manifest.naming, columns, example)
+    pairs = zip(endings, parts(example), strict=True)
+    wanted = [equals(f"w.{plain_name(f'value{ending}')}", part) for ending, part in pairs]
+    if has_pairs:
+        summed, conditions = "SELECT SUM(w.weight)", [test, *conditions]
+    else:
+        terms = [f"CASE WHEN {test} THEN w.if_equal ELSE w.otherwise END", *manifest.shown.beside(manifest.naming)]
+        summed = f"SELECT COALESCE(SUM({' + '.join(terms)}), 0)"
+    lines = [
+        summed,
+        f"FROM '{manifest.data}' AS d, '{WEIGHTS}' AS w",
+        f"WHERE {' AND '.join([*conditions, *wanted])}",
+    ]
+    return _BY_WEIGHTS.format(sql="\n".join(f"    {printable(line)}" for line in lines))
+
+
+def _in_r(by_weights: str) -> str:
+    """The same statement for R, if there is one: the lines that are set in."""
+    lines = [line for line in by_weights.splitlines() if line.startswith("    ")]
+    if not lines:
+        return ""
+    escaped = "\n".join(lines).replace("\\", "\\\\").replace('"', '\\"')
+    return _IN_R.format(text=textwrap.indent(escaped, "    "))
+
+
+def _copies(manifest: Manifest) -> str:
+    """What the CSV files are."""
+    if not manifest.copies:
+        return ""
+    names = [f"`{name}`" for name in manifest.copies]
+    return _COPIES.format(names=" and ".join(names), say="says" if len(names) == 1 else "say")
+
+
+def _quoted_for_shell(text: str) -> str:
+    """A text as one argument of a shell: in double quotes unless it holds what means something there."""
+    text = printable(text)
+    return shlex.quote(text) if any(mark in text for mark in '"$`\\!') else f'"{text}"'

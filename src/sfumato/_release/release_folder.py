@@ -1,0 +1,76 @@
+"""Where a release lies: a directory, or one .zip; nothing in it is executed or trusted."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import struct
+import zipfile
+from pathlib import Path
+
+from sfumato._release.file_validation import check_inside, check_sizes
+from sfumato._release.manifest import KNOWN_FILES, MANIFEST, Manifest
+from sfumato._release.manifest_reader import read_manifest
+from sfumato._release.store_upload import files_folder
+from sfumato.errors import ReleaseFormatError
+
+
+def release_folder(path: Path) -> Path:
+    """The folder with the files of a release: the given one, or one in it if it was copied as it lies in a store."""
+    folder = files_folder(path)
+    if folder != path:
+        check_inside(path, folder.name)
+    return folder
+
+
+def read_folder(folder: Path) -> Manifest:
+    """Read the manifest of a release directory, if all its files are there and none is what no release has."""
+    check_inside(folder, MANIFEST)
+    manifest = read_manifest(folder)
+    for name in manifest.files:
+        check_inside(folder, name)
+        if not (folder / name).is_file():
+            raise ReleaseFormatError(f"the release lacks {name}; get it again from its publisher.")
+    check_sizes(folder, manifest)
+    return manifest
+
+
+def unpack(path: Path, folder: Path) -> None:
+    """Unpack the .zip of a release: the known files, stored as they are, so that nothing can swell or escape."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            entries = archive.infolist()
+            names = [entry.filename for entry in entries]
+            # Entries may overlap, and so be larger together than what they are in.
+            is_larger = sum(entry.file_size for entry in entries) > path.stat().st_size
+            if is_larger or len(set(names)) < len(names) or not all(map(_is_plain, entries)):
+                raise ReleaseFormatError(
+                    f"{path.name!r} holds what no release holds, or was packed by another program: unpack it and name "
+                    "the directory, or get it again from its publisher."
+                )
+            for entry in entries:
+                archive.extract(entry, folder)
+    except ReleaseFormatError:
+        raise
+    except (OSError, EOFError, RuntimeError, ValueError, OverflowError, struct.error, zipfile.BadZipFile) as error:
+        raise ReleaseFormatError(f"{path.name!r} is not the directory or .zip of a release.") from error
+
+
+def _is_plain(entry: zipfile.ZipInfo) -> bool:
+    """Whether an entry is a file that some release has, as it is; links are marked in the upper half of the rights."""
+    is_stored = entry.compress_type == zipfile.ZIP_STORED and entry.file_size == entry.compress_size
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    return entry.filename in (MANIFEST, *KNOWN_FILES) and is_stored and kind in (0, stat.S_IFREG)
+
+
+def pack(folder: Path, path: Path) -> None:
+    """Pack a release directory into one .zip; every entry has the same fixed date."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        for name in (MANIFEST, *KNOWN_FILES):
+            if not (folder / name).exists():
+                continue
+            with (
+                archive.open(zipfile.ZipInfo(name), "w", force_zip64=True) as entry,
+                (folder / name).open("rb") as file,
+            ):
+                shutil.copyfileobj(file, entry, 1 << 20)

@@ -1,0 +1,268 @@
+"""The certificate of a release: one sheet that may leave the house.
+
+It is made from the release alone, so nothing private can enter: no count of the original, no exposure, no name of a
+file, and no time finer than a day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date
+from fractions import Fraction
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from sfumato._core.cell_values import listed as few_of
+from sfumato._figures import ErrorCurve, error_by_count
+from sfumato._figures.error_curves import off_by
+from sfumato._figures.svg import element
+from sfumato._query.design_errors import Foreseen, foreseen
+from sfumato._query.release import Release
+from sfumato._release.manifest import Manifest
+from sfumato._report.html_page import (
+    HOLDER,
+    NARROW,
+    Beside,
+    Page,
+    Section,
+    called,
+    decision,
+    drawn,
+    facts,
+    listed,
+    paragraph,
+    table,
+)
+from sfumato._request.schema import Bins
+from sfumato._verify.file_checks import verify_folder
+from sfumato._verify.verification import Check
+from sfumato.errors import ReleaseFormatError
+
+TITLE = "Certificate of a protected release"
+SHARES = (100, 10, 1000)
+"""Errors are told for a value that one in so many have; the first is read out."""
+COUNTS = (30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
+OF = "for a value of"
+READ = (100, 1_000, 10_000, 100_000)
+MOST_COLUMNS, MOST_VALUES, MOST_PARTS = 9, 6, 4
+"""What there is room for on one sheet; the release has the rest."""
+DOMAINS = ("domain", "domains")
+
+LIMITS = (
+    "Public columns are not protected: a person may be recognised by them, and what they tell by themselves of what is "
+    "protected is not limited.",
+    "That somebody is in the table is not hidden, and neither is what can be learned about groups of people.",
+    "A second release about the same people adds to what this one tells; so do people whose values are tied to each "
+    "other's, as in families.",
+)
+UNCHECKED = (
+    "The original table was not looked at: whether public columns are as they were there, and how often each value "
+    "occurs, its holder checks with verify --original.",
+    "Digests find accidents, not malice: who made the release is for a signature to say.",
+)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What can be said of a release to whoever gets it."""
+
+    release: Release
+    checks: tuple[Check, ...]
+    errors: Foreseen | None
+    on: date
+    decider: str = HOLDER
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the release says about itself."""
+        return self.release.manifest
+
+    @property
+    def digest(self) -> str:
+        """The digest of the release's description, which holds those of all its files."""
+        return self.release.digest
+
+    @property
+    def design(self) -> list[tuple[str, str]]:
+        """The exact numbers of the design, in words."""
+        return design_words(self.manifest)
+
+    @property
+    def columns(self) -> list[tuple[str, str, str]]:
+        """Each column with its type and what became of it, those that are protected first."""
+        return column_roles(self.manifest)
+
+    @property
+    def curves(self) -> list[ErrorCurve]:
+        """How far off counts are by their size, for values of some shares; nothing where the release does not tell."""
+        return foreseen_curves(self.errors)
+
+    @property
+    def limits(self) -> list[str]:
+        """What is not covered: by this kind of promise, and by none."""
+        return uncovered(self.manifest)
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        manifest = self.manifest
+        curves = [{"of": each.name, "errors": [list(pair) for pair in each.errors]} for each in self.curves]
+        return {
+            "date": self.on.isoformat(),
+            "digest": self.digest,
+            "software": manifest.software,
+            "certified_with": version("sfumato"),
+            "mechanism": manifest.mechanism_name,
+            "guarantee": manifest.mechanism.guarantee,
+            "promise": manifest.promise,
+            "design": manifest.design.to_json(),
+            "columns": [{"name": name, "type": kind, "role": role} for name, kind, role in self.columns],
+            "checks": [{"name": each.name, "detail": each.detail} for each in self.checks],
+            "not_checked": list(UNCHECKED),
+            "relative_errors": curves,
+            "not_covered": self.limits,
+        }
+
+    def page(self) -> Page:
+        """As one sheet."""
+        name = self.manifest.sensitive_name
+        beside = Beside(
+            (Section("How it was made", self._made()), Section("What was checked", self._checked())),
+            (Section("How far off a count is", self._errors()), Section("What is not covered", self._uncovered())),
+        )
+        sections = (
+            Section("What is promised", element("div", paragraph(self.manifest.promise), class_="promise")),
+            beside,
+            Section("Decision", decision(True, self.decider)),
+        )
+        ending = (
+            f"Made from the release alone, with sfumato {version('sfumato')}, on {self.on.isoformat()}. The release "
+            f"was made with sfumato {self.manifest.software}. Its digest (SHA-256 of its description, which holds the "
+            f"digests of all its files): {digest_in_parts(self.digest)}"
+        )
+        return Page(TITLE, f"A table in which {name!r} is protected", sections, ending, is_one_page=True)
+
+    def _made(self) -> str:
+        known = [("mechanism", self.manifest.mechanism_name), *self.design]
+        columns = self.columns
+        rows = [(called(name), kind, role) for name, kind, role in columns[:MOST_COLUMNS]]
+        if len(columns) > MOST_COLUMNS:
+            rows.append((f"and {len(columns) - MOST_COLUMNS:,} more", "", "public; all are listed in the release"))
+        roles = table("Columns and what became of them", ("column", "type", "role"), rows)
+        return facts("The design, exactly as it is published", known) + roles
+
+    def _errors(self) -> str:
+        if not self.curves:
+            return paragraph(
+                "How far off a count is depends on more than the design; every answer says it beside its number."
+            )
+        # Frequent values first; the curve that is read out comes first in the figure.
+        curves = sorted(self.curves, key=lambda each: each.errors[0][1] or 0.0)
+        lines = [(f"{count:,}", *(off_by(dict(each.errors)[count] or 0.0) for each in curves)) for count in READ]
+        headings = ("count", *(each.name for each in curves))
+        caption = f"Standard error in % of the count, {OF} this share of the counted rows"
+        read = table(caption, headings, lines, numbers=range(1, len(headings)))
+        assumed = (
+            "From what the buckets hold, for a condition that selects a small part of the records. The number of all "
+            "people with a value is published exactly."
+            if self.errors is not None and self.errors.has_no_bystanders
+            else "From the design alone, where the other values are equally frequent. Two counts in three are nearer "
+            "to the truth than this."
+        )
+        return drawn(partial(error_by_count, self.curves, of=OF), NARROW) + read + paragraph(assumed, "quiet")
+
+    def _checked(self) -> str:
+        rows = [(each.name, each.detail) for each in self.checks]
+        return facts("In the files of the release; every check passed", rows)
+
+    def _uncovered(self) -> str:
+        return listed(self.limits) + element("h3", "And what was not checked") + listed(UNCHECKED)
+
+
+def certificate(release: str | Path, on: date, decider: str = HOLDER) -> Certificate:
+    """Verify a release, and say of it what can be said to others; refused where a check fails."""
+    opened = Release.open(release)
+    found = verify_folder(opened.folder)
+    if failed := next((check for check in found.checks if not check.passed), None):
+        raise ReleaseFormatError(
+            f"the release does not pass the check of {failed.name}, so there is no certificate of it: {failed.detail}"
+        )
+    return Certificate(opened, found.checks, foreseen(opened), on, decider)
+
+
+def design_words(manifest: Manifest) -> list[tuple[str, str]]:
+    """The exact numbers of a design, in words."""
+    written = manifest.design.to_json()
+    kept = {key: value for key, value in written.items() if key not in DOMAINS}
+    origin = "declared by the publisher" if manifest.is_declared else "taken from the table"
+    values = f"{len(manifest.domain):,}, {origin}: {few_of(manifest.domain, MOST_VALUES)}"
+    return [("values", values), *_numbers(kept)]
+
+
+def column_roles(manifest: Manifest) -> list[tuple[str, str, str]]:
+    """Each column with its type and what became of it, those that are protected first."""
+    protected = f"protected by {manifest.mechanism_name}"
+    shown = {field.name for field in manifest.fields}
+    kinds = dict(zip(manifest.sensitive, manifest.types, strict=True))  # of the values, not of sets as bits
+    found = [(name, kind, protected) for name, kind in kinds.items() if name not in shown]
+    for field in manifest.fields:
+        role = "public, as given" if field.name in manifest.public else protected
+        if field.name == manifest.cell_column:
+            role = "says which records were treated together"
+        if field.name in manifest.bins:
+            role = f"public, in {len(Bins(manifest.bins[field.name]).labels):,} ranges"
+        if level := manifest.published_at.get(field.name):
+            role += f", at the level {level}"
+        found.append((field.name, kinds.get(field.name, field.type), role))
+    return sorted(found, key=lambda each: each[0] in manifest.public)
+
+
+def foreseen_curves(errors: Foreseen | None) -> list[ErrorCurve]:
+    """How far off counts are by their size, for values of some shares; nothing where a release does not tell."""
+    if errors is None:
+        return []
+    shares = {f"1 in {share:,}": 1 / share for share in SHARES}
+    if errors.has_no_bystanders:
+        shares = {"any share": 1.0}
+    return [
+        ErrorCurve(name, tuple((count, errors.error(count, share)) for count in COUNTS))
+        for name, share in shares.items()
+    ]
+
+
+def uncovered(manifest: Manifest) -> list[str]:
+    """What is not covered: by this kind of promise, and by none."""
+    guarantee = manifest.mechanism.guarantee
+    return [f"Whatever goes beyond the promise, which is of the kind {guarantee}: {guarantee.sentence}", *LIMITS]
+
+
+def _numbers(written: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Each number with its name: exactly as it is published, and as a decimal."""
+    for key, value in written.items():
+        name = key.replace("_", " ")
+        if isinstance(value, list) and value and isinstance(value[0], Mapping):
+            for number, part in enumerate(value[:MOST_PARTS], start=1):
+                yield f"{name}, {number}", "; ".join(f"{said} {words}" for said, words in _numbers(part))
+            if len(value) > MOST_PARTS:
+                yield name, f"and {len(value) - MOST_PARTS:,} more, listed in the release"
+        elif isinstance(value, list):
+            known = sorted({Fraction(each) for each in value if isinstance(each, str | int)})
+            if known and isinstance(value[0], str | None):
+                ends = _exactly(str(known[0])) if len(known) == 1 else f"{_exactly(str(known[0]))} to {known[-1]}"
+                yield name, ends if len(value) == 1 else f"{ends} ({len(value):,} numbers, listed in the release)"
+            else:
+                yield name, f"{len(value):,} numbers, listed in the release"
+        else:
+            yield name, _exactly(str(value))
+
+
+def _exactly(number: str) -> str:
+    """A number as it is published, with a decimal where it is a fraction."""
+    return f"{number} = {float(Fraction(number)):.6g}" if "/" in number else number
+
+
+def digest_in_parts(digest: str) -> str:
+    """A digest as it can be read out."""
+    return " ".join(digest[at : at + 16] for at in range(0, len(digest), 16))

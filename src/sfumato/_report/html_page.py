@@ -1,0 +1,278 @@
+"""What a page is: sections under a heading, in one file that asks nobody for anything.
+
+No link, no picture and no script of elsewhere: the policy of the page forbids them, whatever a name in a table says.
+All text passes `said`, which escapes it and cuts what is too long to be a name.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from sfumato._figures import Figure, FigureTable
+from sfumato._figures.svg import ELLIPSIS, element, escaped, plain
+from sfumato._release.staging import check_outside, place_file
+from sfumato._report.page_style import stylesheet
+from sfumato.errors import TargetError
+
+WIDE, NARROW = 520, 320
+"""Figures are drawn for a screen and for paper, and once more for a telephone: letters keep their size."""
+MOST_ROWS = 50
+"""More rows of a table are not read on a page."""
+LONGEST_WORD, LONGEST_TEXT = 60, 3000
+PRIVATE = "PRIVATE: for the holder of the table, not to be passed on"
+SUFFIXES = (".html", ".htm")
+NOTHING, BLANK = "\u2013", "\u00a0"
+ONE_SHEET = "10mm 14mm 13mm"
+"""The margin of paper where all has to find its place on one sheet."""
+
+
+def shortened(text: str, most: int = LONGEST_TEXT) -> str:
+    """A text in which words too long to be words are cut, and the whole if it is too long to be read."""
+    words = re.sub(rf"\S{{{LONGEST_WORD + 1},}}", lambda word: word[0][: LONGEST_WORD - 1] + ELLIPSIS, plain(text))
+    return words if len(words) <= most else words[: most - 1] + ELLIPSIS
+
+
+def said(text: str, most: int = LONGEST_TEXT) -> str:
+    """A text as markup: cut and escaped."""
+    return escaped(shortened(text, most))
+
+
+def called(name: str) -> str:
+    """A name or a value out of a table, cut to what can be read; text, which a table or a paragraph escapes."""
+    return shortened(name, LONGEST_WORD)
+
+
+def paragraph(text: str, class_: str | None = None) -> str:
+    """A paragraph."""
+    return element("p", said(text), class_=class_)
+
+
+def listed(items: Iterable[str]) -> str:
+    """A list of sentences."""
+    lines = [element("li", said(each)) for each in items]
+    return element("ul", *lines) if lines else ""
+
+
+def table(  # noqa: PLR0913 - everything but its content has a default
+    caption: str,
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    numbers: Sequence[int] = (),
+    total: int | None = None,
+    most: int = MOST_ROWS,
+) -> str:
+    """A table whose first column names its rows; columns of numbers are flush right; the rest of many rows is counted.
+
+    It scrolls by itself where it is wider than the screen. Nothing where there are no rows.
+    """
+    shown = list(rows)
+    if not shown:
+        return ""
+    more = (len(shown) if total is None else total) - most
+    head = element(
+        "tr", *(element("th", said(each), scope="col", class_=_side(at, numbers)) for at, each in enumerate(headings))
+    )
+    lines = [element("tr", *_cells(row, numbers)) for row in shown[:most]]
+    if more > 0:
+        rest = element("td", f"{more:,} more; all are in the output of --json", colspan=str(len(headings)))
+        lines.append(element("tr", rest, class_="more"))
+    parts = [element("caption", said(caption)), element("thead", head), element("tbody", *lines)]
+    body = element("table", *parts, class_="data")
+    return element("div", body, class_="scroll", role="region", aria_label=shortened(caption), tabindex="0")
+
+
+def facts(caption: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """A table of two columns: what it is, and how much."""
+    lines = [element("tr", *_cells(pair, ())) for pair in pairs]
+    return element("table", element("caption", said(caption)), element("tbody", *lines), class_="data facts")
+
+
+def tiles(numbers: Iterable[tuple[str, str, str]]) -> str:
+    """A few numbers that are read first: how much, what it is, and what it does not cover."""
+    shown = (
+        element(
+            "div", element("strong", said(much)), element("p", said(what)), element("p", said(beyond), class_="quiet")
+        )
+        for much, what, beyond in numbers
+    )
+    return element("div", *shown, class_="tiles")
+
+
+def _side(at: int, numbers: Sequence[int]) -> str | None:
+    return "number" if at in numbers else None
+
+
+def _cells(row: Sequence[str], numbers: Sequence[int]) -> list[str]:
+    first, *others = (said(cell) or NOTHING for cell in row)
+    cells = (element("td", each, class_=_side(at, numbers)) for at, each in enumerate(others, start=1))
+    return [element("th", first, scope="row"), *cells]
+
+
+def drawn(draw: Callable[[float], Figure], widest: int = WIDE) -> str:
+    """A figure for every width, with its reading and its numbers."""
+    wide, narrow = draw(widest), draw(NARROW)
+    numbers = FigureTable(wide.table.columns, wide.table.rows[:MOST_ROWS])
+    rows, headings = numbers.words, [column.heading or "of" for column in numbers.columns]
+    body = table("The numbers of this figure", headings, rows, total=len(wide.table.rows))
+    figure = element(
+        "figure",
+        *([element("div", wide.svg, class_="wide")] if widest > NARROW else []),
+        element("div", narrow.svg, class_="narrow" if widest > NARROW else None),
+        element("figcaption", said(wide.reading)),
+        element("details", element("summary", "The numbers"), body) if body else "",
+        class_="sfumato",
+    )
+    return element("div", figure, class_="figure wider" if widest > WIDE else "figure")
+
+
+def decision(
+    is_met: bool, decider: str, why: Sequence[str] = (), stated: Sequence[tuple[str, str]] | None = None
+) -> str:
+    """Never a verdict: whether a request is met, why not, and who decides whether that is enough.
+
+    What a person stated stands above the lines that are for it.
+    """
+    met = "The request is met." if is_met else "The request is not met."
+    pairs = [(each, "") for each in BLANKS] if stated is None else stated
+    written = (
+        element("div", element("strong", said(words) or BLANK), element("span", said(label))) for label, words in pairs
+    )
+    blank = element("div", *written, class_="blank")
+    sentence = f"{met} Whether this is enough is for {decider} to decide."
+    return element("div", paragraph(sentence), *map(paragraph, why), blank, class_="decision")
+
+
+BLANKS = ("decision", "name and role", "date", "review by")
+HOLDER = "the holder of the table"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a page under a heading of its own; markup."""
+
+    heading: str
+    body: str
+    starts_page: bool = False
+    """Whether it starts a page of paper."""
+    is_sheet: bool = False
+    """Whether it is meant for one sheet of paper."""
+
+    def html(self, *, is_private: bool) -> str:
+        """As markup."""
+        tag = element("span", "PRIVATE", class_="tag") if is_private else ""
+        heading = element("h2", escaped(self.heading), tag)
+        return element(
+            "section", heading, self.body, class_="apart" if self.starts_page else "sheet" if self.is_sheet else None
+        )
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Sections beside each other where there is room."""
+
+    left: tuple[Section, ...]
+    right: tuple[Section, ...]
+
+    def html(self, *, is_private: bool) -> str:
+        """As markup."""
+        both = (
+            element("div", *(each.html(is_private=is_private) for each in side)) for side in (self.left, self.right)
+        )
+        return element("div", *both, class_="columns")
+
+
+@dataclass(frozen=True)
+class Page:
+    """One file: what it is, its sections, and what stands at its end."""
+
+    title: str
+    subtitle: str
+    sections: tuple[Section | Beside, ...]
+    ending: str = ""
+    is_private: bool = False
+    is_one_page: bool = False
+    """Whether it is meant for one sheet of paper."""
+
+    def html(self) -> str:
+        """The whole file."""
+        mark = "PRIVATE: " if self.is_private else ""
+        footer = f"{mark}{self.title}, by sfumato"
+        style = stylesheet(footer, ONE_SHEET) if self.is_one_page else stylesheet(footer)
+        ribbon = element("div", PRIVATE, class_="ribbon", role="note") if self.is_private else ""
+        body = [
+            ribbon,
+            element("header", element("h1", escaped(self.title)), paragraph(self.subtitle, "subtitle")),
+            element("main", *(each.html(is_private=self.is_private) for each in self.sections)),
+            element("footer", paragraph(self.ending)) if self.ending else "",
+        ]
+        kinds = ("one" if self.is_one_page else None, "private" if self.is_private else None)
+        return document(mark + self.title, style, body, kinds=kinds)
+
+
+def document(
+    title: str,
+    style: str,
+    body: Sequence[str],
+    *,
+    script: str = "",
+    kinds: tuple[str | None, str | None] = (None, None),
+) -> str:
+    """One file whose policy allows its own style and its own script, if it has one, and nothing from elsewhere.
+
+    The kinds are those of the whole and of its body, which rules of the style are for.
+    """
+    allowed = f"style-src '{_digest(style)}'" + (f"; script-src '{_digest(script)}'" if script else "")
+    policy = f"default-src 'none'; {allowed}; base-uri 'none'; form-action 'none'"
+    named = {"viewport": "width=device-width, initial-scale=1", "referrer": "no-referrer", "robots": "noindex"}
+    head = [
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        *(f'<meta name="{name}" content="{content}">' for name, content in named.items()),
+        element("title", escaped(title)),
+        f"<style>{style}</style>",
+    ]
+    ending = [f"<script>{script}</script>"] if script else []
+    whole = [element("head", *head), element("body", *body, *ending, class_=kinds[1])]
+    return f"<!doctype html>\n{element('html', *whole, lang='en', class_=kinds[0])}\n"
+
+
+def _digest(text: str) -> str:
+    """What a policy calls a script or a style that it allows."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+# --------------------------------------------------------------------------------------------------------- as a file
+
+
+def check_place(target: Path, *, force: bool) -> None:
+    """Refuse a place where a page would replace something, not open in a browser, or go out with a release."""
+    if target.suffix.lower() not in SUFFIXES:
+        raise TargetError(f"a page is opened by a browser: name a file that ends in .html, not {str(target)!r}.")
+    if not target.parent.is_dir():
+        raise TargetError(f"the directory {str(target.parent)!r} does not exist; create it first.")
+    check_outside(target, "the page")
+    if target.is_dir() or (os.path.lexists(target) and not force):
+        advice = "choose another name" if target.is_dir() else "choose another name, or replace it with --force"
+        raise TargetError(f"{str(target)!r} exists; {advice}.")
+
+
+class Writable(Protocol):
+    """What can be saved as a page."""
+
+    @property
+    def is_private(self) -> bool: ...
+    def html(self) -> str: ...
+
+
+def save(page: Writable, target: Path, *, force: bool) -> None:
+    """Write a page, whole or not at all; a private one for its owner alone."""
+    check_place(target, force=force)
+    place_file(page.html(), target, "the page", force=force, mode=0o600 if page.is_private else 0o666)

@@ -1,0 +1,57 @@
+"""What a holder went on with in spite of a warning: published, whether or not there was something to warn of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Self
+
+from sfumato._core.cell_values import listed
+
+BREACH_LIMIT = Fraction(1, 100)
+"""The usual limit on the share of records that a public column may breach under the marginal prior."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What was accepted."""
+
+    telling: tuple[str, ...] = ()
+    """Public columns that may tell the protected one."""
+    exposure: bool = False
+    """That public columns with the release lift beliefs above the caps."""
+    marginal_prior: bool = False
+    """That public columns breach a bound that holds for the marginal prior."""
+
+    def sentences(self, sensitive: str) -> list[str]:
+        """What was given up, in plain words."""
+        said = []
+        if self.telling:
+            said.append(
+                f"The publisher accepted that public columns may tell {sensitive!r}, and did not have it stop the "
+                f"publication: {listed(self.telling)}. What these columns tell of a person is not hidden."
+            )
+        if self.exposure:
+            said.append(
+                "The publisher accepted whatever public columns, together with this release, let one believe beyond "
+                "what is promised for somebody who knows nothing else."
+            )
+        if self.marginal_prior:
+            said.append(
+                "The publisher accepted whatever public columns let one believe beyond the bound, which holds for "
+                "somebody who knows the frequencies of the values and nothing else."
+            )
+        return said
+
+    def to_json(self) -> dict[str, Any]:
+        """As a manifest has it."""
+        return {"telling": list(self.telling), "exposure": self.exposure, "marginal_prior": self.marginal_prior}
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        """Read it back from a manifest."""
+        return cls(tuple(map(str, written["telling"])), bool(written["exposure"]), bool(written["marginal_prior"]))
+
+
+NOTHING_ACCEPTED = Accepted()

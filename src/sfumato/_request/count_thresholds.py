@@ -1,0 +1,148 @@
+"""A request for decoys by what counts shall come to: small ones unreliable, large ones not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+from sfumato._core.exact_numbers import Exact, exact
+from sfumato._core.option_fields import Flag
+from sfumato._request.decoy_count_errors import SMALLEST_GROUP, accurate_count, error_probability
+from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import PrivacySpec
+from sfumato.errors import InfeasibleError, SpecError
+
+LARGEST_GROUP = 100
+"""Larger groups change the chances of published counts hardly any more."""
+LARGEST_SMALL = 20
+"""Counts are summed one by one up to the largest small one."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class CountThresholds(PrivacySpec):
+    """The smallest groups that make small published counts unreliable enough, and large ones not too much.
+
+    A published count is off if it errs by more than a part of the true one. It speaks of the count of a value in the
+    whole table as it is published, and of nothing else: no promise about a person follows from it but that of groups.
+
+    Source: SPLU (small privacy, large utility), with its Lemma 1 corrected.
+    Notation: ε = relative_error, α = small_count, T_p = small_chance, T_f = large_count, T_E = large_chance.
+    """
+
+    FLAGS: ClassVar = (
+        Flag("--off-by", "Groups from thresholds: a count is off if it errs by more than R of it.", metavar="R"),
+        Flag("--small-count", "See --off-by: counts up to N shall be off with at least --small-chance.", int, "N"),
+        Flag("--small-chance", "See --small-count.", metavar="R"),
+        Flag("--large-count", "See --off-by: counts from N on shall be off with at most --large-chance.", int, "N"),
+        Flag("--large-chance", "See --large-count.", metavar="R"),
+    )
+    GIVEN_BY: ClassVar = "--off-by with --small-count and --small-chance, and --large-count with --large-chance"
+    WANTED: ClassVar = "a group size (--group-size, or thresholds with --off-by)"
+    RESOLVED: ClassVar = DecoyGroups
+
+    relative_error: Fraction
+    small_count: int
+    small_chance: Fraction
+    large_count: int | None
+    large_chance: Fraction | None
+
+    def __init__(
+        self,
+        relative_error: Exact,
+        small_count: int,
+        small_chance: Exact,
+        large_count: int | None = None,
+        large_chance: Exact | None = None,
+    ) -> None:
+        chances = {"small_chance": small_chance, "large_chance": large_chance}
+        for name, given in chances.items():
+            found = None if given is None else exact(given, "a chance")
+            if found is not None and not 0 < found < 1:
+                raise SpecError(f"the chance {found} must be between 0 and 1, such as 1/20.")
+            object.__setattr__(self, name, found)
+        object.__setattr__(self, "relative_error", exact(relative_error, "the error"))
+        object.__setattr__(self, "small_count", small_count)
+        object.__setattr__(self, "large_count", large_count)
+        if self.relative_error <= 0:
+            raise SpecError(
+                f"the error is {self.relative_error}, and must be above 0: a part of the count, such as 3/10."
+            )
+        if not 1 <= small_count <= LARGEST_SMALL:
+            raise SpecError(f"the small count is {small_count}, and must be from 1 to {LARGEST_SMALL}.")
+        if (large_count is None) != (large_chance is None):
+            raise SpecError("large counts need both --large-count and --large-chance; give the other one too.")
+        if large_count is not None and large_count <= small_count:
+            raise SpecError(f"the large count {large_count} must be above the small one, {small_count}.")
+
+    @classmethod
+    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+        """All thresholds; what is lacking is named."""
+        needed = cls.FLAGS[:3]
+        if lacking := " and ".join(flag.name for flag in needed if flag.parameter not in given):
+            raise SpecError(
+                f"groups from thresholds need {lacking} too, as in --off-by 3/10 --small-count 5 --small-chance 2/5."
+            )
+        small, large = (
+            (given["small_count"], given["small_chance"]),
+            (given.get("large_count"), given.get("large_chance")),
+        )
+        return cls(given["off_by"], *small, *large)
+
+    @property
+    def brief(self) -> str:
+        """Its numbers, in a few words."""
+        return f"thresholds {self.relative_error}, {self.small_count}, {self.small_chance}"
+
+    @property
+    def sentence(self) -> str:
+        """What is asked, in plain words."""
+        large = ""
+        if self.large_count is not None:
+            large = f", and those of {self.large_count:,} and more with a chance of at most {self.large_chance}"
+        return (
+            f"published counts of up to {self.small_count} are off by more than {self.relative_error} of them with a "
+            f"chance of at least {self.small_chance}{large}."
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """All thresholds, exactly."""
+        written = {"off_by": str(self.relative_error), "small_count": self.small_count}
+        written["small_chance"] = str(self.small_chance)
+        if self.large_count is not None:
+            written |= {"large_count": self.large_count, "large_chance": str(self.large_chance)}
+        return written
+
+    def resolved(self, histogram: Histogram) -> DecoyGroups:
+        """The smallest groups that meet both; they follow from the thresholds alone, and tell nothing of the table."""
+        return DecoyGroups(self.group_size)
+
+    def part_limit(self, share: Fraction) -> Fraction | None:
+        """As of decoys."""
+        return DecoyGroups(SMALLEST_GROUP).part_limit(share)
+
+    @property
+    def group_size(self) -> int:
+        """How large groups must be: the larger, the more often published counts are off, small and large ones."""
+        sizes = range(SMALLEST_GROUP, LARGEST_GROUP + 1)
+        found = next((size for size in sizes if self._small(size) >= self.small_chance), None)
+        if found is None:
+            most = float(self._small(LARGEST_GROUP))
+            raise InfeasibleError(
+                f"counts of up to {self.small_count} are off by more than {self.relative_error} with a chance of at "
+                f"most {most:.3f} in groups of up to {LARGEST_GROUP}; ask for a smaller chance or --small-count."
+            )
+        if self.large_count is None or self.large_chance is None:
+            return found
+        accurate = accurate_count(found, self.relative_error, self.large_chance, inclusive=False)
+        if accurate > self.large_count:
+            raise InfeasibleError(
+                f"small counts need groups of {found}, and with these only counts of {accurate:,} and more are off "
+                f"with a chance of at most {self.large_chance}; ask for a larger --large-count, or less of small ones."
+            )
+        return found
+
+    def _small(self, group_size: int) -> Fraction:
+        return error_probability(self.small_count, group_size, self.relative_error)

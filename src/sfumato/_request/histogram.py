@@ -1,0 +1,114 @@
+"""How often each value of a column occurs: all that planning may look at."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato._core.cell_values import Value, counted
+from sfumato._core.small_csv_files import LONGEST_VALUE, records
+from sfumato._request.hierarchy import Hierarchy
+from sfumato.errors import SchemaError
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """The values of a domain, in its canonical order, and the count of each; zero counts included."""
+
+    values: tuple[Value, ...]
+    counts: tuple[int, ...]
+    axes: tuple[int, ...] = ()
+    """The numbers of values of several columns that are protected each for itself; empty for one column."""
+    hierarchy: Hierarchy | None = None
+    """The groups of the values, if any were declared; its domain is `values`."""
+
+    def __post_init__(self) -> None:
+        if len(self.values) != len(self.counts):
+            raise SchemaError(f"{len(self.values)} values and {len(self.counts)} counts do not fit together.")
+        if self.hierarchy is not None and self.hierarchy.domain != self.values:
+            raise SchemaError("the hierarchy has other values than the column, or another order.")
+        if any(count < 0 for count in self.counts):
+            raise SchemaError("a count is below zero.")
+        if len({(type(value), value) for value in self.values}) != len(self.values):
+            raise SchemaError("a value occurs twice in the domain; name each value once.")
+        if not self.total:
+            raise SchemaError("the table is empty: there is nothing to publish.")
+
+    @classmethod
+    def of(
+        cls,
+        values: Sequence[Value],
+        counts: Sequence[int],
+        axes: Sequence[int] = (),
+        hierarchy: Hierarchy | None = None,
+    ) -> Histogram:
+        """Make a histogram of any two sequences."""
+        return cls(tuple(values), tuple(operator.index(count) for count in counts), tuple(axes), hierarchy)
+
+    @classmethod
+    def read(cls, path: Path) -> Histogram:
+        """Read a CSV with the columns value and count; an empty value is the missing one."""
+        unlike = f"{str(path)!r} must have the columns value and count, with whole numbers as counts."
+        try:
+            rows = records(path, SchemaError, unlike)
+            values, counts = [row["value"] or None for row in rows], [int(row["count"]) for row in rows]
+        except (KeyError, ValueError) as error:
+            if isinstance(error, SchemaError):  # which says what is wrong with the file, or that there is none
+                raise
+            raise SchemaError(unlike) from error
+        if any(len(value or "") > LONGEST_VALUE for value in values):
+            raise SchemaError(unlike)
+        return cls.of(values, counts)
+
+    @property
+    def total(self) -> int:
+        """The number of records."""
+        return sum(self.counts)
+
+    @property
+    def domain_size(self) -> int:
+        """The number of values, those that do not occur included."""
+        return len(self.values)
+
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        """The exact share of the records that holds each value."""
+        total = self.total
+        return tuple(Fraction(count, total) for count in self.counts)
+
+    def along(self, hierarchy: Hierarchy) -> Histogram:
+        """The counts of the values of a hierarchy, in its order; a value that it does not name is refused."""
+        counts = dict(zip(self.values, self.counts, strict=True))
+        declared = hierarchy.missing_last
+        if outside := [value for value in self.values if value not in declared.domain]:
+            raise SchemaError(f"there are counts of {counted(outside)} that the hierarchy does not name.")
+        return Histogram.of(declared.domain, [counts.get(value, 0) for value in declared.domain], (), declared)
+
+    def grouped(self, number: int) -> Histogram:
+        """The counts of the groups of a level, with what the hierarchy has above them."""
+        if self.hierarchy is None:
+            raise SchemaError("there is no hierarchy to group the counts by.")
+        groups, places = self.hierarchy.groups(number), self.hierarchy.places(number)
+        counts = np.bincount(places, weights=self.counts, minlength=len(groups)).astype(np.int64)
+        return Histogram.of(groups, counts.tolist(), (), self.hierarchy.above(number))
+
+    def above(self, share: Fraction) -> tuple[Value, ...]:
+        """The values whose share exceeds the given one, decided in integers."""
+        limit = share.numerator * self.total
+        return tuple(
+            value for value, count in zip(self.values, self.counts, strict=True) if count * share.denominator > limit
+        )
+
+
+def margins(counts: npt.ArrayLike, sizes: Sequence[int]) -> list[npt.NDArray[Any]]:
+    """The counts of each column alone, from those of all combinations of the columns' values, the last one fastest."""
+    table = np.asarray(counts).reshape(tuple(sizes))
+    axes = range(table.ndim)
+    return [table.sum(axis=tuple(other for other in axes if other != axis)) for axis in axes]

@@ -1,0 +1,408 @@
+"""Privacy requests: one frozen class for each definition, in exact rationals.
+
+A request knows itself: how it is given on the command line, what a plan file remembers of it, what it asks in a
+sentence, what it comes to for a table, and how far a single column of a compound may be believed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+from sfumato._core.cell_values import Value, display
+from sfumato._core.exact_numbers import SMALLEST_PRIOR, Exact, coarse_share, exact, root_below
+from sfumato._core.option_fields import Flag
+from sfumato._core.small_csv_files import matched, values_with
+from sfumato._request.histogram import Histogram
+from sfumato._request.person_rows import MOST_ROWS
+from sfumato.errors import InfeasibleError, SpecError
+
+
+class PrivacySpec(ABC):
+    """What a holder may ask for."""
+
+    __slots__ = ()
+
+    FLAGS: ClassVar[tuple[Flag, ...]]
+    BESIDE: ClassVar[tuple[Flag, ...]] = ()
+    """Flags of another kind of request that may be given beside its own."""
+    GIVEN_BY: ClassVar[str]
+    """The options that make such a request, in words."""
+    WANTED: ClassVar[str]
+    """What a mechanism needs that meets such a request, in words."""
+    RESOLVED: ClassVar[type[PrivacySpec] | None] = None
+    """What it becomes for a table, where that is another kind of request."""
+    TAKES_COLUMNS: ClassVar[bool] = False
+    """Whether it makes sense for several sensitive columns, each for itself."""
+
+    @classmethod
+    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+        """The request from what was given on the command line, by the names of the parameters."""
+        return cls(**given)
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """What a plan file remembers of it: enough to tell whether another one is the same."""
+
+    @property
+    @abstractmethod
+    def sentence(self) -> str:
+        """What is asked, in plain words."""
+
+    @property
+    @abstractmethod
+    def brief(self) -> str:
+        """Its numbers, in a few words."""
+
+    @property
+    def bound(self) -> BreachBound | None:
+        """The one bound for all values, if that is what is asked."""
+        return None
+
+    @property
+    def rows(self) -> int:
+        """How many rows of a person it is asked for."""
+        return 1
+
+    def for_rows(self, rows: int) -> PrivacySpec:
+        """The same for persons with up to so many rows; refused where a row's bound is no share of a person's."""
+        if rows == 1:
+            return self
+        raise SpecError(f"{SEVERAL_ROWS} Ask for one bound (--prior and --posterior), or publish one row (--one-row).")
+
+    def resolved(self, histogram: Histogram) -> PrivacySpec:
+        """The request itself, where it is given by the shares of the table."""
+        return self
+
+    def lent(self, kind: type[Lent]) -> Lent | None:
+        """A request of another kind that asks for at least as much; None where there is none."""
+        return self if isinstance(self, kind) else None
+
+    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+        """How far each value of a protected column may be believed; 1 where nothing is asked. Of a resolved request."""
+        return (Fraction(1),) * len(values)
+
+    def one_bound(self, histogram: Histogram) -> BreachBound | None:
+        """The one bound that asks for as much, for comparing with mechanisms of other requests; of a resolved request.
+
+        None where there is no such bound.
+        """
+        return self.bound
+
+    def part_limit(self, share: Fraction) -> Fraction | None:
+        """How far a value of one column of a compound may be believed, by its share; None where nothing is asked.
+
+        The request speaks of combinations; a column on its own is a statement about several of them.
+        """
+        raise InfeasibleError(
+            "caps and diversity of combinations say nothing about the columns they are made of; make buckets for one "
+            "column, or choose --mechanism uniform or subset, which cover every statement."
+        )
+
+
+SEVERAL_ROWS = (
+    "several rows a person are protected by one bound for all statements alone (mechanisms uniform, subset, levels): "
+    "where values have bounds of their own, a harmless value in another row can carry the belief in a protected one."
+)
+"""Why only some requests and mechanisms hold for persons with several rows."""
+
+Lent = TypeVar("Lent", bound=PrivacySpec)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class BreachBound(PrivacySpec):
+    """Whoever believed a property with at most `prior` believes it with at most `posterior` afterwards.
+
+    Source: Evfimievski, Gehrke and Srikant 2003 ((rho1, rho2)-privacy).
+    A person may have several rows. All of them together multiply odds by at most the whole; each row by its root.
+    Notation: rho1 = prior, rho2 = posterior, gamma = amplification.
+    """
+
+    FLAGS: ClassVar = (
+        Flag("--prior", "Beliefs up to this are protected: 1/10, 0.02, 2%.", metavar="R"),
+        Flag("--posterior", "No such belief rises above this: 1/3, 0.5, 50%.", metavar="R"),
+    )
+    GIVEN_BY: ClassVar = "--prior with --posterior"
+    WANTED: ClassVar = "one bound (--prior and --posterior)"
+
+    prior: Fraction
+    posterior: Fraction
+    rows: int
+
+    def __init__(self, prior: Exact, posterior: Exact, rows: int = 1) -> None:
+        object.__setattr__(self, "prior", exact(prior, "the prior"))
+        object.__setattr__(self, "posterior", exact(posterior, "the posterior"))
+        object.__setattr__(self, "rows", rows)
+        for name, belief in (("prior", self.prior), ("posterior", self.posterior)):
+            if belief.denominator == 1 and 1 < belief < 100:  # noqa: PLR2004 - what percent can be
+                raise SpecError(f"the {name} is {belief}, and a belief lies between 0 and 1: write {belief}% for that.")
+        if self.prior <= 0:
+            raise SpecError(
+                f"the prior is {self.prior}, and must be above 0: it is the belief to protect, such as 1/10."
+            )
+        if self.posterior >= 1:
+            raise SpecError(
+                f"the posterior is {self.posterior}, and must be below 1: a posterior of 1 lets an attacker be "
+                "certain, so nothing would be protected."
+            )
+        if self.prior >= self.posterior:
+            raise SpecError(
+                f"the prior {self.prior} must be below the posterior {self.posterior}: the bound says how far a belief "
+                "may rise, and no table can be published if it may not rise at all."
+            )
+        if self.amplification == 1:
+            raise SpecError(
+                f"shared out among {rows} rows a person, the bound leaves nothing that a row may tell; allow fewer "
+                "rows (--rows-per-person), publish one row a person (--one-row), or raise the posterior."
+            )
+
+    @classmethod
+    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+        """Both ends of the bound; what is lacking is named."""
+        if lacking := " and ".join(flag.name for flag in cls.FLAGS if flag.parameter not in given):
+            raise SpecError(f"say what to protect: give {lacking}, for example --prior 1/10 --posterior 1/3.")
+        return cls(**given)
+
+    @classmethod
+    def of_odds(cls, amplification: Fraction) -> Self:
+        """A bound on odds alone: exactly so many times, from a prior that is next to nothing."""
+        reached = amplification * SMALLEST_PRIOR
+        return cls(SMALLEST_PRIOR, reached / (reached + 1 - SMALLEST_PRIOR))
+
+    @property
+    def is_of_odds(self) -> bool:
+        """Whether the bound speaks of odds alone: its ends say no more than its amplification does."""
+        return self.prior == SMALLEST_PRIOR
+
+    @property
+    def asked(self) -> BreachBound | None:
+        """Itself where its ends were asked for; None where it stands for odds alone, and no belief is a limit."""
+        return None if self.is_of_odds else self
+
+    @classmethod
+    def from_json(cls, written: Mapping[str, Any]) -> Self:
+        """Read it back from a design, which has one row a person unless it says otherwise."""
+        rows = int(written.get("rows_per_person", 1))
+        if not 1 <= rows <= MOST_ROWS:
+            raise SpecError("the rows of a person are out of range.")
+        return cls(written["prior"], written["posterior"], rows)
+
+    @property
+    def whole(self) -> Fraction:
+        """The largest factor by which all published values of a person may multiply anybody's odds; above 1."""
+        return self.posterior * (1 - self.prior) / (self.prior * (1 - self.posterior))
+
+    @property
+    def amplification(self) -> Fraction:
+        """The largest factor by which one published value may multiply anybody's odds; exact, above 1."""
+        return root_below(self.whole, self.rows)
+
+    def for_rows(self, rows: int) -> BreachBound:
+        """The bound of a person, shared out among the rows."""
+        return BreachBound(self.prior, self.posterior, rows)
+
+    @property
+    def bound(self) -> BreachBound:
+        """Itself."""
+        return self
+
+    @property
+    def brief(self) -> str:
+        """Its numbers, in a few words."""
+        return f"{self.prior} to {self.posterior}"
+
+    @property
+    def sentence(self) -> str:
+        """What is asked, in plain words."""
+        return f"no belief of at most {self.prior} may rise above {self.posterior}."
+
+    def to_json(self) -> dict[str, Any]:
+        """Both numbers, exactly, and the rows of a person if they may be several."""
+        shared = {"rows_per_person": self.rows} if self.rows > 1 else {}
+        return {"prior": str(self.prior), "posterior": str(self.posterior), **shared}
+
+    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+        """The posterior."""
+        return (self.posterior,) * len(values)
+
+    def part_limit(self, share: Fraction) -> Fraction | None:
+        """The posterior, for what is within the prior."""
+        return self.posterior if share <= self.prior else None
+
+
+@dataclass(frozen=True, slots=True)
+class BreachBoundPerValue(PrivacySpec):
+    """A bound for each value; a value without one is not protected.
+
+    Source: the fine-grain model, in which a value that is harmless may be published more often as it is.
+    Notation: rho1i = prior, rho2i = posterior and gamma_i = amplification of the bound of value i.
+    """
+
+    FLAGS: ClassVar = (
+        Flag("--bounds", "A bound for each value instead: a CSV of value,prior,posterior.", Path, "CSV"),
+    )
+    GIVEN_BY: ClassVar = "--bounds"
+    WANTED: ClassVar = "a bound for each value (--bounds or --tolerance)"
+
+    bounds: Mapping[Value, BreachBound]
+    tolerance: Fraction | None = None
+    """The factor that made the bounds of shares, if one did."""
+
+    def __post_init__(self) -> None:
+        if not self.bounds:
+            raise SpecError("no value has a bound, so nothing would be protected; give at least one.")
+
+    @classmethod
+    def of_every(cls, bound: BreachBound, values: Sequence[Value]) -> BreachBoundPerValue:
+        """The same bound for every value."""
+        return cls(dict.fromkeys(values, bound))
+
+    @classmethod
+    def of_bounds(cls, values: Sequence[Value], bounds: Sequence[BreachBound | None]) -> Self | None:
+        """The request behind the bounds of a design; None where no value has one that was asked for."""
+        pairs = zip(values, bounds, strict=True)
+        found = {value: bound for value, bound in pairs if bound is not None and bound.asked is not None}
+        return cls(found) if found else None
+
+    @classmethod
+    def from_tolerance(cls, histogram: Histogram, tolerance: Exact) -> BreachBoundPerValue:
+        """Let the belief in each value rise from its share to `tolerance` times its share.
+
+        Shares are first rounded down: the amplification that a tolerance allows grows with the share, so this rounds
+        towards privacy, and the bounds tell no more than the rounded shares. A share that is rounded to nothing has
+        the amplification of the tolerance itself, which is the limit. A value of which `tolerance` times the share
+        reaches 1 has no bound, as in the paper.
+        """
+        factor, total = Tolerance(tolerance).factor, histogram.total
+        bounds: dict[Value, BreachBound] = {}
+        for value, count in zip(histogram.values, histogram.counts, strict=True):
+            prior = coarse_share(count, total)
+            if factor * prior < 1:
+                bounds[value] = BreachBound(prior, factor * prior) if prior else BreachBound.of_odds(factor)
+        if not bounds:
+            raise SpecError(
+                f"with a tolerance of {factor} the belief in every value may rise to certainty, so nothing would be "
+                "protected; choose a smaller one."
+            )
+        return cls(bounds, factor)
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a CSV with the columns value, prior and posterior; an empty value is the missing one."""
+        bounds = {}
+        for value, row in values_with(path, ("prior", "posterior")).items():
+            try:
+                bounds[value] = BreachBound(row["prior"].strip(), row["posterior"].strip())
+            except SpecError as error:
+                raise SpecError(f"the bound of {display(value)!r} in {str(path)!r} is wrong: {error}") from error
+        return cls(bounds)
+
+    @classmethod
+    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+        """The bounds of a file."""
+        return cls.read(given["bounds"])
+
+    @property
+    def brief(self) -> str:
+        """Its numbers, in a few words."""
+        made = {each.brief for each in self.bounds.values()}
+        return f"each {made.pop()}" if len(made) == 1 else f"{len(self.bounds)} values: a bound each"
+
+    @property
+    def sentence(self) -> str:
+        """What is asked, in plain words."""
+        return f"the belief in each of {len(self.bounds)} values may rise no further than its own bound."
+
+    def to_json(self) -> dict[str, Any]:
+        """Each bound by its value."""
+        return {"bounds": {display(value): f"{each.prior} {each.posterior}" for value, each in self.bounds.items()}}
+
+    def resolved(self, histogram: Histogram) -> BreachBoundPerValue:
+        """Itself, if every bound is for a value of the table."""
+        self.of(histogram.values)
+        return self
+
+    def lent(self, kind: type[Lent]) -> Lent | None:
+        """As one bound for all values: that of the smallest amplification asks for more of every value.
+
+        No share has a smaller one than the tolerance itself, which is lent instead: it tells nothing about shares.
+        """
+        if isinstance(self, kind):
+            return self
+        if self.tolerance is None:
+            one = min(self.bounds.values(), key=lambda each: each.amplification)
+        else:
+            one = BreachBound.of_odds(self.tolerance)
+        return one if isinstance(one, kind) else None
+
+    def one_bound(self, histogram: Histogram) -> BreachBound | None:
+        """The strictest of the bounds; where they follow shares, the amplification is all that they have in common."""
+        return None if self.tolerance is not None else self.lent(BreachBound)
+
+    def part_limit(self, share: Fraction) -> Fraction | None:
+        """Bounds for combinations are none for the parts."""
+        raise InfeasibleError(
+            "bounds for combinations say nothing about the columns they are made of; ask for a --tolerance, or for one "
+            "bound with --mechanism uniform or subset, which cover every statement."
+        )
+
+    def limits(self, values: Sequence[Value]) -> Sequence[Fraction]:
+        """The posterior of each value's bound."""
+        return [Fraction(1) if each is None else each.posterior for each in self.of(values)]
+
+    def of(self, values: Sequence[Value]) -> tuple[BreachBound | None, ...]:
+        """The bound of each value of a domain; a value that is no text may be named by its text."""
+        return matched(self.bounds, values, "bound")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Tolerance(PrivacySpec):
+    """A request for bounds from the table's own shares: from a share to `factor` times that share.
+
+    Notation: theta = factor.
+    """
+
+    FLAGS: ClassVar = (
+        Flag("--tolerance", "Bounds from shares: belief in a value may rise to R times its share.", metavar="R"),
+    )
+    GIVEN_BY: ClassVar = "--tolerance"
+    WANTED: ClassVar = BreachBoundPerValue.WANTED
+    RESOLVED: ClassVar = BreachBoundPerValue
+
+    factor: Fraction = field()
+
+    def __init__(self, factor: Exact) -> None:
+        object.__setattr__(self, "factor", exact(factor, "the tolerance"))
+        if self.factor <= 1:
+            raise SpecError(f"the tolerance is {self.factor}, and must be above 1: a belief may rise by this factor.")
+
+    @classmethod
+    def of_flags(cls, given: Mapping[str, Any]) -> Self:
+        """The factor."""
+        return cls(given["tolerance"])
+
+    @property
+    def brief(self) -> str:
+        """Its numbers, in a few words."""
+        return f"tolerance {self.factor}"
+
+    @property
+    def sentence(self) -> str:
+        """What is asked, in plain words."""
+        return f"the belief in a value may rise from its share to at most {self.factor} times its share."
+
+    def to_json(self) -> dict[str, Any]:
+        """The factor, exactly."""
+        return {"tolerance": str(self.factor)}
+
+    def resolved(self, histogram: Histogram) -> BreachBoundPerValue:
+        """A bound for each value, from rounded shares."""
+        return BreachBoundPerValue.from_tolerance(histogram, self.factor)
+
+    def part_limit(self, share: Fraction) -> Fraction | None:
+        """Bounds that grow with the share hold for sums of values too; this is the proof for the table at hand."""
+        return self.factor * share if self.factor * share < 1 else None

@@ -1,0 +1,376 @@
+"""What each column is for: roles, domains, bins and missing values."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from pathlib import Path
+from typing import Any
+
+from sfumato._core.cell_values import Value, display, to_json
+from sfumato._core.small_csv_files import lines
+from sfumato._core.suggestions import NEAR, no_such
+from sfumato._request.hierarchy import Hierarchy, level_name
+from sfumato._request.person_rows import ONE_EACH, OneRow, PersonRows, Surplus
+from sfumato.errors import SchemaError
+
+COMPOUND_MARK = " + "
+"""Between the names of the columns that make a compound."""
+NAMED_COLUMNS = 50
+"""So many columns are named to somebody who named one that is not there."""
+
+Edge = int | float | datetime.date | datetime.datetime
+
+
+class Role(Enum):
+    """What is done with a column."""
+
+    IDENTIFIER = "identifier"
+    """Names a person (name, insurance number): never published."""
+    PERSON = "person"
+    """Says which person a row is about: must not repeat, never published."""
+    PUBLIC = "public"
+    """Published as it is, or binned."""
+    SENSITIVE = "sensitive"
+    """Published under protection."""
+    DROPPED = "dropped"
+    """Not published."""
+
+
+class NullPolicy(StrEnum):
+    """What is done with records whose sensitive value is missing."""
+
+    VALUE = "value"
+    ERROR = "error"
+    DROP = "drop"
+
+
+@dataclass(frozen=True, slots=True)
+class Bins:
+    """Half-open intervals [a,b) between neighbouring edges; the last one is closed. Edges are kept as written."""
+
+    edges: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.edges) in (0, 1):
+            raise SchemaError("bins need at least two edges, such as 0,20,40,60.")
+        parsed = self.values
+        dates = [edge for edge in parsed if isinstance(edge, datetime.date)]
+        if len(dates) not in (0, len(parsed)):
+            raise SchemaError("the edges of bins are all numbers or all dates.")
+        if len({isinstance(edge, datetime.datetime) and edge.tzinfo is not None for edge in dates}) > 1:
+            raise SchemaError("either all edges of bins have an offset from UTC, or none has.")
+        if any(low >= high for low, high in itertools.pairwise(parsed)):  # type: ignore[operator]
+            raise SchemaError(f"the edges {', '.join(self.edges)} must rise from left to right.")
+
+    @classmethod
+    def parse(cls, text: str) -> Bins:
+        """Read `0,20,40,60` or `2020-01-01,2021-01-01`."""
+        return cls(tuple(edge.strip() for edge in text.split(",")))
+
+    @classmethod
+    def of(cls, edges: Bins | str | Sequence[Edge]) -> Bins:
+        """Take bins as they are, as text, or as a list of edges."""
+        if isinstance(edges, Bins):
+            return edges
+        return cls.parse(edges) if isinstance(edges, str) else cls(tuple(str(edge) for edge in edges))
+
+    @property
+    def values(self) -> tuple[Edge, ...]:
+        """The edges as numbers or dates; a date among times is its midnight."""
+        parsed = tuple(_edge(edge) for edge in self.edges)
+        if not any(isinstance(edge, datetime.datetime) for edge in parsed):
+            return parsed
+        return tuple(
+            datetime.datetime.combine(edge, datetime.time()) if type(edge) is datetime.date else edge for edge in parsed
+        )
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The published names of the bins, in rising order."""
+        pairs = list(itertools.pairwise(self.edges))
+        return tuple(f"[{low},{high}{']' if (low, high) == pairs[-1] else ')'}" for low, high in pairs)
+
+
+def _edge(text: str) -> Edge:
+    for read in (int, float, datetime.date.fromisoformat, datetime.datetime.fromisoformat):
+        try:
+            edge: Edge = read(text)
+        except ValueError:
+            continue
+        if not (isinstance(edge, float) and math.isnan(edge)):
+            return edge
+    raise SchemaError(f"the edge {text!r} is neither a number nor a date such as 2024-01-31.")
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Rare values of a column that are published as one: under a label, or as the missing value."""
+
+    values: frozenset[Value]
+    label: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """As a manifest has it."""
+        return {"values": sorted((to_json(value) for value in self.values), key=str), "label": self.label}
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The roles of the columns that were named; every other column of a table is public."""
+
+    roles: Mapping[str, Role]
+    domains: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+    bins: Mapping[str, Bins] = field(default_factory=dict)
+    nulls: NullPolicy = NullPolicy.VALUE
+    confirmed: frozenset[str] = frozenset()
+    compound: tuple[str, ...] = ()
+    """Sensitive columns that are protected together, as one column of their combinations."""
+    merged: Mapping[str, Merged] = field(default_factory=dict)
+    person_rows: PersonRows = ONE_EACH
+    hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
+    """Groups of the values of a column, which are its declared domain."""
+    publish_at: Mapping[str, str] = field(default_factory=dict)
+    """The level at which a column is published: its groups stand in the place of its values."""
+
+    def __post_init__(self) -> None:
+        named = [name for name, role in self.roles.items() if role is Role.SENSITIVE]
+        if other := next((name for name in self.hierarchies if named != [name]), None):
+            raise SchemaError(
+                f"a hierarchy was given for {other!r}; only a sensitive column that is protected alone can have one."
+            )
+        declared = {name: each.domain for name, each in self.hierarchies.items()}
+        object.__setattr__(self, "domains", {**self.domains, **declared})
+        if lacking := next((name for name in self.publish_at if name not in self.hierarchies), None):
+            raise SchemaError(
+                f"column {lacking!r} cannot be published at a level, because it has no hierarchy; give it one "
+                f"(--hierarchy {lacking}=FILE)."
+            )
+        levels = [(name, self.hierarchies[name], level) for name, level in self.publish_at.items()]
+        spelt = {name: each.levels[each.number(level)] for name, each, level in levels if each.number(level)}
+        object.__setattr__(self, "publish_at", spelt)  # the finest level is that of the values: nothing to do
+        if self.person is None and not self.person_rows.is_plain:
+            raise SchemaError(
+                "rows of a person are counted and chosen only if a column says whose they are; name it (--person COL)."
+            )
+        chosen = self.person_rows.one_row
+        if chosen is not None and chosen.column == self.person:
+            raise SchemaError(
+                f"all rows of a person have the same {chosen.column!r}, so none is the first by it; choose by another "
+                "column, or at random (--one-row random)."
+            )
+        if chosen is not None and self.role(chosen.column or "") is Role.SENSITIVE:
+            raise SchemaError(
+                f"which row of a person is published must not follow the sensitive column {chosen.column!r}, because "
+                "that would tell something about it; choose by another column, or at random (--one-row random)."
+            )
+        if len(self.compound) == 1 or len(set(self.compound)) != len(self.compound):
+            raise SchemaError("a compound is made of at least two different columns, such as disease,drug.")
+        if both := sorted(set(self.domains) & set(self.bins)):
+            raise SchemaError(f"column {both[0]!r} has both a domain and bins; its bins are its domain, so give one.")
+
+    @classmethod
+    def of(  # noqa: PLR0913 - each argument is a role or a rule that users name one by one
+        cls,
+        sensitive: str | Iterable[str] = (),
+        *,
+        compound: Iterable[str] = (),
+        identifier: Iterable[str] = (),
+        person: str | None = None,
+        drop: Iterable[str] = (),
+        keep: Iterable[str] = (),
+        domains: Mapping[str, Sequence[Value] | Path] | None = None,
+        hierarchies: Mapping[str, Hierarchy | Path] | None = None,
+        publish_at: Mapping[str, str] | None = None,
+        bins: Mapping[str, Bins | str | Sequence[Edge]] | None = None,
+        nulls: NullPolicy | str = NullPolicy.VALUE,
+        rows_per_person: int = 1,
+        surplus: Surplus | str = Surplus.REFUSE,
+        one_row: OneRow | str | None = None,
+    ) -> Schema:
+        """Make a schema from lists of column names; a column with two roles is refused."""
+        together = _names(compound)
+        named = [
+            (Role.SENSITIVE, (*_names(sensitive), *together)),
+            (Role.IDENTIFIER, _names(identifier)),
+            (Role.PERSON, _names(person or ())),
+            (Role.DROPPED, _names(drop)),
+        ]
+        roles: dict[str, Role] = {}
+        for role, names in named:
+            for name in names:
+                if roles.setdefault(name, role) is not role:
+                    raise SchemaError(
+                        f"column {name!r} cannot be both {roles[name].value} and {role.value}: give it one role."
+                    )
+        if both := sorted(set(domains or ()) & set(hierarchies or ())):
+            raise SchemaError(
+                f"column {both[0]!r} has both a domain and a hierarchy, whose first level is its domain; give one."
+            )
+        read_domains = {name: _domain(name, values) for name, values in (domains or {}).items()}
+        read_bins = {name: Bins.of(edges) for name, edges in (bins or {}).items()}
+        chosen = OneRow.parse(one_row) if isinstance(one_row, str) else one_row
+        return cls(
+            roles,
+            read_domains,
+            read_bins,
+            NullPolicy(nulls),
+            frozenset(_names(keep)),
+            together,
+            person_rows=PersonRows(rows_per_person, Surplus(surplus), chosen),
+            hierarchies={
+                name: each if isinstance(each, Hierarchy) else Hierarchy.read(each)
+                for name, each in (hierarchies or {}).items()
+            },
+            publish_at=publish_at or {},
+        )
+
+    @property
+    def sensitive_columns(self) -> tuple[str, ...]:
+        """The columns to protect: one, those of the compound, or several that are protected each for itself."""
+        names = tuple(name for name, role in self.roles.items() if role is Role.SENSITIVE)
+        if self.compound:
+            if extra := sorted(set(names) - set(self.compound)):
+                raise SchemaError(
+                    f"{extra[0]!r} is sensitive beside the compound of {' and '.join(map(repr, self.compound))}; make "
+                    "it part of the compound, because only one column can be protected."
+                )
+            return self.compound
+        if not names:
+            raise SchemaError("name the sensitive column: nothing else is protected.")
+        return names
+
+    @property
+    def together(self) -> tuple[str, ...]:
+        """The sensitive columns whose combinations are counted, if there are several."""
+        return self.sensitive_columns if len(self.sensitive_columns) > 1 else ()
+
+    @property
+    def is_independent(self) -> bool:
+        """Whether several columns are protected each for itself."""
+        return bool(self.together) and not self.compound
+
+    @property
+    def sensitive(self) -> str:
+        """The name of the one sensitive column, or of all of them together."""
+        return COMPOUND_MARK.join(self.sensitive_columns)
+
+    @property
+    def is_declared(self) -> bool:
+        """Whether the domain of what is sensitive is known without looking at the table."""
+        return all(name in self.domains or name in self.bins for name in self.sensitive_columns)
+
+    def published_domain(self, name: str) -> tuple[Value, ...]:
+        """The declared values of a column as they are published: themselves, or the groups of a level."""
+        level = self.publish_at.get(name)
+        hierarchy = self.hierarchies.get(name)
+        return self.domains[name] if level is None or hierarchy is None else hierarchy.groups(hierarchy.number(level))
+
+    def published_hierarchy(self, name: str) -> Hierarchy | None:
+        """What is published of a hierarchy: all of it, or what lies above the level at which a column is published."""
+        hierarchy, level = self.hierarchies.get(name), self.publish_at.get(name)
+        return hierarchy if hierarchy is None or level is None else hierarchy.above(hierarchy.number(level))
+
+    @property
+    def person(self) -> str | None:
+        """The column that says which person a row is about."""
+        return next((name for name, role in self.roles.items() if role is Role.PERSON), None)
+
+    @property
+    def people(self) -> tuple[str, PersonRows] | None:
+        """The column that says whose row it is, and how many rows a person may have; None where nothing says so."""
+        return None if self.person is None else (self.person, self.person_rows)
+
+    @property
+    def identifiers(self) -> tuple[str, ...]:
+        """The columns that name people."""
+        return tuple(name for name, role in self.roles.items() if role is Role.IDENTIFIER)
+
+    def role(self, column: str) -> Role:
+        """The role of a column; public unless it was named."""
+        return self.roles.get(column, Role.PUBLIC)
+
+    def published(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """The columns that appear in the release, in the order of the table."""
+        return tuple(name for name in columns if self.role(name) in (Role.PUBLIC, Role.SENSITIVE))
+
+    def check_columns(self, columns: Sequence[str]) -> None:
+        """Refuse repeated or empty column names, and names that the table does not have."""
+        repeated = sorted({name for name in columns if columns.count(name) > 1})
+        if repeated:
+            raise SchemaError(f"the table has two columns named {repeated[0]!r}; rename one of them.")
+        published = self.published(columns)
+        if "" in published:
+            raise SchemaError("a column of the table has no name; give it one, or leave it out (--drop '').")
+        if cut := next((name for name in published if "\0" in name), None):
+            raise SchemaError(f"the name of column {cut!r} holds a zero, at which readers end it; rename or drop it.")
+        # SQL does not tell capital letters from small ones: a question about one would be answered from the other.
+        lowered = [name.lower() for name in published]
+        if alike := [name for name in published if lowered.count(name.lower()) > 1]:
+            raise SchemaError(
+                f"columns {alike[0]!r} and {alike[1]!r} differ only by capital letters; rename or drop one of them."
+            )
+        chosen = self.person_rows.one_row
+        ordering = () if chosen is None or chosen.column is None else (chosen.column,)
+        for name in (*self.roles, *self.domains, *self.bins, *self.confirmed, *ordering):
+            if name not in columns:
+                raise SchemaError(no_column(name, columns))
+        if self.together and self.sensitive.lower() in lowered:
+            raise SchemaError(
+                f"the table has a column {self.sensitive!r}, the name of what is sensitive together; rename it."
+            )
+        hierarchies = {name: self.published_hierarchy(name) for name in self.hierarchies}
+        levels = [level_name(name, level) for name, each in hierarchies.items() if each for level in each.levels]
+        if taken := next((level for level in levels if level.lower() in lowered), None):
+            raise SchemaError(f"the table has a column {taken!r}, the name of a level of the hierarchy; rename one.")
+        if not any(self.role(name) is Role.PUBLIC for name in columns):
+            raise SchemaError("no public column is left to publish beside the sensitive one.")
+
+    def check_missing(self, texts: Sequence[str]) -> None:
+        """Refuse a text that stands for a missing value and is a value of a declared domain: it cannot be both."""
+        if isinstance(texts, str):
+            raise SchemaError(f"give a list of the texts that stand for a missing value, such as [{texts!r}].")
+        for name, values in self.domains.items():
+            named = {display(value) for value in values if value is not None}
+            if both := next((text for text in texts if text in named), None):
+                raise SchemaError(
+                    f"{both!r} is said to stand for a missing value, and the domain of {name!r} has it as a value; "
+                    "take it out of one of the two."
+                )
+
+
+def no_column(name: str, columns: Iterable[str], said: str = "the table has no column") -> str:
+    """What is said of a column that is not there: with the name that is nearest to it, whatever its capital letters."""
+    return no_such(name, list(columns), said, most=NAMED_COLUMNS, near=NEAR)
+
+
+def _names(names: str | Iterable[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _domain(column: str, values: Sequence[Value] | Path) -> tuple[Value, ...]:
+    if isinstance(values, Path):
+        return read_domain(values)
+    if isinstance(values, str):
+        raise SchemaError(f"the domain of {column!r} is a text; give a list of values, or the Path of a domain file.")
+    return tuple(values)
+
+
+def read_domain(path: Path) -> tuple[str | None, ...]:
+    """Read a domain file: one value a line, quoted as in CSV where it needs to be; an empty line is the missing value.
+
+    A first line that says `value` is a header.
+    """
+    unlike = f"the domain file {str(path)!r} cannot be read; check its quotes."
+    rows = lines(path, SchemaError, unlike, "the domain file", is_list=True)
+    if wide := next((number for number, row in enumerate(rows, 1) if len(row) > 1), None):
+        raise SchemaError(
+            f"line {wide} of the domain file {str(path)!r} has several fields; write one value a line, in quotes if it "
+            "holds a comma."
+        )
+    values = tuple(row[0] if row and row[0] else None for row in rows)
+    return values[1:] if values and (values[0] or "").lower() == "value" else values

@@ -1,0 +1,92 @@
+"""What attackers see: records of whom the truth is known, and how likely each shows what it does from each value.
+
+The records are those of a release that could be, drawn with a key that is thrown away (`planned`), or those of the
+release itself, matched with the original by the key of its plan file (`released`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from sfumato._core.arrays import Codes, Floats, Places
+from sfumato._core.random_draws import Draws
+from sfumato._planning.predicted_error import Chosen
+from sfumato._profile.record_sample import Sample
+from sfumato._records.column_codes import Sensitive
+from sfumato._risk.attackers.group_posteriors import given_groups
+from sfumato._risk.attackers.planned_exposure import SMALLEST, Target, likely_values, shown
+from sfumato.errors import SpecError
+
+SEED_DIGITS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """One protected column, what is published of it, and who is attacked."""
+
+    target: Target
+    likely: Callable[[Places], Floats | None] = field(repr=False)
+    """How likely some records show what they do from each value, up to a factor of the record; None if not known."""
+    rows: Places = field(repr=False)
+    """The records that are attacked; whole groups, where there are groups."""
+    groups: Codes | None = field(default=None, repr=False)
+    """The group of each record, where it is published which values each group has, and all records are here."""
+    draws: Draws = field(default_factory=Draws.secret, repr=False)
+    """By which an attacker's luck is drawn, such as whom of the others it knows."""
+    seed: int | None = None
+    """The number behind these draws; None where they are secret."""
+
+    def after(self, beliefs: Floats, rows: Places) -> Floats | None:
+        """What is believed of some records with what the release shows of them, by Bayes' rule."""
+        if self.groups is not None:
+            return given_groups(beliefs, self.groups[rows], self.target.held[rows])
+        shown_of = self.likely(rows)
+        if shown_of is None:
+            return None
+        weighed = beliefs * shown_of
+        return np.asarray(weighed / np.maximum(weighed.sum(axis=1, keepdims=True), SMALLEST))
+
+
+def seeded(seed: int | None) -> Draws:
+    """Draws that are thrown away: secret, or those of a number, so that an attack can be repeated."""
+    if seed is None:
+        return Draws.secret()
+    if not 0 <= seed < 16**SEED_DIGITS:
+        raise SpecError(f"a seed is a number from 0 on, of at most {SEED_DIGITS} hexadecimal digits.")
+    return Draws.unsafe_test_key(f"{seed:0{SEED_DIGITS}x}")
+
+
+def planned(
+    chosen: Chosen, sample: Sample, sensitive: Sensitive, found: Sequence[Target], seed: int | None = None
+) -> list[Scene]:
+    """A scene for each protected column, as a plan would publish the records of a sample."""
+    draws = seeded(seed)
+    replaced = shown(chosen, sensitive, sample.sensitive, draws)
+    groups = replaced.cells if sample.is_whole and chosen.mechanism.bucket_table is not None else None
+    return [
+        Scene(
+            target,
+            partial(likely_values, chosen, replaced, number),
+            attacked(np.arange(len(target.held)), target, groups),
+            groups,
+            draws.for_column(target.name),
+            seed,
+        )
+        for number, target in enumerate(found)
+    ]
+
+
+def attacked(rows: Places, target: Target, groups: Codes | None) -> Places:
+    """As many of the records as an attack looks at: the first ones, or those of the groups with the first ids.
+
+    Neither tells anything: records come in a random order, and ids are random.
+    """
+    if groups is None:
+        return rows[: target.looked_at]
+    within = np.cumsum(np.bincount(groups))
+    most = int(np.searchsorted(within, target.looked_at, side="right"))
+    return np.flatnonzero(groups < max(most, 1))

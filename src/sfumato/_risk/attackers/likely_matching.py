@@ -1,0 +1,94 @@
+"""Whose record is whose where no key tells it: drawn by the law of the release, among people who look alike.
+
+Whoever is alone with the public columns is found by them. Among people who are alike every way to give the records away
+is as likely as what the records show makes it, so one is drawn by that: on average the same as the key would say, for
+a release that was made as it says. What it shows of a crowd is then as its law says, by construction; only people who
+are alone, and numbers of a whole crowd, can tell that it is not.
+
+Two records of people who are alike change places with the chance that the law gives (Metropolis 1953), all people in
+pairs at once, until the records become no likelier by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato._core.arrays import Codes, Floats, Places
+from sfumato._core.random_draws import Draws
+
+SWEEPS = 25
+"""So many times everybody meets somebody before it is looked whether that helped."""
+LEAST_STRETCHES, MOST_STRETCHES = 4, 40
+STILL = 1e-3
+"""Records that become likelier by less (in logarithms) stay as they are."""
+SMALLEST = 1e-30
+LAWS = 2
+"""How often the law is read: where it depends on who is in which cell, once more with what was drawn."""
+
+
+@dataclass(frozen=True, eq=False)
+class Crowds:
+    """Records in the order of their crowds: where each crowd starts, how large it is, and the place in it."""
+
+    starts: Places
+    sizes: Places
+    crowd: Places
+
+    @classmethod
+    def of(cls, sizes: Places) -> Crowds:
+        """From how large each crowd is."""
+        return cls(np.cumsum(sizes) - sizes, sizes, np.repeat(np.arange(len(sizes)), sizes))
+
+    def partners(self, words: Codes) -> Places:
+        """For each record one of the same crowd, or itself; the partner of a partner is the record itself."""
+        turn = (words % self.sizes.astype(np.uint64)).astype(np.int64)
+        start, size = self.starts[self.crowd], self.sizes[self.crowd]
+        rank = np.arange(len(self.crowd)) - start
+        return np.asarray(start + (turn[self.crowd] - rank) % size)
+
+
+def likely_order(
+    sizes: Places, held: Codes, likely: Callable[[Places], Floats | None], draws: Draws, laws: int = LAWS
+) -> Places | None:
+    """For each record, by crowds, the number of its person; people stand by crowds too, and `held` is theirs.
+
+    `likely` says how likely the records show what they do from each value, if people belong to them as given; None
+    where that is not known.
+    """
+    person: Places = np.arange(len(held))
+    crowds, stream, used = Crowds.of(sizes), draws.stream("whose"), 0
+    known: Floats | None = None
+    for _ in range(laws):
+        law = likely(person)
+        if law is None:
+            return None
+        if known is not None and np.array_equal(law, known):
+            break  # it does not depend on who is whose
+        known, last = law, -np.inf
+        for stretch in range(MOST_STRETCHES):
+            total = 0.0
+            for _ in range(SWEEPS):
+                turns = stream.words(used, len(sizes) + len(held))
+                used += len(turns)
+                person = _met(law, held, person, crowds.partners(turns[: len(sizes)]), turns[len(sizes) :])
+                total += float(np.log(np.maximum(law[np.arange(len(held)), held[person]], SMALLEST)).mean())
+            if stretch >= LEAST_STRETCHES and total / SWEEPS - last < STILL:
+                break
+            last = total / SWEEPS
+    return person
+
+
+def _met(law: Floats, held: Codes, person: Places, partner: Places, words: Codes) -> Places:
+    """Everybody and the partner change records, or do not."""
+    one = np.flatnonzero(np.arange(len(person)) < partner)
+    other = partner[one]
+    mine, theirs = held[person[one]], held[person[other]]
+    now = np.maximum(law[one, mine] * law[other, theirs], SMALLEST)
+    then = law[one, theirs] * law[other, mine]
+    changes = words[one] / 2.0**64 * now < then
+    found = person.copy()
+    found[one[changes]], found[other[changes]] = person[other[changes]], person[one[changes]]
+    return found

@@ -1,0 +1,226 @@
+"""What a release would add to what public columns tell: for its holder, before anything is published.
+
+What records would show is drawn with a key that is thrown away, so that the look at it costs the release nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+
+import numpy as np
+
+from sfumato._core.arrays import Codes, Floats, Mask, Numbers, Places
+from sfumato._core.cell_values import Value
+from sfumato._core.random_draws import Draws
+from sfumato._planning.predicted_error import Chosen
+from sfumato._profile.equivalence_classes import hashed
+from sfumato._profile.record_sample import Sample
+from sfumato._records import Replaced
+from sfumato._records.column_codes import Sensitive
+from sfumato._request.histogram import margins
+from sfumato._request.requirements import PrivacySpec
+from sfumato._risk.attackers.attack_result import Attack, BeliefSum
+from sfumato._risk.attackers.attacker_knowledge import Evidence, Knowledge, smoothed_shares
+from sfumato._risk.attackers.predictive_columns import MOST_TOGETHER, Telling, blind_guess, guesses
+
+MOST_BELIEFS, LEAST_RECORDS = 1 << 19, 3000
+"""Records times values of an attack, and the fewest records: of more, those are taken that come first by chance."""
+CHUNK_BELIEFS = 1 << 18
+SMALLEST = np.finfo(np.float64).tiny
+FREQUENCIES, ONE_COLUMN, ALL_COLUMNS = "frequencies", "one column", "all columns"
+
+
+@dataclass(frozen=True)
+class Target:
+    """One protected column: its name, what the records hold of it, and how far each value may be believed."""
+
+    name: str
+    held: Codes
+    limits: Floats
+    columns: Mapping[str, Codes] = field(repr=False)
+    """The public columns of the same records."""
+    heights: Mapping[str, int] = field(default_factory=dict, repr=False)
+    """How many values columns have, where not all of them may be here."""
+
+    @property
+    def size(self) -> int:
+        """How many values it has."""
+        return len(self.limits)
+
+    @property
+    def looked_at(self) -> int:
+        """How many records are looked at."""
+        return min(len(self.held), max(LEAST_RECORDS, MOST_BELIEFS // self.size))
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The shares of its values."""
+        return smoothed_shares(self.held, self.size)
+
+    @cached_property
+    def evidence(self) -> dict[str, Evidence]:
+        """What each public column says of it."""
+        shares = self.shares
+
+        def found(name: str) -> Evidence:
+            return Evidence.of(self.columns[name], self.held, shares, self.heights.get(name, 0))
+
+        with ThreadPoolExecutor() as pool:
+            return dict(zip(self.columns, pool.map(found, self.columns), strict=True))
+
+    @cached_property
+    def halves(self) -> tuple[Target, Target]:
+        """The records of each half, by no order that a table may have."""
+        heights = {name: int(codes.max(initial=0)) + 1 for name, codes in self.columns.items()}
+        found = []
+        for rows in (np.flatnonzero(self.is_first), np.flatnonzero(~self.is_first)):
+            columns = {name: codes[rows] for name, codes in self.columns.items()}
+            found.append(Target(self.name, self.held[rows], self.limits, columns, heights))
+        return found[0], found[1]
+
+    @cached_property
+    def kept(self) -> dict[bytes, Callable[[Places], Floats]]:
+        """What is believed of it by some of its records, for whoever attacks several releases of the same people."""
+        return {}
+
+    @cached_property
+    def is_first(self) -> Mask:
+        """Which records are in the first half: by a hash of their numbers."""
+        return np.asarray(hashed(np.arange(len(self.held)), np.uint64(0)) & np.uint64(1), dtype=np.bool_)
+
+    def held_out(self, told: Sequence[str]) -> Callable[[Places], Floats]:
+        """What somebody believes of the people of each half who knows some columns, and how they go in the other half.
+
+        Where each record is left out by itself, a value that would be as likely as another is always a little less
+        likely if it is the true one: whoever guesses would be wrong by that alone.
+        """
+        if not told:
+            return self.known(()).beliefs
+        first, second = (each.known(told) for each in self.halves)
+
+        def beliefs(rows: Places) -> Floats:
+            found = np.empty((len(rows), self.size))
+            for is_here, knowledge in ((self.is_first[rows], second), (~self.is_first[rows], first)):
+                here = rows[is_here]
+                found[is_here] = knowledge.beliefs_of_others([self.columns[name][here] for name in told], len(here))
+            return found
+
+        return beliefs
+
+    def known(self, told: Sequence[str]) -> Knowledge:
+        """What somebody believes of it who knows some public columns."""
+        return Knowledge.of([self.evidence[name] for name in told], self.held, self.shares)
+
+
+def targets(sample: Sample, sensitive: Sensitive, spec: PrivacySpec) -> list[Target]:
+    """What is protected, column by column where each is protected for itself."""
+    named: list[tuple[str, Sequence[Value]]] = [(sensitive.name, sensitive.domain)]
+    if sensitive.is_independent:
+        named = [(part.name, part.domain) for part in sensitive.parts]
+    return [
+        Target(name, held, np.array([float(each) for each in spec.limits(domain)]), sample.columns)
+        for (name, domain), held in zip(named, sensitive.ranked(sample.sensitive), strict=True)
+    ]
+
+
+def attacks(chosen: Chosen, sample: Sample, sensitive: Sensitive, found: Sequence[Target]) -> tuple[Attack, ...]:
+    """Somebody who knows one public column of a person, each in its turn, and somebody who knows all of them.
+
+    Not the attackers of `ladder`, although they know the same columns: these here learn from everybody but the person,
+    and trust it to the letter, because publishing stops at the strongest belief; those are to be right as often as they
+    believe, and learn from other people.
+    """
+    records = max(target.looked_at for target in found)
+    replaced = shown(chosen, sensitive, sample.sensitive[:records], Draws.secret())
+    told: list[tuple[str, tuple[str, ...]]] = [(ONE_COLUMN, (name,)) for name in sample.columns]
+    told += [(ALL_COLUMNS, tuple(sample.columns))] if len(sample.columns) > 1 else []
+
+    def tried(number: int, target: Target, who: str, names: tuple[str, ...]) -> Attack:
+        return attack(who, names, target, partial(likely_values, chosen, replaced, number))
+
+    with ThreadPoolExecutor() as pool:  # numpy takes the time, and needs no lock
+        for target in found:
+            _ = target.evidence  # which all of them need
+        asked = [(number, target, who, names) for number, target in enumerate(found) for who, names in told]
+        return tuple(pool.map(tried, *zip(*asked, strict=True)))
+
+
+def attack(who: str, told: tuple[str, ...], target: Target, likely: Callable[[Places], Floats | None]) -> Attack:
+    """What is believed of the first records, by the columns alone and with how likely they would show what they do."""
+    records, knowledge = target.looked_at, target.known(told)
+    alone, together = BeliefSum(target.limits), BeliefSum(target.limits)
+    for rows in chunks(records, target.size):
+        beliefs, held = knowledge.beliefs(rows), target.held[rows]
+        alone.add(beliefs, held)
+        shown_of = likely(rows)
+        if shown_of is not None:
+            weighed = beliefs * shown_of
+            together.add(weighed / np.maximum(weighed.sum(axis=1, keepdims=True), SMALLEST), held)
+    return Attack(who, told, target.name, records, alone.result(), together.result() if together.records else None)
+
+
+def likely_values(chosen: Chosen, replaced: Replaced, number: int, rows: Places) -> Floats | None:
+    """How likely some records would show what they do from each value of one protected column, if that is known."""
+    model = chosen.mechanism.attack_model
+    if model is None:
+        return None
+    part = Replaced(*(None if each is None else each[rows] for each in (replaced.values, replaced.cells)))
+    return model.compute_likelihoods(chosen.plan, part)[number]
+
+
+def learned(target: Target, columns: Sequence[str], single: Sequence[Telling]) -> Telling:
+    """How well a protected column is guessed from several columns together, by what is learned of each."""
+    order = sorted(columns, key=lambda name: -max(each.right for each in single if each.columns == (name,)))
+    found = attack(ALL_COLUMNS, tuple(order), target, lambda rows: None)
+    return Telling(tuple(order), target.name, found.without.right, blind_guess(target.held), found.records)
+
+
+def chunks(records: int, size: int) -> Iterator[Places]:
+    """Some rows after the other, as many as have few enough beliefs to be held at once."""
+    step = max(1, CHUNK_BELIEFS // size)
+    for first in range(0, records, step):
+        yield np.arange(first, min(first + step, records))
+
+
+def shown(chosen: Chosen, sensitive: Sensitive, codes: Codes, draws: Draws) -> Replaced:
+    """What records would show; those of one value are spread over its slots as all of them would be."""
+    slots = None
+    if chosen.mechanism.uses_slots:
+        counts = [np.array(chosen.histogram.counts)]
+        if sensitive.is_independent:
+            counts = margins(chosen.histogram.counts, sensitive.sizes)
+        pairs = zip(sensitive.ranked(codes), counts, strict=True)
+        found = [_spread(held, each, draws.for_column(str(number))) for number, (held, each) in enumerate(pairs)]
+        slots = np.stack(found) if sensitive.is_independent else found[0]
+    return chosen.mechanism.perturb(chosen.plan, codes, slots, draws, 0)
+
+
+def _spread(codes: Codes, counts: Numbers, draws: Draws) -> Numbers:
+    """A slot for each record, below the count of its value: in random order, and all of them where all are here."""
+    order = np.lexsort((draws.stream("order").words(0, len(codes)), codes))
+    held = np.bincount(codes, minlength=len(counts))
+    ranks = np.arange(len(codes)) - np.repeat(np.cumsum(held) - held, held)
+    within = draws.stream("place").words(0, len(codes)) / 2.0**64
+    slots = np.empty(len(codes), dtype=np.int64)
+    spread = (ranks + within) * np.repeat(counts / np.maximum(held, 1), held)
+    slots[order] = np.minimum(spread.astype(np.int64), np.repeat(counts, held) - 1)
+    return slots
+
+
+def tellings(found: Sequence[Target], accepted: Sequence[str]) -> list[Telling]:
+    """How well each protected column is guessed from single columns, from two, and from all of them.
+
+    What was accepted is guessed from alone: that it tells is known, and together with others it would always tell.
+    """
+    told = []
+    for target in found:
+        single = guesses(target.columns, target.held, target.size, target.name, together=1)
+        quiet = [each.columns[0] for each in single if not each.is_telling and each.columns[0] not in accepted]
+        columns = {name: target.columns[name] for name in quiet}
+        told += [*single, *guesses(columns, target.held, target.size, target.name, together=MOST_TOGETHER)]
+        if len(quiet) > MOST_TOGETHER:
+            told.append(learned(target, quiet, single))
+    return told

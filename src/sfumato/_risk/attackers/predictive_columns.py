@@ -1,0 +1,213 @@
+"""Which public columns tell the protected one: no perturbation hides what another column says.
+
+A column is guessed by as well as the most frequent value among the others who share it. It tells too much where such a
+guess closes half of the distance between the best blind guess and certainty; so do two columns together, and all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato._core.arrays import Codes
+from sfumato._core.cell_values import listed
+from sfumato._records.column_codes import local_codes
+from sfumato._risk.attackers.attack_result import wilson
+from sfumato.errors import InfeasibleError
+
+OPTIONS = ("--drop", "--accept-telling")
+COARSER = 0.1
+"""A column is a coarser form of the protected one if that leaves at most this part of its doubt."""
+SURELY = 3.0
+"""By so many standard errors a guess must be better than a blind one."""
+MOST_TOGETHER = 2
+"""So many columns are tried together one by one; all of them by what is learned of each."""
+MOST_WORK, LEAST_RECORDS = 1 << 27, 20_000
+"""Ways to take columns together times records that are looked at for each; and the fewest records."""
+MOST_CELLS = 1 << 21
+"""Up to so many pairs of groups and values have a table of their counts; beyond, they are sorted."""
+DENSE = 4
+"""A table of all groups and values is quicker than a list where it has up to so many times as many cells as records."""
+SMALLEST_GROUP = 20
+"""In smaller groups a value is above any share by chance too often to be worth a notice."""
+
+Keys = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Telling:
+    """How well a protected column is guessed from others."""
+
+    columns: tuple[str, ...]
+    about: str
+    right: float
+    blindly: float
+    records: int
+    is_coarser: bool = False
+    """Whether the column is nearly a function of the protected one: a coarser form of it, which is then public."""
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether the guess closes half of the distance to certainty, and not by the chance of a few records."""
+        is_better = self.blindly < 1 and wilson(self.right, self.records, SURELY)[0] > self.blindly
+        return is_better and 2 * self.right >= 1 + self.blindly
+
+    @property
+    def words(self) -> str:
+        """What the columns tell, without a verdict."""
+        named = " and ".join(map(repr, self.columns))
+        if len(self.columns) > MOST_TOGETHER:
+            named = f"all public columns together (most by {listed(self.columns, MOST_TOGETHER)})"
+        return (
+            f"guessing {self.about!r} from {named} is right for {self.right:.1%} of the records (blindly: "
+            f"{self.blindly:.1%})"
+        )
+
+
+def blind_guess(held: Codes) -> float:
+    """For which share of the records the most frequent value is right."""
+    return float(np.bincount(held).max(initial=0)) / max(len(held), 1)
+
+
+def best_guess(groups: Keys, held: Codes, size: int) -> float:
+    """For which share of the records the most frequent value among the others of their group is right.
+
+    Of several equally frequent ones one is guessed; who is alone is guessed blindly. By counts: with n1 records of the
+    most frequent value of a group and n2 of the next, those n1 are guessed right if n1 - 1 > n2, and nobody else.
+    """
+    keys = groups * size + held
+    cells = (int(groups.max(initial=0)) + 1) * size
+    tops = _table_tops(keys, cells, size) if cells <= min(MOST_CELLS, DENSE * len(keys)) else _listed_tops(keys, size)
+    largest = tops.largest
+    right = largest * (
+        (largest - 1 > tops.following) + ((largest - 1 == tops.following) & ~tops.is_alone) / tops.equals
+    )
+    lonely = 0
+    if tops.is_alone.any():
+        lonely = int((tops.value[tops.is_alone] == np.bincount(held).argmax()).sum())
+    return (float(right.sum()) + lonely) / len(held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tops:
+    """Of each group that has records: its most frequent value, and the next one."""
+
+    value: Keys
+    """The first of the most frequent ones."""
+    largest: Keys
+    """How many records that has."""
+    following: Keys
+    """How many records the next one has; 0 where there is none."""
+    equals: Keys
+    """How many values have as many records as the next one, and one more."""
+
+    @property
+    def is_alone(self) -> npt.NDArray[np.bool_]:
+        """Whether it has one record only."""
+        return np.asarray((self.largest == 1) & (self.following == 0))
+
+
+def _table_tops(keys: Keys, cells: int, size: int) -> _Tops:
+    """By a table of all groups and values."""
+    table = np.bincount(keys, minlength=cells).reshape(-1, size)
+    if not (is_met := table.any(axis=1)).all():
+        table = table[is_met]
+    lines, value = np.arange(len(table)), table.argmax(axis=1)
+    largest = table[lines, value]
+    table[lines, value] = 0
+    following = table.max(axis=1)
+    return _Tops(value, largest, following, 1 + (table == following[:, None]).sum(axis=1))
+
+
+def _listed_tops(keys: Keys, size: int) -> _Tops:
+    """By a list of the pairs of groups and values that occur."""
+    keys, counts = counted(keys)
+    group, value = np.divmod(keys, size)
+    firsts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+    largest = np.maximum.reduceat(counts, firsts)
+    lines = np.diff(firsts, append=len(group))
+    # The next one: the largest of the rest, where one of the largest is taken out.
+    is_largest = counts == np.repeat(largest, lines)
+    taken = np.minimum.reduceat(np.where(is_largest, np.arange(len(counts)), len(counts)), firsts)
+    rest = counts.copy()
+    rest[taken] = 0
+    following = np.maximum.reduceat(rest, firsts)
+    equals = 1 + np.add.reduceat(rest == np.repeat(following, lines), firsts)
+    return _Tops(value[taken], largest, following, equals)
+
+
+def counted(keys: Keys) -> tuple[Keys, Keys]:
+    """The different numbers in rising order, and how often each occurs; few possible ones have a table."""
+    if int(keys.max(initial=0)) < MOST_CELLS:
+        table = np.bincount(keys)
+        found = np.flatnonzero(table)
+        return found, table[found]
+    keys = np.sort(keys)
+    starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))
+    return keys[starts], np.diff(starts, append=len(keys))
+
+
+def guesses(columns: Mapping[str, Codes], held: Codes, size: int, about: str, *, together: int) -> list[Telling]:
+    """How well the protected column is guessed from each column, or from each so many together."""
+    blindly, records = blind_guess(held), len(held)
+    if (ways := math.comb(len(columns), together)) > 1:  # of very many, records that come first by chance are enough
+        records = min(records, max(LEAST_RECORDS, MOST_WORK // ways))
+    held = held[:records]
+    wide = {name: codes[:records].astype(np.int64) for name, codes in columns.items()}
+
+    def guess(names: tuple[str, ...]) -> Telling:
+        groups = wide[names[0]]
+        for name in names[1:]:
+            groups = groups * (int(wide[name].max(initial=0)) + 1) + wide[name]
+        return Telling(names, about, best_guess(groups, held, size), blindly, len(held))
+
+    def single(names: tuple[str, ...]) -> Telling:
+        """Also the other way round: what the protected column decides of another is known as soon as that is public."""
+        column = wide[names[0]]
+        likeliest = blind_guess(column)
+        decided = best_guess(held.astype(np.int64), column, int(column.max(initial=0)) + 1)
+        is_sure = wilson(decided, records, SURELY)[0] > likeliest
+        return replace(guess(names), is_coarser=is_sure and 1 - decided <= COARSER * (1 - likeliest))
+
+    with ThreadPoolExecutor() as pool:  # sorting takes the time, and needs no lock
+        return list(pool.map(single if together == 1 else guess, itertools.combinations(wide, together)))
+
+
+def telling_columns(rows: pa.Table, columns: Sequence[str], about: str) -> list[str]:
+    """The columns of a table that tell another one of it, or are a coarser form of it."""
+    coded = {name: local_codes(rows.column(name).combine_chunks())[0] for name in (*columns, about)}
+    held = coded.pop(about)
+    found = guesses(coded, held, int(held.max(initial=0)) + 1, about, together=1)
+    return [each.columns[0] for each in found if each.is_telling or each.is_coarser]
+
+
+def told_groups(codes: Codes, held: Codes, size: int, prior: float, posterior: float) -> int:
+    """The records whose value is within the prior in the table, and above the posterior in their group."""
+    keys, counts = counted(codes.astype(np.int64) * size + held)
+    group, value = np.divmod(keys, size)
+    sizes = np.bincount(group, weights=counts).astype(np.int64).take(group)
+    is_rare = np.bincount(held, minlength=size).take(value) <= len(held) * prior
+    return int(counts[is_rare & (counts > sizes * posterior) & (sizes >= SMALLEST_GROUP)].sum())
+
+
+def check_telling(found: Sequence[Telling]) -> None:
+    """Stop where public columns tell what is protected, and say what can be done: about single columns first."""
+    telling = sorted((each for each in found if each.is_telling), key=lambda each: (len(each.columns), -each.right))
+    if not telling:
+        return
+    # Of columns that tell only together, the first is enough to go on with; of those that tell alone, each is.
+    alone = [each.columns[0] for each in telling if len(each.columns) == 1]
+    named = list(dict.fromkeys(alone)) or telling[0].columns[:1]
+    drop, accept = (" ".join(f"{option} {shlex.quote(name)}" for name in named) for option in OPTIONS)
+    raise InfeasibleError(
+        f"{telling[0].words}, and no perturbation hides what other columns say: leave out what tells ({drop}), coarsen "
+        f"it, or go on in spite of it ({accept})."
+    )

@@ -1,0 +1,81 @@
+"""Where a publication stops because public columns tell too much beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato._planning.predicted_error import Chosen
+from sfumato._profile.record_sample import Sample
+from sfumato._request.guarantee import Guarantee
+from sfumato._risk.attackers.attack_result import Attack
+from sfumato._risk.attackers.attacker_knowledge import met_counts, rows_of
+from sfumato._risk.attackers.planned_exposure import ONE_COLUMN, chunks
+from sfumato.errors import InfeasibleError
+from sfumato.mechanisms.capabilities import AttackModel, GroupRisk
+from sfumato.mechanisms.mechanism import AnyMechanism
+
+MOST_LIFTED = 0.5
+"""The largest share of the records that a public column may lift well above the caps, where these hold without it."""
+HOLDING_ALONE = (Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY)
+"""Promises for somebody who knows nothing but the release."""
+ALTERNATIVES = "choose --mechanism subset or uniform, which hold for every prior, drop or coarsen the column"
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """How many records a public column breaches where the promise is for the marginal prior."""
+
+    column: str
+    worst: float
+    """The largest chance that a protected value can come to have, if it was within the prior in the column's group."""
+    breached: float
+    """The expected share of the records for which that is above the posterior."""
+
+
+def breaches(chosen: Chosen, sample: Sample) -> list[Breach]:
+    """Look at each public column, by the exact law of the plan; some groups at a time."""
+    risks = chosen.mechanism.require(GroupRisk)
+    size, found = chosen.histogram.domain_size, []
+    for column, codes in sample.columns.items():
+        table, _ = met_counts(codes, sample.sensitive, size)
+        worst, breached = 0.0, 0.0
+        for rows in chunks(table.shape[0], size):
+            groups = rows_of(table, rows).astype(np.int64)
+            risk = risks.measure(chosen.plan, groups)
+            worst, breached = max(worst, risk.worst), breached + risk.breached * float(groups.sum())
+        found.append(Breach(column, worst, breached / sample.records))
+    return found
+
+
+def check_breaches(found: Sequence[Breach], limit: Fraction) -> None:
+    """Stop where a public column breaches more records than the limit, and say what else could be done."""
+    worst = max(found, key=lambda each: each.breached, default=None)
+    if worst is None or worst.breached <= limit:
+        return
+    raise InfeasibleError(
+        f"whoever knows a person's {worst.column!r} would breach the bound for {worst.breached:.1%} of the records (up "
+        f"to a chance of {worst.worst:.2f}), and the limit is {float(limit):.2%}: the promise of this mechanism covers "
+        f"the marginal prior only; {ALTERNATIVES}, raise --breach-limit, or go on with --accept-marginal-prior."
+    )
+
+
+def check_lifted(found: Sequence[Attack], mechanism: AnyMechanism) -> None:
+    """Stop where a public column lifts most records above what the release alone would let one believe."""
+    if mechanism.guarantee not in HOLDING_ALONE:
+        return
+    if found:
+        mechanism.require(AttackModel)  # without it nothing would seem to be lifted
+    known = [(each.with_release, each) for each in found if each.with_release is not None and each.who == ONE_COLUMN]
+    lifted, worst = max(known, key=lambda each: each[0].well_above, default=(None, None))
+    if lifted is None or worst is None or lifted.well_above <= MOST_LIFTED:
+        return
+    raise InfeasibleError(
+        f"whoever knows a person's {worst.told[0]!r} and looks at the release would believe the true {worst.about!r} "
+        f"of {lifted.well_above:.0%} of the records well beyond what was asked for (up to {lifted.worst:.2f}): the "
+        f"promise of this mechanism holds for somebody who knows nothing else; {ALTERNATIVES}, or go on with "
+        "--accept-exposure."
+    )

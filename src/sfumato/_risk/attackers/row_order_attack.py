@@ -1,0 +1,159 @@
+"""R: whoever looks at how the files stand: orders that tell whose record is whose, and what stands next to what.
+
+Rows of a release stand in an order that has nothing to do with the table, with what they show, with the table beside
+them, or with another release. Each look gives a standard score, by the exact mean and variance over all orders; one
+beyond the limit comes up by chance once in a million looks. What files tell besides their rows `verify` looks at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato._core.arrays import Codes, Places
+from sfumato._query.release import Release
+from sfumato._risk.attackers.record_linkage import combination_numbers, public_columns, shared_codes
+from sfumato._risk.attackers.release_matching import Matched, shown_by_records
+from sfumato._verify.verification import Check
+
+LARGEST_SCORE = 4.891638475698590
+"""A normal number is farther from 0 than this once in a million times."""
+LEAST_RECORDS = 20
+"""Of fewer records an order is told by chance too easily to be judged by a normal number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trail:
+    """One look at an order: what goes together that should not, and by how many standard deviations."""
+
+    name: str
+    score: float
+    records: int
+    """On how many records it was looked at; the score is 0 where they are too few."""
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the order gives something away."""
+        return abs(self.score) > LARGEST_SCORE
+
+    @property
+    def check(self) -> Check:
+        """The same as `verify` says it."""
+        found = "go together" if self.is_found else "have nothing to do with each other"
+        words = f"{self.name} {found} ({self.score:.1f} standard deviations, {self.records:,} records)."
+        return Check("order", not self.is_found, words)
+
+    @classmethod
+    def of(cls, name: str, found: float, mean: float, variance: float, records: int) -> Trail:
+        """From a number, and its mean and variance over all orders."""
+        is_told = records >= LEAST_RECORDS and variance > 0
+        return cls(name, (found - mean) / math.sqrt(variance) if is_told else 0.0, records)
+
+
+def same_places(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> Trail:
+    """Whether the same people stand in the same rows of two tables more often than by chance, by their public columns.
+
+    Two releases of one key do, and so does a release that was never shuffled.
+    """
+    rows = len(one[0]) if one else 0
+    if not rows or rows != len(other[0]):
+        return Trail(name, 0.0, 0)
+    together = combination_numbers([np.concatenate(pair) for pair in zip(one, other, strict=True)])
+    return _met(name, np.zeros(rows, dtype=np.int64), together[:rows], together[rows:])
+
+
+def same_order(name: str, one: Sequence[Codes], other: Sequence[Codes]) -> Trail:
+    """Whether people who are alone with their public columns come earlier in both of two tables: rank correlation."""
+    rows = len(one[0]) if one else 0
+    together = combination_numbers([np.concatenate(pair) for pair in zip(one, other, strict=True)])
+    first, second = together[:rows], together[rows:]
+    counts = [np.bincount(each, minlength=int(together.max(initial=0)) + 1) for each in (first, second)]
+    alone = np.flatnonzero((counts[0] == 1) & (counts[1] == 1))
+    places = [np.empty(len(counts[0]), dtype=np.int64) for _ in range(2)]
+    for place, each in zip(places, (first, second), strict=True):
+        place[each] = np.arange(len(each))
+    ranks = [np.argsort(np.argsort(place[alone])).astype(np.float64) for place in places]
+    number = len(alone)
+    if number < LEAST_RECORDS:
+        return Trail(name, 0.0, number)
+    correlation = float(np.corrcoef(ranks[0], ranks[1])[0, 1])
+    return Trail.of(name, correlation, 0.0, 1 / (number - 1), number)
+
+
+def neighbours(name: str, shown: Codes) -> Trail:
+    """Whether records that follow each other show the same more often than by chance.
+
+    By the number of runs of several kinds (Wald and Wolfowitz 1940; Barton and David 1957). A table that is sorted by
+    what is protected, perturbed and left in order gives values away so.
+    """
+    counts, rows = np.bincount(shown).astype(np.float64), len(shown)
+    if rows < LEAST_RECORDS:
+        return Trail(name, 0.0, rows)
+    squares, cubes = float((counts**2).sum()), float((counts**3).sum())
+    mean = (squares - rows) / rows
+    variance = (squares * (squares + rows * (rows + 1)) - 2 * rows * cubes - rows**3) / (rows**2 * (rows - 1))
+    return Trail.of(name, float((shown[1:] == shown[:-1]).sum()), mean, variance, rows)
+
+
+def joined(name: str, groups: Codes, held: Codes, lines: Codes, values: Codes) -> Trail:
+    """Whether the i-th record of each group has the i-th of its values, as the table beside the records lists them.
+
+    `groups` and `held` are those of the records in the order of the release; `lines` are the groups of the values.
+    """
+    order = np.argsort(groups, kind="stable")
+    return _met(name, groups[order].astype(np.int64), held[order], values[np.argsort(lines, kind="stable")])
+
+
+def _met(name: str, groups: Places, one: Codes, other: Codes) -> Trail:
+    """How often two lists agree, place by place, if one of them stands in any order within each group.
+
+    Both hold the same in each group: with c of a kind among n, the mean is the sum of c²/n, and the variance
+    (S2 - 2 S3/n + S2²/n²)/(n - 1), where Sk is the sum of c^k (Hoeffding 1951).
+    """
+    size = int(max(one.max(initial=0), other.max(initial=0))) + 1
+    lines, counts = np.unique(groups * size + one, return_counts=True)
+    group, many = lines // size, counts.astype(np.float64)
+    number = np.bincount(groups).astype(np.float64)
+    sums = [np.bincount(group, weights=many**power, minlength=len(number)).astype(np.float64) for power in (2, 3)]
+    rows, squares, cubes = (each[number > 1] for each in (number, *sums))
+    variance = (squares - 2 * cubes / rows + (squares / rows) ** 2) / (rows - 1)
+    inside = number[groups] > 1
+    found, mean = float((one == other)[inside].sum()), float((squares / rows).sum())
+    return Trail.of(name, found, mean, float(variance.sum()), int(inside.sum()))
+
+
+def reused_key(one: str | Path, other: str | Path) -> Trail:
+    """Whether two releases of the same people stand in the same order: then they were drawn by one key."""
+    first, second = Release.open(one), Release.open(other)
+    names = [name for name in public_columns(first) if name in public_columns(second)]
+    tables = [pq.read_table(list(each.manifest.paths(each.folder)), columns=names) for each in (first, second)]
+    return same_places("the rows of the two releases", *shared_codes(names, tables))
+
+
+def trails(release: Release, table: pa.Table) -> list[Trail]:
+    """Looks at the order of a release beside its original, as `original_of` gives it; no key is needed."""
+    names, shown = public_columns(release), shown_by_records(release)
+    records = pq.read_table(list(release.manifest.paths(release.folder)), columns=names)
+    here, own = shared_codes(names, [records, table])
+    symbols = shown if shown.ndim == 1 else shown.argmax(axis=1)  # of a set its first member
+    return [
+        same_places("the rows of the release and those of the table", here, own),
+        same_order("the order of the release and that of the table", here, own),
+        neighbours("what records show and the records next to them", symbols.astype(np.int64)),
+    ]
+
+
+def beside(release: Matched) -> list[Trail]:
+    """A look at the order of the table beside the records, where there is one."""
+    if release.listed is None:
+        return []
+    listed, order = release.listed, release.order
+    lines, values = (np.repeat(each, listed.counts) for each in (listed.buckets, listed.places))
+    name = "the records of groups and the values beside them"
+    return [joined(name, release.shown[order], release.held[order], lines, values)]

@@ -1,0 +1,122 @@
+"""Whether something is random, by betting against it: the false alarm rate is exact for every table, however small.
+
+Somebody goes through the rows and bets on the next value at the odds that a random order has: the next row is any of
+those that are left. If the order is random, no way of betting gains on average, so the capital that began as 1 ends at
+1/a or more with a chance of at most a (Markov). Nothing is approximated: not small tables, nor rare values.
+
+All capital is in logarithms. Several ways of betting with a part of the capital each are one way of betting.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sfumato._core.arrays import Codes, Counts, Floats
+
+FALSE_ALARMS = 1e-6
+"""The chance that a table whose rows stand in a random order has a finding about its order, at most."""
+
+LIKELIER = np.array([1 / 16, 1 / 4, 2 / 3, 0.9, 0.98, 1.02, 1.1, 1.5, 3.0, 10.0, 100.0, 1e4])
+"""How many times as likely it is bet to be that a row repeats the one before."""
+
+DRIFTS = np.array([-16.0, -4.0, -1.0, -0.25, -0.05, 0.05, 0.25, 1.0, 4.0, 16.0])
+"""How much likelier, as a logarithm, small values are bet to be than middling ones at the beginning of a table."""
+
+MOST_BINS = 16
+STRETCHES = 64
+BLOCK = 16
+PRIOR = 3.0
+"""What has been seen together is weighed against so many records that have nothing to do with each other."""
+
+
+def shared(capitals: Floats) -> float:
+    """The logarithm of the capital, if it was divided equally among several ways of betting."""
+    largest = capitals.max()
+    return float(largest + np.log(np.exp(capitals - largest).mean()))
+
+
+def binned(codes: Codes, size: int) -> Codes:
+    """Codes of an ordered column in at most so many bins of about as many rows each."""
+    if size <= MOST_BINS:
+        return codes
+    counts = np.bincount(codes, minlength=size)
+    middles = (np.cumsum(counts) - counts / 2) / max(len(codes), 1)
+    return (middles * MOST_BINS).astype(np.uint8).clip(max=MOST_BINS - 1).take(codes)
+
+
+def repeats_capital(codes: Codes, size: int) -> float:
+    """The capital of somebody who bets that rows repeat the one before, or that they do not."""
+    rows = len(codes)
+    if rows < 2:  # noqa: PLR2004 - there is no next row
+        return 0.0
+    counts = np.bincount(codes, minlength=size)
+    order = np.argsort(codes, kind="stable")
+    ranks: Counts = np.empty(rows, dtype=np.int64)
+    ranks[order] = np.arange(rows) - np.repeat(np.cumsum(counts) - counts, counts)
+    left = counts.take(codes[:-1]) - ranks[:-1] - 1
+    chances = left / np.arange(rows - 1, 0, -1)
+    hits = int((codes[1:] == codes[:-1]).sum())
+    capitals = [hits * math.log(factor) - np.log1p((factor - 1) * chances).sum() for factor in LIKELIER]
+    return shared(np.array(capitals))
+
+
+def drift_capital(bins: Codes) -> float:
+    """The capital of somebody who bets that values rise, or fall, from the first row to the last."""
+    if not len(bins):
+        return 0.0
+    left = np.bincount(bins, minlength=MOST_BINS)
+    scores = (np.cumsum(left) - left / 2) * 2 / len(bins) - 1
+    capitals = np.zeros(len(DRIFTS))
+    stretches = min(STRETCHES, len(bins))
+    for stretch, piece in enumerate(np.array_split(bins, stretches)):
+        # Where values rise, each row is smaller than what is left, and towards the end by less and less.
+        place = (stretch + 0.5) / stretches - 1
+        weights = np.exp(np.outer(scores * place, DRIFTS))
+        seen = np.eye(MOST_BINS)[piece]
+        remaining = left - (np.cumsum(seen, axis=0) - seen)
+        rows_left = left.sum() - np.arange(len(piece))
+        expected = remaining @ weights  # times the rows that are left
+        taken = seen.sum(axis=0)
+        capitals += taken @ np.log(weights) - np.log(expected).sum(axis=0) + np.log(rows_left).sum()
+        left = left - taken
+    return shared(capitals)
+
+
+def order_capital(codes: Codes, size: int) -> float:
+    """The capital of all who bet that the order of rows has something to do with an ordered column."""
+    bins = binned(codes, size)
+    capitals = [drift_capital(bins), repeats_capital(bins, min(size, MOST_BINS))]
+    if MOST_BINS < size < len(codes):
+        capitals.append(repeats_capital(codes, size))
+    return shared(np.array(capitals))
+
+
+def pairing_capital(one: Codes, other: Codes, blocks: Codes) -> float:
+    """The capital of somebody who bets that rows of two tables belong together, within blocks of rows.
+
+    What goes with what is learned from every second block. In the others, the next row of the other table is any of
+    those that are left in its block. Blocks are numbered in order, and have at most `BLOCK` rows each.
+    """
+    is_learned = blocks % 2 == 0
+    together = np.zeros((MOST_BINS, MOST_BINS))
+    np.add.at(together, (one[is_learned], other[is_learned]), 1)
+    shares = (together.sum(axis=0) + 1) / (together.sum() + MOST_BINS)
+    weights = (together + PRIOR * shares) / (together.sum(axis=1, keepdims=True) + PRIOR) / shares
+    one, other, blocks = one[~is_learned], other[~is_learned], blocks[~is_learned]
+    starts = np.flatnonzero(np.diff(blocks, prepend=-1))
+    lengths = np.diff(starts, append=len(blocks))
+    capital = 0.0
+    for length in np.unique(lengths[lengths > 1]):
+        rows = starts[lengths == length][:, None] + np.arange(length)
+        bets = weights[one[rows][:, :, None], other[rows][:, None, :]]
+        left = np.triu(np.ones((length, length)))
+        expected = (bets * left).sum(axis=2) / left.sum(axis=1)
+        capital += float(np.log(np.diagonal(bets, axis1=1, axis2=2) / expected).sum())
+    return capital
+
+
+def chance(capital: float, tests: int) -> float:
+    """How likely a random order lets somebody gain so much in one of several tests, at most."""
+    return math.exp(min(max(math.log(tests) - capital, -690.0), 0.0))

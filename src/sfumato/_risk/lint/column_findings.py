@@ -1,0 +1,137 @@
+"""What single columns give away: who somebody is, which row it was, and more digits than anybody needs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato._core.arrays import Floats
+from sfumato._profile.column_checks import loneliness
+from sfumato._profile.role_guessing import MANY_NUMBERS, NAMING, PERSON
+from sfumato._profile.table_profile import ColumnProfile
+from sfumato._risk.coded_table import CodedValues
+from sfumato._risk.lint.findings import Finding
+
+INDEX_NAME = re.compile(r"Unnamed: \d+(_level_\d+)?|__index_level_\d+__|level_\d+|")
+"""How pandas calls a column that was the index of a frame, and R a column of row names."""
+EMAIL = r"^[^@\s]+@[^@\s]+\.[^@\s]+$"
+TIME = r"[0-9]:[0-5][0-9]:[0-5][0-9]"
+WHOLE_MINUTE = r"[0-9]:[0-5][0-9]:00(\.0*)?($|[^0-9.])"
+WORDS = r"\S+\s+\S+\s+\S+\s+\S+"
+LONG_TEXT = 200
+MOST_ROWS_EACH = 10
+"""A column that is named as one of persons is one if its values have fewer rows than this on average."""
+DIGITS = 3
+"""Numbers with more digits behind the point than this are finer than people need."""
+DOUBLE, SINGLE = 1e-9, 1e-5
+"""By how much, relative to itself, a number of a type may differ from its decimal form."""
+
+
+def column_findings(column: CodedValues, rows: int) -> Iterator[Finding]:
+    """What a column of a table of people gives away by its name and its values."""
+    profile = column.profile
+    if INDEX_NAME.fullmatch(column.name) or _numbers_rows(profile, rows):
+        yield Finding(
+            "index-column",
+            f"column {column.name!r} numbers rows, as an index does: it tells which row of the original a record was, "
+            "or in which order rows came.",
+            "leave it out (pandas: to_csv(index=False), to_parquet(index=False); R: row.names=FALSE).",
+            column.name,
+        )
+        return
+    if found := _free_text(profile, rows) or _identifier(profile, rows):
+        yield found
+    if finer := _needless_precision(profile):
+        yield finer
+
+
+def is_named_for_persons(name: str) -> bool:
+    """Whether a column is named as one that names people, or that says whose row it is."""
+    letters = re.sub("[^a-z]", "", name.lower())
+    return bool(PERSON.fullmatch(letters) or NAMING.fullmatch(letters))
+
+
+def _numbers_rows(profile: ColumnProfile, rows: int) -> bool:
+    """Whether a column holds whole numbers one after the other, each once, in whichever order."""
+    is_whole = pa.types.is_integer(profile.type) and len(profile.values) == rows > MANY_NUMBERS
+    return is_whole and int(profile.values[-1].as_py()) - int(profile.values[0].as_py()) == rows - 1
+
+
+def _identifier(profile: ColumnProfile, rows: int) -> Finding | None:
+    why = loneliness(profile, rows) if len(profile.values) else None
+    if why is None and _share(profile, EMAIL) > 1 / 2:
+        why = "holds addresses of electronic mail"
+    if why is None and is_named_for_persons(profile.name) and len(profile.values) * MOST_ROWS_EACH > rows > 1:
+        why = "is named as a column that names people"
+    if why is None:
+        return None
+    return Finding(
+        "identifier",
+        f"column {profile.name!r} {why}: it can be looked up elsewhere, and points at persons.",
+        "leave it out, or coarsen it (ranges, groups, fewer digits).",
+        profile.name,
+        numbers={"values": len(profile.values), "alone": profile.alone(), "records": rows},
+    )
+
+
+def _free_text(profile: ColumnProfile, rows: int) -> Finding | None:
+    if not pa.types.is_string(profile.type) or not len(profile.values):
+        return None
+    longest = int(pc.max(pc.utf8_length(profile.values)).as_py())
+    has_lines = bool(pc.any(pc.match_substring_regex(profile.values, "[\r\n]")).as_py())
+    is_prose = _share(profile, WORDS) > 1 / 2 and loneliness(profile, rows) is not None
+    if not (longest > LONG_TEXT or has_lines or is_prose):
+        return None
+    return Finding(
+        "free-text",
+        f"column {profile.name!r} holds free text (up to {longest:,} characters{', with line breaks' * has_lines}): it "
+        "can name people and places.",
+        "leave it out, or put its content into categories.",
+        profile.name,
+        numbers={"longest": longest, "values": len(profile.values)},
+    )
+
+
+def _needless_precision(profile: ColumnProfile) -> Finding | None:
+    if len(profile.values) <= MANY_NUMBERS:
+        return None
+    kind = profile.type
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        numbers: Floats = profile.values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+        rounding = SINGLE if pa.types.is_float32(kind) else DOUBLE
+        with np.errstate(invalid="ignore", over="ignore"):
+            is_finer = np.abs(numbers - np.round(numbers, DIGITS)) > rounding * np.maximum(np.abs(numbers), 1)
+        share, what = (
+            profile.counts[is_finer].sum() / profile.counts.sum(),
+            f"more than {DIGITS} digits after the point",
+        )
+        remedy = "round it to what questions need, or put it into ranges."
+    elif pa.types.is_timestamp(kind):
+        is_minute = pc.equal(pc.floor_temporal(profile.values, unit="minute"), profile.values)
+        share = profile.counts[~is_minute.to_numpy(zero_copy_only=False)].sum() / profile.counts.sum()
+        what, remedy = "times to the second", "publish days, months or ranges."
+    else:
+        share = _share(profile, TIME) - _share(profile, WHOLE_MINUTE)
+        what, remedy = "times to the second", "publish days, months or ranges."
+    if share <= 1 / 2:
+        return None
+    return Finding(
+        "needless-precision",
+        f"column {profile.name!r} has {what} in {share:.0%} of its records: such values are nearly as good as names to "
+        "who has them from elsewhere.",
+        remedy,
+        profile.name,
+        numbers={"share": float(share)},
+    )
+
+
+def _share(profile: ColumnProfile, pattern: str) -> float:
+    """The share of the records with a value whose text has a pattern."""
+    if not pa.types.is_string(profile.type) or not len(profile.values):
+        return 0.0
+    is_like = pc.match_substring_regex(profile.values, pattern).to_numpy(zero_copy_only=False)
+    return float(profile.counts[is_like].sum() / profile.counts.sum())

@@ -1,0 +1,264 @@
+"""What a file says beside its rows: footer and dictionaries of Parquet, first bytes and line ends of CSV."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sfumato._core.cell_values import plain_type
+from sfumato._risk.coded_table import CodedValues
+from sfumato._risk.lint.findings import Finding
+from sfumato.errors import SourceError, reason
+
+PLACE = re.compile(r"/(home|Users|root|mnt|media|srv|data|var|tmp|opt)/|[A-Za-z]:\\|\\\\\w|\w+@\w+")
+"""A path or an address in a text that a program wrote."""
+STORED_SCHEMA = b"ARROW:schema"
+PANDAS = b"pandas"
+FIELD_KEYS = frozenset({b"PARQUET:field_id"})
+MOST_BYTES = 64
+"""Longer bounds may be cut off, as several programs do."""
+READ_BYTES = 1 << 20
+MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+
+
+# -------------------------------------------------------------------------------------------------------------- Parquet
+
+
+def parquet_findings(
+    path: Path, columns: Mapping[str, CodedValues], domains: Mapping[str, pa.Array] | None = None
+) -> Iterator[Finding]:
+    """What the footer and the dictionaries of a Parquet file say, beside the rows that were read from it.
+
+    Where the domain of a column is known to everybody, listing it tells nothing.
+    """
+    name = path.name
+    try:
+        with pq.ParquetFile(path) as file:
+            yield from _metadata(file, name)
+            yield from _statistics(file.metadata, columns, name)
+        yield from _dictionaries(path, domains or {})
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise SourceError(f"{name!r} is not a whole Parquet file; check that it was copied completely.") from error
+
+
+def _metadata(file: pq.ParquetFile, name: str) -> Iterator[Finding]:
+    written = dict(file.metadata.metadata or {})
+    by_field = {key: value for field in file.schema_arrow for key, value in (field.metadata or {}).items()}
+    extra = {key: value for key, value in (by_field | written).items() if key not in {STORED_SCHEMA, *FIELD_KEYS}}
+    pandas = _read_json(extra.pop(PANDAS, b"{}"))
+    remedy = "write the file anew without metadata (pyarrow: table.replace_schema_metadata(None))."
+    if extra:
+        keys = ", ".join(sorted(repr(key.decode("utf-8", "replace")) for key in extra))
+        has_place = any(PLACE.search(value.decode("utf-8", "replace")) for value in extra.values())
+        said = "; in it stands what looks like a path or an address" if has_place else ""
+        yield Finding(
+            "file-metadata",
+            f"the footer of {name!r} has metadata that is no part of the table (keys {keys}){said}.",
+            remedy,
+            file=name,
+            numbers={"keys": len(extra)},
+        )
+    if PLACE.search(str(file.metadata.created_by or "")):
+        yield Finding(
+            "file-metadata",
+            f"the footer of {name!r} names the place where it was made (created_by).",
+            remedy,
+            file=name,
+        )
+    if pandas:
+        yield from _pandas_findings(pandas, file.metadata.num_rows, name, remedy)
+
+
+def _pandas_findings(pandas: Mapping[str, Any], rows: int, name: str, remedy: str) -> Iterator[Finding]:
+    index = pandas.get("index_columns") or []
+    ranges = [each for each in index if isinstance(each, dict)] if isinstance(index, list) else []
+    if any((each.get("start"), each.get("stop"), each.get("step")) != (0, rows, 1) for each in ranges):
+        yield Finding(
+            "file-metadata",
+            f"the footer of {name!r} has the index of the frame that it was made from, which is not simply 0 to "
+            f"{rows:,}: it tells which rows of the original these are.",
+            f"reset the index first (frame.reset_index(drop=True)), or {remedy}",
+            file=name,
+        )
+    else:
+        yield Finding(
+            "pandas-metadata",
+            f"the footer of {name!r} describes the pandas frame that it was made from: types, versions, the name "
+            "of its index.",
+            remedy,
+            file=name,
+        )
+
+
+def _statistics(metadata: pq.FileMetaData, columns: Mapping[str, CodedValues], name: str) -> Iterator[Finding]:
+    """Smallest and largest values of a footer, which should be those of the rows."""
+    described, left_over = set(), set()
+    for group in range(metadata.num_row_groups):
+        for number in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(number)
+            if not chunk.is_stats_set or chunk.statistics is None or not chunk.statistics.has_min_max:
+                continue
+            described.add(chunk.path_in_schema)
+            column = columns.get(chunk.path_in_schema)
+            if column is not None and _is_beyond(chunk.statistics, column.values):
+                left_over.add(chunk.path_in_schema)
+    remedy = "write the file anew, without statistics (pyarrow: write_statistics=False)."
+    for column_name in sorted(left_over):
+        yield Finding(
+            "statistics-left-over",
+            f"the statistics of column {column_name!r} in {name!r} have a smallest or largest value that no row has.",
+            remedy,
+            column_name,
+            name,
+        )
+    if described - left_over:
+        yield Finding(
+            "column-statistics",
+            f"{name!r} has statistics of {len(described)} columns (smallest and largest values, by parts of the file); "
+            "they say nothing that its rows do not say.",
+            remedy,
+            file=name,
+            numbers={"columns": len(described)},
+        )
+
+
+def _is_beyond(statistics: Any, values: pa.Array) -> bool:
+    if not len(values):
+        return False
+    try:
+        low, high = statistics.min, statistics.max
+        if isinstance(low, bytes) or (isinstance(high, str) and max(len(low), len(high)) >= MOST_BYTES):
+            return False
+        bounds = pa.array([low, high]).cast(values.type)
+        beyond = pc.or_(pc.less(bounds, values[0]), pc.greater(bounds, values[-1]))
+    except (pa.ArrowException, TypeError, OverflowError):
+        return False  # of a type whose statistics cannot be compared
+    return bool(pc.any(beyond).as_py())
+
+
+def _dictionaries(path: Path, domains: Mapping[str, pa.Array]) -> Iterator[Finding]:
+    """Dictionaries in the order of other rows than these, or with values that no row has; all groups may have one."""
+    with pq.ParquetFile(path) as file:
+        schema = file.schema_arrow
+    texts = [field.name for field in schema if pa.types.is_string(plain_type(field.type))]
+    if not texts:
+        return
+    nothing = pa.array([], pa.string())
+    unordered, lists, seen = set(), dict.fromkeys(texts, nothing), {name: domains.get(name, nothing) for name in texts}
+    with pq.ParquetFile(path, read_dictionary=texts) as file:
+        for group in range(file.num_row_groups):
+            for name in texts:
+                column = file.read_row_group(group, columns=[name]).column(0)
+                if not column.num_chunks or not pa.types.is_dictionary(column.type):
+                    continue
+                listed = column.chunk(0).dictionary.cast(pa.string())
+                appearing = pc.unique(column.cast(pa.string())).drop_null()
+                held = listed.filter(pc.is_in(listed, appearing))
+                shown = appearing.filter(pc.is_in(appearing, listed))
+                if not (
+                    held.equals(shown)
+                    or held.equals(held.take(pc.sort_indices(held)))
+                    or listed.equals(domains.get(name, nothing))
+                ):
+                    unordered.add(name)
+                seen[name] = pc.unique(pa.concat_arrays([seen[name], appearing]))
+                lists[name] = pc.unique(pa.concat_arrays([lists[name], listed]))
+    left_over = {name: int(pc.sum(pc.invert(pc.is_in(lists[name], seen[name]))).as_py() or 0) for name in texts}
+    remedy = "decode the column before it is written (pyarrow: column.cast(pa.string()); pandas: astype(str))."
+    for name in sorted(unordered):
+        yield Finding(
+            "dictionary-order",
+            f"the values of column {name!r} are listed in {path.name!r} in an order that is not theirs, nor that of "
+            "these rows: it may be the order in which the original had them.",
+            remedy,
+            name,
+            path.name,
+        )
+    for name in (each for each in texts if left_over[each]):
+        yield Finding(
+            "dictionary-left-over",
+            f"{path.name!r} lists {left_over[name]:,} values of column {name!r} that no row has: they may be those of "
+            "records that were left out.",
+            f"remove them (pandas: cat.remove_unused_categories()), or {remedy}",
+            name,
+            path.name,
+            {"values": left_over[name]},
+        )
+
+
+def _read_json(text: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return {"unreadable": True}
+    return found if isinstance(found, dict) else {"unreadable": True}
+
+
+# ------------------------------------------------------------------------------------------------------------------ CSV
+
+
+def csv_findings(path: Path, encoding: str) -> tuple[list[Finding], str]:
+    """What the bytes of a CSV file say; and the encoding to read it in, if it is not the one that was named."""
+    found = []
+    try:
+        first, is_text, has_nul, ends = _bytes_of(path)
+    except OSError as error:
+        raise SourceError(f"{path.name!r} cannot be read: {reason(error)}.") from error
+    mark = next((each for each in MARKS if first.startswith(each)), None)
+    if mark is not None:
+        found.append(
+            Finding(
+                "byte-order-mark",
+                f"{path.name!r} begins with a byte order mark, which some programs take for a part of the first name.",
+                "save it as plain UTF-8, without the mark.",
+                file=path.name,
+            )
+        )
+    if not is_text:
+        found.append(
+            Finding(
+                "not-utf-8",
+                f"{path.name!r} is not UTF-8 text: letters may be read wrongly elsewhere.",
+                "save it as UTF-8.",
+                file=path.name,
+            )
+        )
+    if (has_nul and MARKS.get(mark or b"") != "utf-16") or len(ends) > 1:
+        what = "zero bytes" if has_nul else "line ends of several kinds"
+        found.append(
+            Finding(
+                "odd-bytes",
+                f"{path.name!r} holds {what}, as if pieces of several files had been put together.",
+                "write it anew by one program.",
+                file=path.name,
+            )
+        )
+    if encoding.lower() not in {"utf-8", "utf8"}:
+        return found, encoding
+    return found, MARKS.get(mark or b"", "utf-8" if is_text else "latin-1").removesuffix("-sig")
+
+
+def _bytes_of(path: Path) -> tuple[bytes, bool, bool, set[bytes]]:
+    """The first bytes of a file, whether all of it is UTF-8, whether it has zero bytes, and how its lines end."""
+    decoder, is_text, has_nul, ends = codecs.getincrementaldecoder("utf-8")(), True, False, set()
+    with path.open("rb") as file:
+        first = block = file.read(READ_BYTES)
+        while block:
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError:
+                is_text = False
+                decoder.reset()
+            has_nul |= b"\0" in block
+            returns, breaks = block.count(b"\r\n"), block.count(b"\n")
+            ends |= ({b"\r\n"} if returns else set()) | ({b"\n"} if breaks > returns + (block[:1] == b"\n") else set())
+            block = file.read(READ_BYTES)
+    return first[:4], is_text, has_nul, ends

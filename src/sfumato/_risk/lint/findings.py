@@ -1,0 +1,95 @@
+"""What was found in a table that is to be published: something to mend, or something to know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sfumato._request.warnings import Figure
+from sfumato._terminal_safe import printable
+
+FINDINGS = (
+    "order-tied",
+    "tables-joined",
+    "identifier",
+    "index-column",
+    "free-text",
+    "needless-precision",
+    "dictionary-order",
+    "dictionary-left-over",
+    "statistics-left-over",
+    "file-metadata",
+)
+"""The codes of what should be mended."""
+
+NOTES = (
+    "records-alone",
+    "group-number",
+    "column-statistics",
+    "pandas-metadata",
+    "byte-order-mark",
+    "not-utf-8",
+    "odd-bytes",
+    "not-looked-at",
+)
+"""The codes of what is worth knowing: it tells nothing by itself, or belongs to the columns that were chosen."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that a table gives away, and what helps. Its text is its sentence."""
+
+    code: str
+    sentence: str
+    remedy: str
+    column: str | None = None
+    file: str | None = None
+    numbers: Mapping[str, Figure] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sentence", printable(self.sentence))
+        object.__setattr__(self, "remedy", printable(self.remedy))
+
+    def __str__(self) -> str:
+        return self.sentence
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it is only worth knowing."""
+        return self.code in NOTES
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "code": self.code,
+            "severity": "note" if self.is_note else "finding",
+            "sentence": self.sentence,
+            "remedy": self.remedy,
+            "column": self.column,
+            "file": self.file,
+            "numbers": dict(self.numbers),
+        }
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was looked at, and what was found."""
+
+    tables: Mapping[str, int]
+    """How many rows each table has."""
+    found: tuple[Finding, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What should be mended."""
+        return tuple(each for each in self.found if not each.is_note)
+
+    @property
+    def notes(self) -> tuple[Finding, ...]:
+        """What is worth knowing."""
+        return tuple(each for each in self.found if each.is_note)
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {"tables": dict(self.tables), "findings": [each.to_json() for each in (*self.findings, *self.notes)]}

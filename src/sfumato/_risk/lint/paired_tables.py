@@ -1,0 +1,84 @@
+"""Two tables that belong together row by row, though nothing in them says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato._core.arrays import Codes, Places
+from sfumato._risk.coded_table import CodedValues
+from sfumato._risk.lint.betting_tests import BLOCK, FALSE_ALARMS, binned, chance, pairing_capital
+from sfumato._risk.lint.findings import Finding
+
+MOST_ROWS = 20_000
+"""So many rows are compared: enough to learn what goes with what."""
+
+CodedTable = Mapping[str, CodedValues]
+
+
+def pair_findings(tables: Mapping[str, CodedTable]) -> Iterator[Finding]:
+    """Tables of one folder in whose rows something in the one goes with something in the other."""
+    pairs = [
+        (one, other, aligned)
+        for one, other in combinations(tables, 2)
+        if (aligned := _aligned(tables[one], tables[other])) is not None
+    ]
+    tests = sum(len(tables[one]) * len(tables[other]) for one, other, _ in pairs)
+    for one, other, (first, second, blocks, key) in pairs:
+        best, named = 0.0, ("", "")
+        for mine in (each for name, each in tables[one].items() if name not in key):
+            bins = binned(mine.codes, mine.size)[first]
+            for yours in (each for name, each in tables[other].items() if name not in key):
+                capital = pairing_capital(bins, binned(yours.codes, yours.size)[second], blocks)
+                if capital > best:
+                    best, named = capital, (mine.name, yours.name)
+        if tests and chance(best, tests) < FALSE_ALARMS:
+            within = f", within each {', '.join(map(repr, key))}" if key else ""
+            yield Finding(
+                "tables-joined",
+                f"rows of {one!r} and {other!r} belong together in the order in which they stand{within}: {named[0]!r} "
+                f"of the one goes with {named[1]!r} of the other, as by chance in less than one of "
+                f"{1 / FALSE_ALARMS:,.0f} folders. Side by side, they give each record its values back.",
+                "shuffle the rows of each table by itself, within groups too.",
+                named[1],
+                other,
+                {"chance": chance(best, tests), "rows": len(blocks)},
+            )
+
+
+def _aligned(one: CodedTable, other: CodedTable) -> tuple[Places, Places, Codes, tuple[str, ...]] | None:
+    """The rows of two tables side by side, in blocks of few rows; by the columns that both have, if they have any.
+
+    None where they cannot be put side by side, or every block is a row.
+    """
+    if not one or not other or _rows(one) != _rows(other):
+        return None
+    key = tuple(name for name in one if name in other and one[name].values.type == other[name].values.type)
+    mine, yours = (np.zeros(_rows(one), dtype=np.int64) for _ in range(2))
+    for name in key:
+        known = pc.unique(pa.concat_arrays([one[name].values, other[name].values]))
+        size = len(known) + 1
+        joined = np.concatenate([mine * size + _codes(one[name], known), yours * size + _codes(other[name], known)])
+        mine, yours = np.split(np.unique(joined, return_inverse=True)[1], 2)
+    first, second = np.argsort(mine, kind="stable"), np.argsort(yours, kind="stable")
+    if not np.array_equal(mine[first], yours[second]):
+        return None
+    first, second = first[:MOST_ROWS], second[:MOST_ROWS]
+    groups = mine[first]
+    starts = np.flatnonzero(np.diff(groups, prepend=-1))
+    within = np.arange(len(groups)) - np.repeat(starts, np.diff(starts, append=len(groups)))
+    blocks = np.cumsum(within % BLOCK == 0) - 1
+    return None if len(blocks) == 0 or blocks[-1] == len(blocks) - 1 else (first, second, blocks, key)
+
+
+def _rows(table: CodedTable) -> int:
+    return len(next(iter(table.values())).codes)
+
+
+def _codes(column: CodedValues, known: pa.Array) -> Codes:
+    places = pc.index_in(column.values, known).to_numpy(zero_copy_only=False)
+    return np.append(places, len(known)).take(column.codes)

@@ -1,0 +1,258 @@
+"""Measuring a table by the usual privacy models: numbers with their meaning, and never a verdict."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from sfumato._core.cell_values import Value, field_type, to_json
+from sfumato._engines.engine import Progress
+from sfumato._engines.local_engine import no_progress
+from sfumato._profile.equivalence_classes import Alike, alike
+from sfumato._readers.open_table import open_source
+from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._risk.coded_table import CodedValues, can_be_coded, coded_columns, opened_release
+from sfumato._risk.privacy_models import model_numbers
+from sfumato._risk.privacy_models.table_groups import GroupValues, groups_of
+from sfumato.errors import SchemaError
+
+
+@dataclass(frozen=True)
+class Model:
+    """A privacy model: what its number says of a table, and what it leaves open."""
+
+    key: str
+    name: str
+    says: str
+    leaves_open: str
+    number: Callable[[GroupValues], float | None]
+    needs_order: bool = False
+
+
+MODELS = (
+    Model(
+        "k_anonymity",
+        "k-anonymity: k",
+        "Every record is alike in the public columns with at least k - 1 others.",
+        "It says nothing about the sensitive value: all records of a group may have the same.",
+        lambda contents: int(contents.sizes.min()),
+    ),
+    Model(
+        "largest_share",
+        "(alpha, k): alpha",
+        "No value is that of a larger share of a group.",
+        "A value that is rare among all may reach this share in a group, which tells much.",
+        model_numbers.largest_share,
+    ),
+    Model(
+        "distinct_diversity",
+        "distinct l-diversity: l",
+        "Every group has at least so many different values.",
+        "One of them may be that of nearly all its records.",
+        model_numbers.distinct_values,
+    ),
+    Model(
+        "entropy_diversity",
+        "entropy l-diversity: l",
+        "The values of every group are as uncertain as so many equally frequent ones.",
+        "It does not see which values these are: all may be illnesses of one kind.",
+        model_numbers.entropy_values,
+    ),
+    Model(
+        "recursive_ratio",
+        "recursive (c, l): c above",
+        "With the l of distinct l-diversity: how dominant the most frequent value of a group is at most, against the "
+        "l-th and all rarer ones.",
+        "What is frequent in all groups, and how alike the values are.",
+        model_numbers.recursive_ratio,
+    ),
+    Model(
+        "equal_distance",
+        "t-closeness: t, equal distances",
+        "How far the shares of a group are from those of all records: the part of them that would have to change.",
+        "A rare value may become many times as likely within a small t.",
+        model_numbers.equal_distance,
+    ),
+    Model(
+        "ordered_distance",
+        "t-closeness: t, ordered values",
+        "The same, where a change to a near number counts less. The missing value comes after the largest.",
+        "Exact values: a group may hold one number only, if it is near the middle.",
+        model_numbers.ordered_distance,
+        needs_order=True,
+    ),
+    Model(
+        "basic_likeness",
+        "basic beta-likeness: beta",
+        "By which part of itself the share of a value rises at most from all records to a group.",
+        "That a group lacks a value, and what those know who know more than the group.",
+        model_numbers.basic_likeness,
+    ),
+    Model(
+        "enhanced_likeness",
+        "enhanced beta-likeness: beta",
+        "The same, if frequent values do not rise above their own limit -ln(share) either; else infinite.",
+        "That a group lacks a value, and what those know who know more than the group.",
+        model_numbers.enhanced_likeness,
+    ),
+    Model(
+        "disclosure",
+        "delta-disclosure: delta",
+        "The largest change of the logarithm of a share, up or down; infinite if a group lacks a value.",
+        "Differences between the records of a group, which those see who know more than the public columns.",
+        model_numbers.disclosure,
+    ),
+    Model(
+        "disclosure_of_present",
+        "  of values that a group has",
+        "The same without the values that a group lacks.",
+        "That nobody in a group has some value.",
+        model_numbers.disclosure_of_present,
+    ),
+    Model(
+        "cap_factor",
+        "F'-privacy: factor of the caps",
+        "No value is more than so many times as frequent in a group as among all; --json has the cap of each value.",
+        "What the groups teach together: how public columns go with values can be learned from all of them.",
+        model_numbers.cap_factor,
+    ),
+)
+
+SCOPE = (
+    "All of it is about somebody who knows the public columns of a person and nothing else, and about the values as "
+    "they stand in the table: of a column that was perturbed, swapped or drawn they say nothing about the true values. "
+    "No number says that a table may be published."
+)
+
+
+@dataclass(frozen=True)
+class ColumnMeasures:
+    """What the models say of one sensitive column."""
+
+    column: str
+    numbers: Mapping[str, float | None]
+    """By the key of the model; infinite where its definition holds for no number, None where it does not apply."""
+    caps: Mapping[Value, tuple[float, float]]
+    """For each value its share among all records, and the largest in a group."""
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines."""
+        told = {key: None if number is None else to_json(number) for key, number in self.numbers.items()}
+        caps = [
+            {"value": to_json(value), "share": share, "cap": largest} for value, (share, largest) in self.caps.items()
+        ]
+        return {"column": self.column, **told, "caps": caps}
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What the models say of a table."""
+
+    rows: int
+    public: tuple[str, ...]
+    groups: int
+    smallest: int
+    """The smallest number of records that are alike in the public columns: k of k-anonymity."""
+    alike: Alike
+    others_known: bool
+    columns: tuple[ColumnMeasures, ...]
+
+    def __getitem__(self, column: str) -> ColumnMeasures:
+        """What the models say of a sensitive column."""
+        return next(each for each in self.columns if each.column == column)
+
+    def to_json(self) -> dict[str, Any]:
+        """For machines, with the meaning of each number."""
+        meanings = [{"key": each.key, "says": each.says, "leaves_open": each.leaves_open} for each in MODELS]
+        return {
+            "rows": self.rows,
+            "public": list(self.public),
+            "groups": self.groups,
+            "k_anonymity": self.smallest,
+            **self.alike.to_json(),
+            "others_known": self.others_known,
+            "sensitive": [each.to_json() for each in self.columns],
+            "meanings": meanings,
+            "scope": SCOPE,
+        }
+
+
+def measure(  # noqa: PLR0913 - a table, its columns, and how it is read
+    table: Any,
+    public: Sequence[str],
+    sensitive: Sequence[str] = (),
+    *,
+    others_known: bool = False,
+    read: ReadOptions = AS_USUAL,
+    progress: Progress = no_progress,
+) -> Measures:
+    """Measure a table: any that can be published, or the public columns of a release.
+
+    A missing value is a value. Of several sensitive columns each is measured for itself; with `others_known` by
+    somebody who knows the others of a person too.
+    """
+    with opened_release(table) as found, tempfile.TemporaryDirectory(prefix="sfumato-") as spool:
+        if found is not None:
+            folder, manifest = found
+            if shown := next((name for name in (*public, *sensitive) if name not in manifest.public), None):
+                raise SchemaError(
+                    f"{shown!r} is no public column of this release: what a release shows of a protected column is "
+                    "drawn or dealt, and these numbers would say nothing about the true values; measure the original."
+                )
+            first, *others = manifest.paths(folder)
+            table = first.parent if others else first
+        rows = Path(spool) / "rows"
+        source = open_source(table, rows, read=read)
+        _check(source.schema, public, sensitive)
+        columns = coded_columns(source, list(dict.fromkeys((*public, *sensitive))), progress)
+        return _measured(columns, public, sensitive, others_known, progress)
+
+
+def _check(schema: pa.Schema, public: Sequence[str], sensitive: Sequence[str]) -> None:
+    for name in (*public, *sensitive):
+        if schema.names.count(name) != 1:
+            known = ", ".join(map(repr, schema.names[:20]))
+            raise SchemaError(f"the table has no column named {name!r}, or several; it has {known}.")
+        if not can_be_coded(kind := schema.field(name).type):
+            raise SchemaError(f"column {name!r} is of type {kind}, whose values cannot be counted; leave it out.")
+        if (*public, *sensitive).count(name) > 1:
+            raise SchemaError(f"column {name!r} is named twice; name it once, as public or as sensitive.")
+    if not (public or sensitive):
+        raise SchemaError("name the public columns (--public COL) and those to protect (--sensitive COL).")
+
+
+def _measured(
+    columns: Mapping[str, CodedValues],
+    public: Sequence[str],
+    sensitive: Sequence[str],
+    others_known: bool,
+    progress: Progress,
+) -> Measures:
+    rows = len(next(iter(columns.values())).codes)
+    if not rows:
+        raise SchemaError("the table is empty: there is nothing to measure.")
+    groups, sizes = groups_of([columns[name] for name in public], rows)
+    found = []
+    for number, name in enumerate(sensitive):
+        own = groups, sizes
+        if others_known and len(sensitive) > 1:
+            known = [*public, *(other for other in sensitive if other != name)]
+            own = groups_of([columns[each] for each in known], rows)
+        found.append(_of_column(GroupValues.of(*own, columns[name]), columns[name]))
+        progress("measuring", rows * (number + 1) // len(sensitive), rows)
+    return Measures(rows, tuple(public), len(sizes), int(sizes.min()), alike(sizes, rows), others_known, tuple(found))
+
+
+def _of_column(contents: GroupValues, column: CodedValues) -> ColumnMeasures:
+    kind = column.values.type
+    is_ordered = field_type(kind) in {"integer", "number", "date", "datetime"}
+    told = {each.key: None if each.needs_order and not is_ordered else each.number(contents) for each in MODELS}
+    values = [*column.values.to_pylist(), None][: column.size]
+    shares = contents.totals / contents.totals.sum()
+    pairs = zip(shares.tolist(), model_numbers.caps(contents).tolist(), strict=True)
+    return ColumnMeasures(column.name, told, dict(zip(values, pairs, strict=True)))

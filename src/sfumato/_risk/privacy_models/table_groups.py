@@ -1,0 +1,63 @@
+"""Records that are alike in some columns, and the values that they have in another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sfumato._core.arrays import Codes, Counts, Floats
+from sfumato._risk.coded_table import CodedValues
+
+MOST_NUMBERS = 1 << 62
+
+
+def groups_of(columns: Sequence[CodedValues], rows: int) -> tuple[Codes, Counts]:
+    """The group of each record, and how many records each group has; without columns all records are one group."""
+    numbers, size = np.zeros(rows, dtype=np.int64), 1
+    for column in columns:
+        if size * column.size >= MOST_NUMBERS:  # combinations that occur are fewer, and are numbered anew
+            found, numbers = np.unique(numbers, return_inverse=True)
+            size = len(found)
+        numbers = numbers * column.size + column.codes
+        size *= column.size
+    _, groups, sizes = np.unique(numbers, return_inverse=True, return_counts=True)
+    return groups, sizes
+
+
+@dataclass(frozen=True)
+class GroupValues:
+    """How many records of each group have each value: a line for each pair that occurs, by group and then by value."""
+
+    sizes: Counts
+    """How many records each group has."""
+    totals: Counts
+    """How many records have each value."""
+    group: Codes
+    value: Codes
+    count: Counts
+
+    @classmethod
+    def of(cls, groups: Codes, sizes: Counts, column: CodedValues) -> GroupValues:
+        """The values of a column in each group."""
+        pairs, count = np.unique(groups * np.int64(column.size) + column.codes, return_counts=True)
+        totals = column.counts[: column.size]
+        return cls(sizes, totals, pairs // column.size, pairs % column.size, count)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The share of the value among all records, for each line."""
+        shares: Floats = self.totals / self.totals.sum()
+        return shares.take(self.value)
+
+    @cached_property
+    def inside(self) -> Floats:
+        """The share of the value within the group, for each line."""
+        return self.count / self.sizes.take(self.group)
+
+    @property
+    def starts(self) -> Counts:
+        """The first line of each group."""
+        return np.flatnonzero(np.diff(self.group, prepend=-1))

@@ -1,0 +1,264 @@
+"""Checking a release against the table it was made from: private, for the holder."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato._core.cell_values import field_type, plain_type
+from sfumato._engines.local_engine import LocalEngine
+from sfumato._planning.plan_file import PlanFile
+from sfumato._profile.batch_preparation import Preparation
+from sfumato._profile.declared_domains import groups_of, typed_domain
+from sfumato._profile.persons import Grouping
+from sfumato._query.release import Release
+from sfumato._readers.open_table import open_source
+from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._readers.sources import Source
+from sfumato._records.column_codes import dense
+from sfumato._release.manifest_entries import read_merged, read_missing, read_published_at
+from sfumato._release.manifest_reader import load_json
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.person_rows import Persons
+from sfumato._request.schema import Bins, NullPolicy, Role, Schema
+from sfumato._verify.file_checks import PERSONS, verify_folder
+from sfumato._verify.manifest_view import Written
+from sfumato._verify.original_counts import Connection
+from sfumato._verify.reference_distributions import read as read_law
+from sfumato._verify.reference_distributions.reference_distribution import Law
+from sfumato._verify.row_order import check_order
+from sfumato._verify.verification import Check, Verification
+from sfumato.errors import ReleaseFormatError, SfumatoError, SpecError
+
+MEMORY_LIMIT = "512MB"
+BATCH_ROWS = 1 << 17
+
+
+def verify(
+    release: str | Path,
+    original: Any = None,
+    *,
+    read: ReadOptions = AS_USUAL,
+    plan_file: str | Path | None = None,
+    hierarchies: Mapping[str, Hierarchy | Path] | None = None,
+) -> Verification:
+    """Check a release; with the original table, also its public columns and the exact posterior of every value.
+
+    `read` says how the table is read; its markers of missing values are those that the release names.
+    Where rows of persons were left out, the plan file tells which; where groups were published in the place of values,
+    the hierarchy tells which is whose; one that is not that of the release is refused.
+    """
+    if plan_file is not None and original is None:
+        raise SpecError("a plan file tells which rows of a table were published; name the table too (--original).")
+    if hierarchies and original is None:
+        raise SpecError("a hierarchy tells which values of a table were published; name the table too (--original).")
+    opened = Release.open(release)  # an unpacked .zip lasts as long as this object
+    folder = opened.folder
+    found = verify_folder(folder)
+    is_intact = found.checks[0].passed  # the files come first, and without them there is nothing to compare
+    if original is None or not is_intact:
+        return found
+    with original_rows(folder, original, plan_file, read=read) as rows:
+        groups = hierarchy_groups(rows.written, hierarchies or {})
+        compared = verify_original(folder, rows, groups)
+        return Verification((*found.checks, *rows.checks, *compared.checks))
+
+
+@dataclass(frozen=True)
+class OriginalRows:
+    """The rows of a table that were published, as the table has them."""
+
+    law: Law
+    written: Written
+    """What the release says."""
+    source: Source
+    checks: tuple[Check, ...]
+    """Of the persons, where the plan file tells them."""
+    table_rows: int | None
+    """How many rows the table has, if that is known without reading it."""
+    private: Path
+    """A folder for what does not fit into memory."""
+
+
+@contextmanager
+def original_rows(
+    folder: Path, original: Any, plan_file: str | Path | None, *, read: ReadOptions = AS_USUAL
+) -> Iterator[OriginalRows]:
+    """Open the table that a release was made from, for as long as it is looked at."""
+    law, written = read_law(load_json(folder))
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
+        private = Path(name)
+        text, missing = (*read.text, *text_columns(written)), read_missing(written.ours)
+        table = open_source(original, private / "spool", read=replace(read, text=text, missing=missing))
+        source, checks = _published(written, table, private, plan_file)
+        yield OriginalRows(law, written, source, tuple(checks), table.rows, private)
+
+
+def _published(
+    written: Written, source: Source, private: Path, plan_file: str | Path | None
+) -> tuple[Source, list[Check]]:
+    """The rows of the original that were published, with a check of the persons where the plan file tells them."""
+    said, plan = written.persons, None if plan_file is None else PlanFile.read(Path(plan_file))
+    if plan is not None and plan.fingerprint != source.fingerprint():
+        raise ReleaseFormatError(
+            "the plan file belongs to another table than this one, or the table has changed since; name the table that "
+            "was published, and its plan file."
+        )
+    if said is None:
+        return source, []
+    if plan is None and not said.chooses:
+        return source, []  # which column tells persons apart is not published, and was checked when it was
+    if plan is None:
+        raise SpecError(
+            "which rows of each person were published is decided by the key of the release; give its plan file "
+            "(--plan-file), so that the same rows are compared."
+        )
+    if plan.persons is None:
+        return source, [Check(PERSONS, False, "the plan file knows nothing of persons, and the release does.")]
+    column, rows = plan.persons
+    chosen, left_out = Grouping(LocalEngine(), source, column, private).checked(rows, plan.table_draws)
+    is_same = Persons.of(rows, left_out, written.public) == said
+    words = f"each {column!r} of the original was counted again, and {left_out:,} rows were left out"
+    found = "as the release says." if is_same else "which is not how the release says; is this its plan file?"
+    return chosen, [Check(PERSONS, is_same, f"{words}, {found}")]
+
+
+Groups = Mapping[str, tuple[pa.Array, pa.Array]]
+"""For a column that was published at a level: the values of the original, and the group of each."""
+
+
+def hierarchy_groups(written: Written, hierarchies: Mapping[str, Hierarchy | Path]) -> Groups:
+    """What is in the place of which values, by hierarchies that are those of the release, in any order of their lines.
+
+    Those of a release of values are compared as well, and change nothing.
+    """
+    levels, published = read_published_at(written.ours), written.ours.get("hierarchies", {})
+    if lacking := next((name for name in levels if name not in hierarchies), None):
+        raise SpecError(
+            f"the release has groups in the place of {lacking!r}; give the hierarchy that tells which is whose "
+            f"(--hierarchy {lacking}=FILE)."
+        )
+    found = {}
+    for name, given in hierarchies.items():
+        if name not in levels and name not in published:
+            raise SpecError(f"the release has no hierarchy of {name!r}; leave --hierarchy {name}=FILE out.")
+        hierarchy = (given if isinstance(given, Hierarchy) else Hierarchy.read(given)).missing_last
+        domain = typed_domain(
+            name, hierarchy.domain, is_text=name not in levels and written.naming.types == ("string",)
+        )
+        number = hierarchy.number(levels[name]) if name in levels else 0
+        typed = hierarchy.with_values([*domain.to_pylist(), None][: len(hierarchy.paths)])
+        if set(typed.groups(number)) - {None} != set(written.domain) - {None}:
+            said = f"groups at the level {levels[name]!r}" if name in levels else f"values of {name!r}"
+            raise SpecError(f"the hierarchy has other {said} than the release; name its own.")
+        above = typed.above(number)
+        if _as_told(None if above is None else above.to_json()) != _as_told(published.get(name)):
+            raise SpecError(f"the hierarchy has other levels or groups of {name!r} than the release; name its own.")
+        if name in levels:
+            found[name] = (domain, groups_of(hierarchy, levels[name]))
+    return found
+
+
+def _as_told(hierarchy: Mapping[str, Any] | None) -> tuple[list[str], set[tuple[Any, ...]]]:
+    """The levels of a hierarchy in JSON, and the groups of each value; nothing of none."""
+    return ([], set()) if hierarchy is None else (hierarchy["levels"], set(map(tuple, hierarchy["paths"])))
+
+
+def verify_original(folder: Path, rows: OriginalRows, groups: Groups) -> Verification:
+    """Check a release against the table it was made from; what does not fit into memory goes into a private folder."""
+    law, written = rows.law, rows.written
+    try:
+        with duckdb.connect(config={"memory_limit": MEMORY_LIMIT, "temp_directory": str(rows.private)}) as connection:
+            _load(connection, folder, written, rows.source, groups)
+            checks = (
+                _check_public(connection, written),
+                check_order(connection, folder, written),
+                law.draws(connection, written),
+                law.posteriors(connection, written),
+            )
+    except (KeyError, TypeError, ValueError, duckdb.Error) as error:
+        if isinstance(error, SfumatoError):
+            raise
+        raise ReleaseFormatError("the release cannot be compared with that table: their columns do not fit.") from error
+    return Verification(checks)
+
+
+def original_schema(written: Written, columns: Sequence[str]) -> Schema:
+    """The schema under which the original was published, as far as the manifest tells."""
+    ours, sensitive = written.ours, written.names
+    published = [*written.public, *sensitive]
+    if lacking := sorted(set(published) - set(columns)):
+        raise ReleaseFormatError(f"the table is not the original of this release: it has no column {lacking[0]!r}.")
+    roles = {name: Role.DROPPED for name in columns if name not in published}
+    roles |= dict.fromkeys(sensitive, Role.SENSITIVE)
+    bins = {name: Bins(tuple(edges)) for name, edges in ours["bins"].items()}
+    compound = sensitive if len(sensitive) > 1 and "domains" not in ours["design"] else ()
+    nulls = NullPolicy(ours["nulls"])
+    return Schema(roles, bins=bins, nulls=nulls, compound=compound, merged=read_merged(ours))
+
+
+def text_columns(written: Written) -> list[str]:
+    """The columns that a CSV original is read as text for: texts, and what is sensitive, whose type is its domain's."""
+    texts = [name for name, kind in written.fields.items() if kind == "string"]
+    return [name for name in (*texts, *written.names) if name not in written.ours["bins"]]
+
+
+def released_types(folder: Path, written: Written, source: pa.Schema) -> dict[str, pa.Array]:
+    """What is sensitive as the domain of the release has it, and public columns whose type is another than there."""
+    found = {}
+    for number, name in enumerate(written.names):
+        if name not in written.ours["bins"]:
+            found[name] = written.naming.part(number).drop_null().unique()
+    published = pq.read_schema(folder / written.records[0])
+    for name in written.public:
+        kind = plain_type(published.field(name).type)
+        if name not in written.ours["bins"] and field_type(kind) != field_type(source.field(name).type):
+            found[name] = pa.array([], type=kind)
+    return {name: domain for name, domain in found.items() if not pa.types.is_null(domain.type)}
+
+
+def prepared_rows(
+    folder: Path, written: Written, source: Source, groups: Groups
+) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The rows of the original as they were published, but for what is sensitive, which is true: types and batches."""
+    schema = original_schema(written, source.schema.names)
+    names = (*written.public, *written.names)
+    domains = {**released_types(folder, written, source.schema), **{name: each[0] for name, each in groups.items()}}
+    preparation = Preparation(schema, names, domains, {name: each[1] for name, each in groups.items()})
+    prepared = preparation.types(source.schema)
+    types = pa.schema([prepared.field(name) for name in names])
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for batch in source.batches(names, BATCH_ROWS):
+            columns = [dense(column) for column in preparation(batch).columns]
+            yield pa.RecordBatch.from_arrays(columns, schema=types)
+
+    return types, batches()
+
+
+def _load(connection: Connection, folder: Path, written: Written, source: Source, groups: Groups) -> None:
+    """Bring the prepared original into DuckDB, which spills to disk where it is large."""
+    connection.register("stream", pa.RecordBatchReader.from_batches(*prepared_rows(folder, written, source, groups)))
+    connection.execute("CREATE TEMP TABLE original AS SELECT * FROM stream")
+    for view, files in zip(("release", "beside"), (written.records, written.shown.FILES[1:]), strict=True):
+        if files:
+            connection.read_parquet([str(folder / file) for file in files]).create_view(view)
+
+
+def _check_public(connection: Connection, written: Written) -> Check:
+    columns = ", ".join(written.public_columns)
+    rows = connection.execute("SELECT (SELECT COUNT(*) FROM original), (SELECT COUNT(*) FROM release)").fetchall()[0]
+    counted = f"SELECT {columns}, COUNT(*) FROM {{}} GROUP BY ALL"
+    sql = f"SELECT COUNT(*) FROM ({counted.format('original')} EXCEPT {counted.format('release')})"
+    differing = connection.execute(sql).fetchall()[0][0]
+    if rows[0] != rows[1] or differing:
+        return Check("public columns", False, "the public columns are not those of the original.")
+    return Check("public columns", True, f"the public columns of all {rows[0]:,} records are the original's.")

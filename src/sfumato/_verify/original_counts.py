@@ -1,0 +1,127 @@
+"""What the original holds and what the release shows, counted by DuckDB: for comparing the two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato._core.arrays import Floats
+from sfumato._records.sql_quoting import quoted
+from sfumato._verify.manifest_view import Written
+
+Connection = duckdb.DuckDBPyConnection
+
+MOST_MATCHED, LARGEST_GROUP = 100_000, 20
+"""So many groups of records with the same public columns are looked at, and groups up to this size."""
+
+MOST_GROUPS = 100
+"""Columns of more values than this are not looked at group by group."""
+
+WHOLE = "NULL"
+"""The grouping that puts all records into one group, whose value is missing."""
+
+
+def coarse_columns(connection: Connection, written: Written) -> list[str]:
+    """The public columns of few values, as texts: times with a zone or in nanoseconds are nothing to Python."""
+    columns = written.public_columns
+    counts = ", ".join(f"APPROX_COUNT_DISTINCT({column})" for column in columns)
+    sizes = connection.execute(f"SELECT {counts} FROM original").fetchall()[0]
+    return [f"CAST({column} AS VARCHAR)" for column, size in zip(columns, sizes, strict=True) if size <= MOST_GROUPS]
+
+
+def held_counts(connection: Connection, written: Written, group: str) -> dict[Any, Floats] | None:
+    """For each value of a grouping, how many records of the original hold each place of the domain.
+
+    None if a record holds what is not in the domain.
+    """
+    cells = _placed(connection, written, "original", group, "0")
+    if any(place is None for _, _, place, _ in cells):
+        return None
+    return {key: counts[0] for key, counts in _by_cell(cells, len(written.domain)).items()}
+
+
+def original_counts(connection: Connection, written: Written) -> list[int] | None:
+    """How many records of the original hold each place of the domain; None if one holds what is not in it."""
+    found = held_counts(connection, written, WHOLE)
+    return None if found is None else [int(count) for count in found.get(None, np.zeros(len(written.domain)))]
+
+
+def matched_values(
+    connection: Connection, written: Written, transition: Floats, largest: int = LARGEST_GROUP
+) -> tuple[int, float, float, float]:
+    """Match records with the original by all their public columns together, in small groups.
+
+    Returns how many there are, how often a published value meets an equal true one of its group, and the mean and
+    variance of that if values are published as `transition` says.
+    """
+    register_domain(connection, written)
+    size = len(transition)
+    chances = {"x": np.repeat(np.arange(size), size), "y": np.tile(np.arange(size), size), "p": transition.ravel()}
+    connection.register("transition", pa.table(chances).filter(pc.field("p") > 0))
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE people AS {_small_groups(written, largest)}")
+    for table in ("original", "release"):
+        connection.execute(f"CREATE OR REPLACE TEMP TABLE {table}_held AS {_held_by_group(table, written)}")
+    moments = (
+        "SELECT a.key, a.place, a.n, SUM(b.n * p) AS mean, SUM(b.n * b.n * p) AS square FROM original_held AS a "
+        "JOIN original_held AS b USING (key) JOIN transition ON x = a.place AND y = b.place GROUP BY ALL"
+    )
+    sql = f"SELECT SUM(n)::BIGINT, SUM(n * mean), SUM(n * (square - mean * mean)) FROM ({moments})"
+    ((rows, mean, variance),) = connection.execute(sql).fetchall()
+    equal = "SELECT SUM(a.n * b.n) FROM original_held AS a JOIN release_held AS b USING (key, place)"
+    ((agreed,),) = connection.execute(equal).fetchall()
+    return int(rows or 0), float(agreed or 0), float(mean or 0), float(variance or 0)
+
+
+def _small_groups(written: Written, largest: int) -> str:
+    # Columns of the table get names of ours, because theirs may be any.
+    public = ", ".join(f"{name} AS c{number}" for number, name in enumerate(written.public_columns))
+    groups = f"SELECT {public} FROM original GROUP BY ALL HAVING COUNT(*) <= {largest} LIMIT {MOST_MATCHED}"
+    return f"SELECT *, ROW_NUMBER() OVER () AS key FROM ({groups})"
+
+
+def _held_by_group(table: str, written: Written) -> str:
+    """How many records of each small group of a table have each value."""
+    public, names = written.public_columns, written.names
+    same = " AND ".join(f"t.{name} IS NOT DISTINCT FROM g.c{number}" for number, name in enumerate(public))
+    value = " AND ".join(f"t.{quoted(name)} IS NOT DISTINCT FROM d.v{number}" for number, name in enumerate(names))
+    joined = f"{table} AS t JOIN people AS g ON {same} JOIN domain AS d ON {value}"
+    return f"SELECT g.key AS key, d.place AS place, COUNT(*) AS n FROM {joined} GROUP BY ALL"
+
+
+def shown_counts(connection: Connection, written: Written, group: str) -> dict[Any, dict[int, Floats]]:
+    """For each value of a grouping and each cell, how many records of the release show each place of the domain."""
+    column = written.naming.cell
+    cells = _placed(connection, written, "release", group, "0" if column is None else quoted(column))
+    return _by_cell([row for row in cells if row[2] is not None], len(written.domain))
+
+
+def _placed(
+    connection: Connection, written: Written, table: str, group: str, cell: str
+) -> list[tuple[Any, int, int | None, int]]:
+    """Rows of group, cell, place in the domain (None outside of it) and count."""
+    names = written.names
+    register_domain(connection, written)
+    symbols = ", ".join(f"{quoted(name)} AS s{number}" for number, name in enumerate(names))
+    counted = f"SELECT {group} AS part, {cell} AS cell, {symbols}, COUNT(*) AS rows FROM {table} GROUP BY ALL"
+    matches = " AND ".join(f"s{number} IS NOT DISTINCT FROM v{number}" for number in range(len(names)))
+    sql = f"SELECT part, cell, place, rows FROM ({counted}) LEFT JOIN domain ON {matches}"
+    return connection.execute(sql).fetchall()
+
+
+def register_domain(connection: Connection, written: Written) -> None:
+    """The domain as a table: the place of each value, and its part in each sensitive column."""
+    columns = {f"v{number}": written.naming.part(number) for number in range(len(written.names))}
+    connection.register("domain", pa.table({"place": pa.array(range(len(written.domain))), **columns}))
+
+
+def _by_cell(rows: Iterable[tuple[Any, int, int | None, int]], size: int) -> dict[Any, dict[int, Floats]]:
+    found: dict[Any, dict[int, Floats]] = {}
+    for part, cell, place, count in rows:
+        counts = found.setdefault(part, {}).setdefault(cell, np.zeros(size))
+        counts[place] += count
+    return found

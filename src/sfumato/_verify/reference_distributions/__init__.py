@@ -1,0 +1,65 @@
+"""The laws: one file each, from the published JSON alone; a second opinion that shares no code with the mechanisms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sfumato._verify.manifest_view import Written
+from sfumato._verify.reference_distributions import (
+    bucket_distribution,
+    decoy_distribution,
+    fine_grain_distribution,
+    harmonic_distribution,
+    level_distribution,
+    small_domain_distribution,
+    subset_distribution,
+    uniform_distribution,
+)
+from sfumato._verify.reference_distributions.reference_distribution import Law
+from sfumato.errors import MissingCapabilityError, ReleaseFormatError
+from sfumato.mechanisms import REGISTRY, VERIFIERS, Registry
+
+LAWS: Registry[Law] = Registry(
+    VERIFIERS,
+    Law,
+    {
+        "uniform": uniform_distribution.LAW,
+        "subset": subset_distribution.LAW,
+        "levels": level_distribution.LAW,
+        "small-domain": small_domain_distribution.LAW,
+        "fine-grain": fine_grain_distribution.LAW,
+        "harmonic": harmonic_distribution.LAW,
+        "buckets": bucket_distribution.LAW,
+        "anatomy": bucket_distribution.ANATOMY,
+        "decoys": decoy_distribution.LAW,
+    },
+)
+"""The verifier of each mechanism; a plug-in brings one by an entry point in the group `sfumato.verifiers`."""
+
+
+def law_of(mechanism: str) -> Law:
+    """Finds the verifier of a mechanism; refused where none is installed."""
+    law = LAWS.get(mechanism)
+    if law is not None:
+        return law
+    if reason := LAWS.reason(mechanism):
+        raise MissingCapabilityError(reason, mechanism, VERIFIER)
+    if mechanism not in REGISTRY:
+        raise ReleaseFormatError(f"the mechanism {mechanism!r} cannot be verified by this version.")
+    raise MissingCapabilityError(
+        f"no verifier of the mechanism {mechanism!r} is installed, so its releases cannot be verified; install the "
+        f"distribution that has one (an entry point in the group {VERIFIERS!r}).",
+        mechanism,
+        VERIFIER,
+    )
+
+
+VERIFIER = "Verifier"
+"""The name of the capability that a mechanism without an installed verifier does not have."""
+
+
+def read(json: Mapping[str, Any]) -> tuple[Law, Written]:
+    """The law of a release, and its manifest as that law reads it."""
+    law = law_of(str(json["sfumato"]["mechanism"]))
+    return law, Written(json, law.shown(json["sfumato"]["design"]))

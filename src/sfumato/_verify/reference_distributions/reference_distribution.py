@@ -1,0 +1,57 @@
+"""What a law is: how a release of one mechanism is checked, from its published JSON and its files alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from sfumato._records import Shown
+from sfumato._verify.manifest_view import Written
+from sfumato._verify.original_counts import Connection
+from sfumato._verify.verification import Check
+
+Json = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Coin:
+    """One value in one cell of a plan: how many records hold it, and the coin that keeps it."""
+
+    value: Any
+    """As JSON has it."""
+    count: int
+    retention: Fraction
+    drawn: Fraction | None = None
+    """The chance that a redrawn record becomes this value; None where all values of the cell have the same."""
+
+
+def _no_reason(written: Written) -> str | None:
+    """There must be weights."""
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Law:
+    """The checks of one mechanism's releases. None of them uses the mechanism's code."""
+
+    guarantees: tuple[str, ...]
+    """What a release may say of its guarantee; the first is what it says today."""
+    shown: Callable[[Json], Shown]
+    """What a record shows, from the design."""
+    domain: Callable[[Path, Written], Check]
+    """Every record shows what the design lets it show."""
+    promise: Callable[[Path, Written], Check]
+    """The promise, recomputed."""
+    draws: Callable[[Connection, Written], Check]
+    """What is published is distributed as the design says, given the original."""
+    posteriors: Callable[[Connection, Written], Check]
+    """No value that the promise covers comes to be believed beyond it, by whoever knows the counts of the original."""
+    weights: Callable[[Written, Mapping[str, list[Any]]], bool] | None = None
+    """Whether the columns of the weights are right; None where there never are any."""
+    without_weights: Callable[[Written], str | None] = _no_reason
+    """Why a release has no weights; None where it must have them."""
+    coins: Callable[[Json, Json, Sequence[int]], list[list[Coin]]] | None = None
+    """The cells of a plan, from what it tells its holder, its design and the counts of its domain, if it has any."""

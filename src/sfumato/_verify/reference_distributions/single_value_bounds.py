@@ -1,0 +1,62 @@
+"""What mechanisms share that promise a bound for each single value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+
+from sfumato._request.requirements import BreachBound
+from sfumato._verify.manifest_view import Written
+from sfumato._verify.original_counts import Connection, original_counts
+from sfumato._verify.reference_distributions.reference_distribution import Json
+from sfumato._verify.reference_distributions.sub_table_distribution import bound_of, fallen, reached
+from sfumato._verify.verification import Check
+
+Factor = Callable[[int], Fraction | None]
+"""The largest factor by which a published value moves the odds of a value, by its place; None without a limit."""
+
+
+def check_single_values(design: Json, rise: Factor, fall: Factor | None) -> Check:
+    """No belief in a value with a bound rises above its posterior; nor falls below its prior, if that is promised."""
+    bounds = list(zip(design["priors"], design["posteriors"], strict=True))
+    if len(bounds) != len(design["domain"]):
+        return Check("promise", False, "there is not one bound for each value.")
+    bounded = 0
+    for number, (low, high) in enumerate(bounds):
+        if low is None:
+            continue
+        bounded += 1
+        prior, posterior = bound_of(low, high)
+        risen = reached(prior, rise(number))
+        if risen > posterior:
+            return Check("promise", False, f"a belief of {prior} can rise to {risen}, above the promised {posterior}.")
+        if fall is not None and (lowered := fallen(posterior, fall(number))) < prior:
+            return Check(
+                "promise", False, f"a belief of {posterior} can fall to {lowered}, below the promised {prior}."
+            )
+    if not bounded:
+        return Check("promise", False, "no value has a bound, so nothing is promised.")
+    also = "above its posterior" if fall is None else "above its posterior or below its prior"
+    return Check("promise", True, f"no belief in one of {bounded} values with a bound can go {also}.")
+
+
+def single_posteriors(
+    connection: Connection, written: Written, believed: Callable[[Sequence[int]], Sequence[Fraction]]
+) -> Check:
+    """Each value with a bound, by Bayes' rule with the counts of the original."""
+    counts = original_counts(connection, written)
+    if counts is None:
+        return written.outside("posteriors")
+    design, total = written.design, sum(counts)
+    bounds = zip(design["priors"], design["posteriors"], counts, believed(counts), strict=True)
+    bounded = [
+        (worst, allowed(BreachBound(low, high), Fraction(count, total))) for low, high, count, worst in bounds if low
+    ]
+    if over := next((pair for pair in bounded if pair[0] > pair[1]), None):
+        return Check("posteriors", False, f"a value can be believed with {over[0]}; promised: {over[1]}.")
+    return Check("posteriors", True, f"none of {len(bounded)} values with a bound can be believed beyond it.")
+
+
+def allowed(bound: BreachBound, share: Fraction) -> Fraction:
+    """How far a value of this share may come to be believed: beyond its prior, the bound is one on the odds."""
+    return bound.posterior if share <= bound.prior else reached(share, bound.amplification)

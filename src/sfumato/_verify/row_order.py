@@ -1,0 +1,354 @@
+"""Check that the order of the published records tells nothing about the original.
+
+Every record gets labels that do not depend on where it stands: the part of the original that its public columns come
+from, the true value that is most frequent among people with its public columns, and what it publishes. A record that
+is unique on its public columns has its own place and its own true value; records that share theirs have the same label,
+so that it need not be known whose record is whose. In a proper shuffle every order of the labels is equally likely.
+
+For each label two numbers are compared with that, and both hold for any number of records:
+
+- Waves: the sum of sqrt(2) cos(pi k (i + 1/2) / n) over the places i of its m of n records, for k from 1 to 16. It is
+  beyond t with a chance of at most 2 exp(-t^2 / (2 min(m, n - m))): places are negatively associated (Joag-Dev and
+  Proschan 1983), so a sum over places has no longer tails than one of independent places, and a cosine of a random
+  place is strictly sub-Gaussian with the variance 1.
+- Runs: how many stretches of neighbours have it, which is hypergeometric exactly (Stevens 1939).
+
+The first rows are also compared with the first and the last ones of the original, whose chance is exact. All chances
+together are at most one in a million: each kind of label, and the first rows, have an equal part of it, which all
+numbers of that kind share equally.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sfumato._core.arrays import Codes, Counts, Floats, Places
+from sfumato._records.column_codes import dense
+from sfumato._records.sql_quoting import quoted
+from sfumato._verify.manifest_view import Written
+from sfumato._verify.original_counts import Connection
+from sfumato._verify.verification import Check
+from sfumato.errors import ReleaseFormatError
+
+ERROR_RATE = 1e-6
+"""A proper shuffle fails the check at most so often."""
+MOST_RECORDS, WINDOWS = 1 << 15, 8
+"""Of more records so many are looked at: equal numbers of neighbours, from places all over the release."""
+WAVES, SHORTEST_WAVE = 16, 16
+"""So many waves at most, of at least so many records each."""
+MOST_LABELS = 64
+"""Values beyond the most frequent ones are one label."""
+PARTS = (2, 16)
+"""Into so many parts of equal size records are cut, where their labels have an order."""
+FIRST_ROWS = 1000
+ENOUGH_PEOPLE = 16
+"""Of classes that are larger on average than twice that, so many people tell where a class is from and what it has."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """How the records of each label stand; several kinds of labels may stand beside each other."""
+
+    rows: int
+    counts: Counts
+    """The records of each label."""
+    waves: Floats
+    """A line for each wave, a column for each label."""
+    runs: Counts
+
+    @classmethod
+    def of_codes(cls, codes: Codes) -> Labelled:
+        """Each record has one label, from 0 on."""
+        rows, number = len(codes), int(codes.max(initial=-1)) + 1
+        begins = np.flatnonzero(np.diff(codes, prepend=-1))
+        waves = [np.bincount(codes, weights=wave, minlength=number) for wave in make_waves(rows)]
+        runs = np.bincount(codes[begins], minlength=number)
+        return cls(
+            rows, np.bincount(codes, minlength=number), np.array(waves, dtype=np.float64).reshape(-1, number), runs
+        )
+
+    @classmethod
+    def of_members(cls, members: Codes) -> Labelled:
+        """Each record has any of the labels: a row of zeros and ones."""
+        counts = members.sum(axis=0, dtype=np.int64)
+        members = members[
+            :, np.sort(np.argsort(-np.minimum(counts, len(members) - counts), kind="stable")[:MOST_LABELS])
+        ]
+        begins = members[1:] & ~members[:-1] & 1
+        runs = members[:1].sum(axis=0, dtype=np.int64) + begins.sum(axis=0, dtype=np.int64)
+        waves = make_waves(len(members)) @ members.astype(np.float64)
+        shape = (-1, members.shape[1])
+        return cls(len(members), members.sum(axis=0, dtype=np.int64), waves.reshape(shape), runs)
+
+    @cached_property
+    def smallest_log_chance(self) -> float:
+        """The logarithm of a bound on the chance of what is least likely, times the number of numbers looked at."""
+        varied = (self.counts > 0) & (self.counts < self.rows)
+        if not varied.any():
+            return 0.0
+        counts = self.counts[varied]
+        spread = np.minimum(counts, self.rows - counts)
+        chances = [math.log(2) - self.waves[:, varied] ** 2 / (2 * spread)]
+        factorials, runs = log_factorials(self.rows + 1), zip(counts.tolist(), self.runs[varied].tolist(), strict=True)
+        chances.append(np.array([[log_chance_of_runs(factorials, self.rows, *pair) for pair in runs]]))
+        every = np.concatenate(chances)
+        return min(float(every.min()) + math.log(every.size), 0.0)
+
+
+@lru_cache(maxsize=1)
+def make_waves(rows: int) -> Floats:
+    """Cosines of the places of records, a line for each wave, with the mean 0 and the variance 1."""
+    angles = (np.arange(rows) + 0.5) * (math.pi / max(rows, 1))
+    numbers = np.arange(1, min(WAVES, rows // SHORTEST_WAVE) + 1)
+    return np.asarray(math.sqrt(2) * np.cos(numbers[:, np.newaxis] * angles))
+
+
+def log_chance_of_runs(factorials: Floats, rows: int, count: int, runs: int) -> float:
+    """The logarithm of the chance that records of a label make so few runs, or so many, on both sides together."""
+    numbers = np.arange(1, min(count, rows - count + 1) + 1)
+    log_chances = (
+        _log_choices(factorials, count - 1, numbers - 1)
+        + _log_choices(factorials, rows - count + 1, numbers)
+        - _log_choices(factorials, rows, np.array(count))
+    )
+    tails = (log_chances[numbers <= runs], log_chances[numbers >= runs])
+    return min(math.log(2) + min(float(np.logaddexp.reduce(tail)) if len(tail) else 0.0 for tail in tails), 0.0)
+
+
+def _log_choices(factorials: Floats, of: int, number: Counts) -> Floats:
+    return np.asarray(factorials[of] - factorials[number] - factorials[of - number])
+
+
+def log_factorials(largest: int) -> Floats:
+    """The logarithms of the factorials of 0, 1, and so on."""
+    return np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, largest + 1)))])
+
+
+def label_values(codes: Codes) -> list[Labelled]:
+    """Label records by values whose numbers have an order: by each frequent value, and by parts of equal size."""
+    counts = np.bincount(codes)
+    label = np.full(len(counts), MOST_LABELS)
+    frequent = np.argsort(-counts, kind="stable")[:MOST_LABELS]
+    label[frequent] = np.arange(len(frequent))
+    return [Labelled.of_codes(label[codes]), *label_parts(codes)]
+
+
+def label_parts(scores: Codes | Floats) -> list[Labelled]:
+    """Label records by the part of all records, from the lowest score to the highest, that they are in."""
+    counts, places = np.unique_counts(scores).counts, np.unique_inverse(scores).inverse_indices
+    middles = np.cumsum(counts) - counts / 2
+    return [Labelled.of_codes((middles * parts / max(len(scores), 1)).astype(np.int64)[places]) for parts in PARTS]
+
+
+# ------------------------------------------------------------------------------------------------------------ linking
+
+
+@dataclass(frozen=True)
+class LinkedRecords:
+    """The records that are looked at, in their order, linked with the original by their public columns."""
+
+    total: int
+    """How many records the release has."""
+    classes: Places
+    """The number of each record's equivalence class."""
+    row_numbers: Floats
+    """The mean row number of people of each class in the original; of some of them where classes are large."""
+    true_values: dict[str, Codes]
+    """For each sensitive column the most frequent value of these people, by its number in the order of values."""
+    unique: int
+    """How many of the records are unique on their public columns in the original."""
+    log_chance_of_first_rows: float
+    """The logarithm of the chance that the first rows are those of the original, or its last; 0 if they are not."""
+
+
+def check_order(connection: Connection, folder: Path, written: Written) -> Check:
+    """Check that the order of the records is independent of the original, and of what the records publish."""
+    table, total = read_windows(folder, written)
+    linked = link_records(connection, written, table, total)
+    kinds = {"the order of the original": label_parts(linked.row_numbers[linked.classes])}
+    for name, values in linked.true_values.items():
+        kinds[f"the true {name!r}"] = label_values(values[linked.classes])
+    kinds |= _label_published(connection, folder, written, table)
+    limit = math.log(ERROR_RATE / (len(kinds) + 1))
+    found = [name for name, labels in kinds.items() if log_chance(labels) < limit]
+    if linked.log_chance_of_first_rows < limit:
+        found.insert(0, "the rows of the original, one by one")
+    looked = (
+        f"{table.num_rows:,} of {total:,} records were looked at, and {linked.unique:,} of these are unique on their"
+    )
+    if found:
+        named = " and ".join(found)
+        detail = f"the order of the records depends on {named}, which gives values away; {looked} public columns."
+        return Check("order", False, detail)
+    rate = "a proper shuffle fails this check at most once in a million times"
+    detail = f"the order of the records tells nothing of the original; {looked} public columns; {rate}."
+    return Check("order", True, detail)
+
+
+def log_chance(labels: Sequence[Labelled]) -> float:
+    """The logarithm of a bound on the chance of what is least likely among labels of one kind."""
+    return min(each.smallest_log_chance for each in labels) + math.log(len(labels))
+
+
+def read_windows(folder: Path, written: Written) -> tuple[pa.Table, int]:
+    """Read all records, or of many those of windows that are spread over all files; and count how many there are.
+
+    Where the windows lie depends on the number of records alone.
+    """
+    columns = [*written.public, *written.shown_names]
+    files = [folder / name for name in written.records]
+    total = sum(pq.read_metadata(file).num_rows for file in files)
+    number = WINDOWS if total > MOST_RECORDS else 1
+    starts = [window * total // number for window in range(number)]
+    windows = [(start, start + min(MOST_RECORDS, total) // number) for start in starts]
+    tables, first = [], 0
+    for path in files:
+        with pq.ParquetFile(path) as file:
+            for group in range(file.num_row_groups):
+                last = first + file.metadata.row_group(group).num_rows
+                wanted = [(max(start, first), min(end, last)) for start, end in windows if start < last and end > first]
+                if wanted:
+                    rows = file.read_row_group(group, columns=columns)
+                    tables += [rows.slice(start - first, end - start) for start, end in wanted]
+                first = last
+            schema = file.schema_arrow
+    fields = pa.schema([schema.field(name) for name in columns])
+    return pa.concat_tables([fields.empty_table(), *tables]).combine_chunks(), total
+
+
+def link_records(connection: Connection, written: Written, table: pa.Table, total: int) -> LinkedRecords:
+    """Link records with the original by their equivalence classes."""
+    names, width = written.public, range(len(written.public))
+    columns = {f"c{number}": dense(table.column(name)) for number, name in enumerate(names)}
+    connection.register("looked", pa.table({"place": pa.array(range(table.num_rows)), **columns}))
+    listed = ", ".join(["TRUE AS any", *(f"c{number}" for number in width)])
+    connection.execute(
+        "CREATE OR REPLACE TEMP TABLE classes AS SELECT *, ROW_NUMBER() OVER () - 1 AS key "
+        f"FROM (SELECT DISTINCT {listed} FROM looked)"
+    )
+    same = " AND ".join(["c.any", *(f"l.c{number} IS NOT DISTINCT FROM c.c{number}" for number in width)])
+    sql = f"SELECT c.key FROM looked AS l JOIN classes AS c ON {same} ORDER BY l.place"
+    classes = _fetch(connection, sql)[0]
+    number = int(classes.max(initial=-1)) + 1
+    step = max(total // (ENOUGH_PEOPLE * max(number, 1)), 1)
+    row_numbers, true_values = np.zeros(number), {}
+    for name in written.names:
+        keys, codes, counts, sums = _fetch(connection, _count_values(written, name, step))
+        sizes = np.bincount(keys, weights=counts, minlength=number)
+        row_numbers = np.bincount(keys, weights=sums, minlength=number) / np.maximum(sizes, 1)
+        true_values[name] = _most_frequent(keys, codes, counts, number)
+    met = np.flatnonzero(np.bincount(classes, minlength=number) == 1)  # no other class is of one person
+    unique = int((_count_people(connection, written, met) == 1).sum())
+    log_chance = _log_chance_of_first_rows(connection, written, classes, total)
+    return LinkedRecords(total, classes, row_numbers, true_values, unique, log_chance)
+
+
+def _count_values(written: Written, name: str, step: int) -> str:
+    """SQL that counts people by class and true value: the class, the number of the value, people, and row numbers.
+
+    Every so many rows of the original are counted.
+    """
+    rows, row = _numbered_original(written)
+    counted = (
+        f"SELECT c.key, o.{quoted(name)} AS value, COUNT(*) AS n, SUM({row})::DOUBLE AS total "
+        f"FROM {rows} AS o JOIN classes AS c ON {_same_class(written)} WHERE {row} % {step} = 0 GROUP BY ALL"
+    )
+    return f"SELECT key, DENSE_RANK() OVER (ORDER BY value NULLS LAST) AS code, n, total FROM ({counted})"
+
+
+def _numbered_original(written: Written) -> tuple[str, str]:
+    """SQL of the original, and of the number of a row, which a column of the same name may hide."""
+    if "rowid" not in {name.lower() for name in (*written.public, *written.names)}:
+        return "original", "o.rowid"
+    return "(SELECT *, ROW_NUMBER() OVER () - 1 AS rowid_ FROM original)", "o.rowid_"
+
+
+def _same_class(written: Written) -> str:
+    pairs = [f"o.{name} IS NOT DISTINCT FROM c.c{number}" for number, name in enumerate(written.public_columns)]
+    return " AND ".join(["c.any", *pairs])
+
+
+def _most_frequent(keys: Places, codes: Codes, counts: Counts, number: int) -> Codes:
+    """The value that most people of each class have; of equally frequent ones the first in the order of values."""
+    found = np.zeros(number, dtype=np.int64)
+    order = np.lexsort((-codes, counts, keys))  # the last one of a class stays
+    found[keys[order]] = codes[order]
+    return found
+
+
+def _count_people(connection: Connection, written: Written, keys: Places) -> Counts:
+    """How many people of the original are in each of some classes."""
+    connection.register("wanted", pa.table({"key": keys}))
+    rows, _ = _numbered_original(written)
+    sql = (
+        f"SELECT c.key, COUNT(*) AS n FROM {rows} AS o "
+        f"JOIN (SELECT * FROM classes JOIN wanted USING (key)) AS c ON {_same_class(written)} GROUP BY c.key"
+    )
+    found, counts = _fetch(connection, sql)
+    sizes = np.zeros(len(keys), dtype=np.int64)
+    sizes[np.searchsorted(keys, found)] = counts
+    return sizes
+
+
+def _log_chance_of_first_rows(connection: Connection, written: Written, classes: Places, total: int) -> float:
+    """The logarithm of the chance that the first records are the first rows, or the last ones from the end.
+
+    It is exact, by the sizes of their classes; and 0 if they are not, or if a row is in no class.
+    """
+    number = min(FIRST_ROWS, len(classes))
+    rows, row = _numbered_original(written)
+    for condition, order in ((f"{row} < {number}", "ASC"), (f"{row} >= {total - number}", "DESC")):
+        sql = (
+            f"SELECT c.key FROM (SELECT o.*, {row} AS row FROM {rows} AS o WHERE {condition}) AS o "
+            f"JOIN classes AS c ON {_same_class(written)} ORDER BY o.row {order}"
+        )
+        if np.array_equal(_fetch(connection, sql)[0], classes[:number]):
+            keys, counts = np.unique(classes[:number], return_counts=True)
+            sizes = _count_people(connection, written, keys)
+            drawn = zip(sizes.tolist(), counts.tolist(), strict=True)
+            log_chance = sum(_log_falling(size, count) for size, count in drawn) - _log_falling(total, number)
+            return min(math.log(2) + log_chance, 0.0)
+    return 0.0
+
+
+def _log_falling(number: int, factors: int) -> float:
+    """The logarithm of n (n - 1) ... with so many factors."""
+    return math.lgamma(number + 1) - math.lgamma(number - factors + 1) if factors <= number else -math.inf
+
+
+def _label_published(
+    connection: Connection, folder: Path, written: Written, table: pa.Table
+) -> dict[str, list[Labelled]]:
+    """Label records by what they publish; by nothing where that cannot be read, which other checks tell."""
+    try:
+        (batch,) = table.select(list(written.shown_names)).to_batches() or [None]
+        shown: Codes = np.zeros(0, dtype=np.int64) if batch is None else written.shown.reader(written.naming)(batch)
+    except ReleaseFormatError:
+        return {}
+    if shown.ndim > 1:
+        return {"the published sets": [Labelled.of_members(shown)]}
+    found = {}
+    for name in written.shown_names:
+        connection.register("shown", pa.table({"place": pa.array(range(len(shown))), "v": dense(table.column(name))}))
+        sql = "SELECT DENSE_RANK() OVER (ORDER BY v NULLS LAST) AS code, place FROM shown ORDER BY place"
+        found[f"the published {name!r}"] = label_values(_fetch(connection, sql)[0])
+    listed = written.shown.listed(written.naming, folder)
+    if listed is not None:
+        order = np.lexsort((-listed.places, listed.counts, listed.buckets))
+        most = np.zeros(int(max(listed.buckets.max(initial=0), shown.max(initial=0))) + 1, dtype=np.int64)
+        most[listed.buckets[order]] = listed.places[order]
+        found["what the buckets hold"] = label_values(most[shown])
+    return found
+
+
+def _fetch(connection: Connection, sql: str) -> list[Places]:
+    """The columns of an answer, all of which are numbers."""
+    return [np.asarray(column) for column in connection.execute(sql).fetchnumpy().values()]

@@ -1,1 +1,0 @@
-"""From a table to the rows of a release: read, count, rewrite, shuffle, write."""

@@ -1,1 +1,0 @@
-"""Checking releases: by exact arithmetic, from the files alone and against the original."""

@@ -1,0 +1,1 @@
+"""Mechanisms that publish buckets: multiple-sized bucketization and Anatomy."""

@@ -1,0 +1,55 @@
+"""Anatomy: buckets of a few records, each with a value of its own.
+
+Claim: every bucket has at least `ell` records, and no value twice. So whoever knows which bucket a record is in, and
+nothing else that tells its records apart, believes no value of it with more than 1/ell. What is not covered is as for
+buckets of several sizes.
+Source: Xiao and Tao 2006. Records that are left over join buckets without their value; nobody is left out.
+Published: as for buckets of several sizes, with the cap 1/ell for every value.
+Notation: l = ell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato._core.cell_values import display
+from sfumato._core.random_draws import Draws
+from sfumato._request.group_requirements import Diversity
+from sfumato._request.histogram import Histogram
+from sfumato.errors import InfeasibleError
+from sfumato.mechanisms._bucketization import buckets
+from sfumato.mechanisms._bucketization.buckets import Plan, dealt
+from sfumato.mechanisms._bucketization.buckets.anatomy_groups import anatomy
+from sfumato.mechanisms._bucketization.buckets.record_assignment import Deal
+from sfumato.mechanisms._bucketization.buckets.size_methods import Choice
+
+NAME = "anatomy"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How records are dealt."""
+
+    dealing: Deal = Deal.MIXED
+    """Only reproductions set another one."""
+
+
+def plan(histogram: Histogram, spec: Diversity, options: Options, draws: Draws, /) -> Plan:
+    """Deal the records into as many buckets as the diversity allows."""
+    most = max(histogram.counts)
+    if most * spec.ell > histogram.total:
+        value = histogram.values[histogram.counts.index(most)]
+        said = (
+            f"holds {Fraction(most, histogram.total)} of the records, so buckets can have at most "
+            f"{histogram.total // most} different values each; ask for a diversity of at most that, or merge the value "
+            "with a similar one."
+        )
+        raise InfeasibleError(f"one value {said}", with_values=f"{display(value)!r} {said}")
+    problem, assignment = anatomy(histogram.counts, spec.ell)
+    caps = (Fraction(1, spec.ell),) * histogram.domain_size
+    choice = Choice(assignment, problem.floors, assignment.setting.loss)
+    return dealt(histogram, caps, choice, options.dealing, draws, NAME)
+
+
+MECHANISM = buckets.dealing_mechanism(NAME, Diversity, Options, plan, Diversity.of_posterior)

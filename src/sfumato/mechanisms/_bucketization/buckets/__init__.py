@@ -1,0 +1,425 @@
+"""Buckets of several sizes: publish which bucket a record is in, and what each bucket holds.
+
+Claim: in every bucket each value has at most its cap of the records. So whoever knows which bucket a record is in, and
+nothing else that tells its records apart, believes no value of it with more than its cap. What the public columns tell
+about the value is not covered: the inverse that makes counts right is open to everybody (de Finetti's attack).
+Source: Wang 2014, multiple-sized bucketization under F'-privacy; the exact optimum, the mixed dealing and the inverse
+are ours.
+Published: the domain, the caps, and in two tables the bucket of each record and the values of each bucket. These tell
+the exact count of every value.
+Notation: f'_i = cap of value i, S = bucket size, b_S = buckets of that size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as replace_in
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from sfumato._core.arrays import Codes, Floats, Indices, UInts
+from sfumato._core.cell_values import Value, display, labels, off_by, values_from_json, values_to_json
+from sfumato._core.exact_numbers import exact
+from sfumato._core.json_types import Json, JsonView
+from sfumato._core.option_fields import option
+from sfumato._core.random_draws import Draws, Permutation
+from sfumato._records import Contents, Replaced
+from sfumato._records.bucket_records import Buckets
+from sfumato._records.tally import Holdings
+from sfumato._request.group_requirements import ShareCap
+from sfumato._request.guarantee import Guarantee
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato._request.warnings import Notice
+from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError, SpecError
+from sfumato.mechanisms._bucketization.buckets import bucket_estimation
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked
+from sfumato.mechanisms._bucketization.buckets.error_prediction import CountErrors
+from sfumato.mechanisms._bucketization.buckets.record_assignment import Deal, Dealing, deal_out
+from sfumato.mechanisms._bucketization.buckets.size_comparison import Way, compared, foreseen, tables_of
+from sfumato.mechanisms._bucketization.buckets.size_methods import Choice, choices, choose
+from sfumato.mechanisms._randomized_response.guarantee_sentences import percent, ratio
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    BucketTable,
+    Comparability,
+    ErrorPrediction,
+    PerValue,
+    PlanExplanation,
+    ReleaseErrorPrediction,
+)
+from sfumato.mechanisms.error_curve import ErrorAt
+from sfumato.mechanisms.mechanism import Mechanism, OptionsT, PlanRules, SpecT
+
+NAME = "buckets"
+
+LARGEST_TABLE = 1 << 25
+"""Up to so many buckets have their ids in a table."""
+
+WORTH_SAYING = 0.7
+"""Where another way is predicted to be off by less than this part of what the asked one is, it is said."""
+
+
+class Sizes(StrEnum):
+    """How many sizes buckets may have, and how they are found."""
+
+    AUTO = "auto"
+    ONE = "one"
+    TWO = "two"
+    MULTI = "multi"
+    OPTIMAL = "optimal"
+
+
+OFFERED = (Sizes.AUTO.value, Sizes.OPTIMAL.value)
+"""The sizes that a steward may ask for; the others are heuristics of the literature, which reproductions set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The sizes of buckets, and how they are filled."""
+
+    sizes: Sizes = option(
+        Sizes.AUTO, "--sizes", "Sizes with the least error of counts (auto), or with the least loss.", offered=OFFERED
+    )
+    min_bucket: int = option(2, "--min-bucket", "The fewest records of a bucket (2).", metavar="N", least=1)
+    max_bucket: int = option(50, "--max-bucket", "The most records of a bucket (50).", metavar="N", least=1)
+    dealing: Deal = Deal.MIXED
+    """Only reproductions set another one."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.min_bucket <= self.max_bucket:
+            raise SpecError(
+                f"buckets of {self.min_bucket} to {self.max_bucket} records cannot be made; the smallest size must be "
+                "at least 1 and at most the largest."
+            )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which slots go to which bucket; bucket numbers become ids by a keyed permutation."""
+
+    histogram: Histogram
+    caps: tuple[Fraction, ...]
+    choice: Choice
+    deal: Deal
+    dealing: Dealing
+    ids: Permutation
+    name: str = NAME
+    ways: tuple[Way, ...] = ()
+    """What was compared, the best first; nothing where the holder decided."""
+
+    @property
+    def size(self) -> int:
+        """The number of buckets."""
+        return int(self.dealing.buckets.sum())
+
+    def named(self, numbers: UInts) -> UInts:
+        """The ids of buckets by their numbers: from a table, unless there are too many."""
+        return self.ids(numbers).astype(np.int64) if self.size > LARGEST_TABLE else self._id_table.take(numbers)
+
+    @cached_property
+    def _id_table(self) -> UInts:
+        return self.ids(np.arange(self.size)).astype(np.int32)
+
+    @cached_property
+    def errors(self) -> CountErrors:
+        """How far off counts will be."""
+        return CountErrors(self.dealing, np.array(self.histogram.counts, dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the analyst needs beside the two tables: the domain and the caps."""
+
+    domain: tuple[Value, ...]
+    caps: tuple[Fraction, ...]
+
+    def to_json(self) -> Json:
+        """Write the design down; rationals as strings."""
+        return {"domain": values_to_json(self.domain), "caps": [str(cap) for cap in self.caps]}
+
+
+# ------------------------------------------------------------------------------------------------------------- planning
+
+
+def plan(histogram: Histogram, spec: ShareCap, options: Options, draws: Draws, /) -> Plan:
+    """Choose the sizes of the buckets, and deal."""
+    caps = spec.of(histogram.values)
+    if all(cap == 1 for cap, count in zip(caps, histogram.counts, strict=True) if count):
+        raise InfeasibleError("every value that occurs has the cap 1, so nothing would be protected; lower a cap.")
+    sizes = {"smallest": options.min_bucket, "largest": options.max_bucket}
+    try:
+        if options.sizes is not Sizes.AUTO:
+            choice = choose(histogram.counts, caps, options.sizes, **sizes)
+            return dealt(histogram, caps, choice, options.dealing, draws, NAME)
+        found = choices(histogram.counts, caps, **sizes)
+    except Blocked as blocked:
+        raise blocked.named([repr(display(value)) for value in histogram.values]) from None
+    ways = compared(histogram.counts, found, options.dealing)
+    choice = found[ways[0].sizes, ways[0].least]
+    return replace_in(dealt(histogram, caps, choice, options.dealing, draws, NAME), ways=ways)
+
+
+def dealt(  # noqa: PLR0913, PLR0917 - what was chosen, and how to deal it
+    histogram: Histogram, caps: tuple[Fraction, ...], choice: Choice, deal: Deal, draws: Draws, name: str
+) -> Plan:
+    """Deal the records of a choice; the orders of the tranches and the ids of the buckets are keyed."""
+    dealing = deal_out(choice.assignment, choice.floors, deal, draws, name)
+    (ids,) = draws.permutations(f"{name}/ids", [int(dealing.buckets.sum())])
+    return Plan(histogram, caps, choice, deal, dealing, ids, name)
+
+
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+    """Find the bucket of each record by its value and slot."""
+    if slots is None:
+        raise InternalError("buckets need slots.")
+    return Replaced(None, plan.named(plan.dealing.bucket_of(codes, slots)))
+
+
+def contents(plan: Plan, /) -> Contents:
+    """The table of buckets: bucket id, place and count, in the order of the ids."""
+
+    def batches(rows: int) -> Iterator[tuple[UInts, UInts, UInts]]:
+        step = max(1, rows * plan.size // plan.histogram.total)
+        for first in range(0, plan.size, step):
+            ids = np.arange(first, min(first + step, plan.size), dtype=np.int32)
+            lines, places, counts = plan.dealing.contents(plan.ids.inverse(ids))
+            yield np.repeat(ids, lines), places, counts.astype(np.int32)
+
+    return Contents(plan.dealing.size, batches)
+
+
+def design(plan: Plan, /) -> Design:
+    """What is published beside the tables."""
+    return Design(plan.histogram.values, plan.caps)
+
+
+def read_design(written: JsonView, types: Sequence[str], /) -> Design:
+    """Read a design back, given the Data Package types of its columns."""
+    read = Design(values_from_json(written["domain"], types), tuple(exact(cap, "a cap") for cap in written["caps"]))
+    if not len(set(read.domain)) == len(read.domain) == len(read.caps):
+        raise ReleaseFormatError("the design's domain and caps do not fit together.")
+    if not all(0 < cap <= 1 for cap in read.caps):
+        raise ReleaseFormatError("a cap of the design is out of range.")
+    if all(cap == 1 for cap in read.caps):
+        raise ReleaseFormatError("the design protects no value.")
+    return read
+
+
+# ------------------------------------------------------------------------------------------------------------- counting
+
+
+def shown(design: Design, /) -> Buckets:
+    """Each record shows its bucket."""
+    return Buckets()
+
+
+def record_variances(design: Design, holdings: Holdings | None, /) -> tuple[Floats, Floats] | None:
+    """By how values meet in the buckets, where a condition selects few of the records."""
+    if holdings is None:
+        return None
+    meeting = holdings.once(bucket_estimation.Meeting)
+    own = np.full(holdings.domain_size, np.inf)
+    own[meeting.present] = bucket_estimation.growth(*meeting.spectrum)
+    return own, np.zeros(holdings.domain_size)
+
+
+def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+    """The variance of the inverse estimate, if a share rows/total of every value is selected."""
+    return plan.errors.variances(rows)
+
+
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+    """The variance of the inverse estimate of each set of values, if a share of every value is selected."""
+    return plan.errors.set_variances(share, sets)
+
+
+# ----------------------------------------------------------------------------------------------------------- explaining
+
+
+def explain(plan: Plan, /) -> Json:
+    """The sizes of the buckets, what they cost, and how near that is to the best."""
+    choice, values = plan.choice, plan.histogram.values
+    records = choice.assignment.records
+    setting = list(choice.assignment.setting)
+    return {
+        "buckets": [
+            {
+                "size": size,
+                "count": count,
+                "values": {
+                    display(values[place]): int(records[place, column]) for place in np.flatnonzero(records[:, column])
+                },
+            }
+            for column, (size, count) in enumerate(setting)
+        ],
+        "loss": choice.loss,
+        "lower_bound": choice.bound,
+        "information_loss": choice.assignment.setting.information_loss,
+        "caps": dict(zip(labels(values), map(ratio, plan.caps), strict=True)),
+        **({"ways": [way.to_json() for way in plan.ways]} if plan.ways else {}),
+    }
+
+
+def summary(plan: Plan, /) -> str:
+    """The buckets and what they cost, in one line."""
+    setting, loss, bound = list(plan.choice.assignment.setting), plan.choice.loss, plan.choice.bound
+    sizes, total = ", ".join(str(size) for size, _ in setting), sum(count for _, count in setting)
+    proof = "the least possible" if loss == bound else f"at least {bound:,} is unavoidable"
+    if plan.ways:
+        proof += "; chosen for the errors of counts"
+    return f"{total:,} buckets of {sizes} records; loss {loss:,} ({proof})"
+
+
+def decided(plan: Plan, /) -> list[list[int]]:
+    """How many records of each value each size of bucket has: of several equal optima, the one that was taken."""
+    records: list[list[int]] = plan.choice.assignment.records.tolist()
+    return records
+
+
+def remarks(plan: Plan, /) -> list[Notice]:
+    """What is published in the clear, and how good the sizes are."""
+    said = []
+    if clear := plan.dealing.in_the_clear:
+        loud = (
+            f"{clear:,} records are in buckets of one value: THEIR VALUES ARE PUBLISHED IN THE CLEAR, because their "
+            "cap is 1; lower it to prevent that (--min-bucket alone does not)."
+        )
+        said.append(Notice("in-the-clear", loud, numbers={"records": clear}))
+    free = [
+        value
+        for value, cap, count in zip(plan.histogram.values, plan.caps, plan.histogram.counts, strict=True)
+        if cap == 1 and count
+    ]
+    if free:
+        named = ", ".join(repr(display(value)) for value in free[:5])
+        open_ones = f"with a cap of 1, and so not protected: {named}{' and more' if len(free) > 5 else ''}."  # noqa: PLR2004
+        said.append(Notice("values-unprotected", open_ones, numbers={"values": len(free)}))
+    if not (plan.choice.is_proven or plan.ways):
+        gap = (plan.choice.loss - plan.choice.bound) / plan.choice.loss
+        near = f"the loss {plan.choice.loss:,} is within {gap:.3%} of the best that is possible."
+        said.append(Notice("best-not-proved", near, numbers={"loss": int(plan.choice.loss), "gap": float(gap)}))
+    expected = foreseen(plan.histogram.counts, plan.choice, plan.deal)
+    if gain := _first_gain(expected.inverse_errors, expected.shrunk_errors):
+        count, usual, less = gain
+        closer = (
+            f"counts of {count:,.0f} records are typically off by {off_by(less)} with --method shrunk, and by "
+            f"{off_by(usual)} with the default, if the share of the records that a condition selects differs from "
+            "value to value by half; shrunk is biased and has no interval."
+        )
+        said.append(Notice("shrunk-is-closer", closer, numbers={"default": usual, "shrunk": less}))
+    return [*said, *_dealt_alike(plan, expected)]
+
+
+def _dealt_alike(plan: Plan, expected: CountErrors) -> list[Notice]:
+    """How much farther off counts are because buckets are dealt in turn, which makes them all but alike."""
+    if plan.deal is Deal.MIXED:
+        return []
+    mixed = foreseen(plan.histogram.counts, plan.choice, Deal.MIXED)
+    gain = _first_gain(expected.inverse_errors, mixed.inverse_errors)
+    if gain is None:
+        return []
+    count, usual, less = gain
+    sentence = (
+        f"dealt in turn, buckets are much alike: counts of {count:,.0f} records are typically off by {off_by(usual)}, "
+        f"and by {off_by(less)} in mixed buckets, which keep the same caps."
+    )
+    return [Notice("dealt-alike", sentence, numbers={"in_turn": usual, "mixed": less})]
+
+
+def _first_gain(usual: Sequence[ErrorAt], other: Sequence[ErrorAt]) -> tuple[float, float, float] | None:
+    """The first count whose error is so much smaller the other way that it is worth saying, and both errors."""
+    for one, another in zip(usual, other, strict=True):
+        first, second = one.by_records, another.by_records
+        if first is not None and second is not None and second < WORTH_SAYING * first:
+            return one.count, first, second
+    return None
+
+
+def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+    """The part of each value's records that is in the bucket."""
+    numbers = plan.ids.inverse(np.asarray(replaced.cells))
+    lines, places, counts = plan.dealing.contents(numbers)
+    held = np.array(plan.histogram.counts, dtype=np.float64)
+    likely = np.zeros((len(numbers), len(held)))
+    likely[np.repeat(np.arange(len(numbers)), lines), places] = counts / held.take(places)
+    return (likely,)
+
+
+def revealed(design: Design, shown: Codes, held: Codes, rows: Indices, /) -> tuple[Floats]:
+    """The same from what the buckets are published to hold, which is what their records do."""
+    size = len(design.domain)
+    buckets, numbers = np.unique(shown[rows], return_inverse=True)
+    places = np.searchsorted(buckets, shown)
+    mine = np.flatnonzero(buckets.take(np.minimum(places, len(buckets) - 1)) == shown)
+    counts = np.bincount(places[mine] * size + held[mine], minlength=len(buckets) * size).reshape(-1, size)
+    return ((counts / np.maximum(np.bincount(held, minlength=size), 1))[numbers],)
+
+
+def _range(caps: Sequence[Fraction]) -> str:
+    return f"{min(caps)} for all values" if min(caps) == max(caps) else f"{min(caps)} to {max(caps)}"
+
+
+def promise(design: Design, /) -> str:
+    """The guarantee in plain words, with the numbers of this design."""
+    strict = [cap for cap in design.caps if cap < 1]
+    free = len(design.caps) - len(strict)
+    unprotected = (
+        f" {free} values have the cap 1: they are not protected, and may stand alone in a bucket." if free else ""
+    )
+    return (
+        "Every record is in a bucket, and it is published which values the records of a bucket have, but not which "
+        f"record has which. In each bucket every value has at most its cap of the records: {_range(design.caps)}. "
+        "Somebody who knows a person's bucket, and has no reason to think that the people of the bucket differ, "
+        "believes no value of that person with more than its cap. No other knowledge is covered: whoever knows how the "
+        "public columns go with the values, and this release tells that, can do better. The exact number of people "
+        f"with each value is published too.{unprotected}"
+    )
+
+
+def dealing_mechanism(
+    name: str,
+    spec: type[SpecT],
+    options: type[OptionsT],
+    plan: Callable[[Histogram, SpecT, OptionsT, Draws], Plan],
+    at_posterior: Callable[[BreachBound, Sequence[Value]], SpecT],
+) -> Mechanism[SpecT, OptionsT, Plan, Design]:
+    """A mechanism that deals records to buckets; how many of which size is for its plan to decide."""
+    return Mechanism(
+        name=name,
+        guarantee=Guarantee.BUCKET_ONLY,
+        request=spec,
+        options=options,
+        plan=plan,
+        perturb=replace,
+        design=design,
+        read_design=read_design,
+        make_encoding=shown,
+        estimators=bucket_estimation.METHODS,
+        state_guarantee=promise,
+        uses_slots=True,
+        plan_rules=PlanRules(fingerprint=decided),
+        error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+        release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+        explanation=PlanExplanation(
+            explain=explain,
+            summarize=summary,
+            list_remarks=remarks,
+            remark_codes=("in-the-clear", "values-unprotected", "best-not-proved", "shrunk-is-closer", "dealt-alike"),
+            list_tables=lambda plan: tables_of(plan.ways),
+            value_columns=(PerValue("caps", "at most of a bucket", percent),),
+        ),
+        attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+        comparability=Comparability(
+            match_posterior=at_posterior,
+            read_request=lambda design: ShareCap(dict(zip(design.domain, design.caps, strict=True))),
+        ),
+        bucket_table=BucketTable(list_contents=contents),
+    )
+
+
+MECHANISM = dealing_mechanism(NAME, ShareCap, Options, plan, ShareCap.of_posterior)

@@ -1,0 +1,446 @@
+"""From buckets back to counts: how many of the selected records hold a value, if only their buckets are known.
+
+Notation: for a bucket g: n = its size, q = its selected records, s = its records with a wanted value; o_y = all records
+with value y, p_y = the share of them that is selected, W_xy = sum over buckets of s_x s_y / n. A sum is made of pieces;
+in each, a record with value y adds z theta_y, where z is known: then q is the sum of z, and p_y the mean of z.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from sfumato._core.arrays import Amounts, Counts, Floats, Indices, Mask
+from sfumato._records.tally import LINES, Holdings, Tally, certain_bounds
+from sfumato.errors import InternalError
+from sfumato.mechanisms._bucketization.buckets.shrinkage import SMALLEST, Smoothing
+from sfumato.mechanisms._randomized_response.estimators import BIASED
+from sfumato.mechanisms.estimator import Method, Moments, Piece, Twin
+
+SINGULAR = 1e-9
+"""A direction of which the buckets keep less than this part is lost."""
+LARGEST_INVERSE = 1e6
+"""Up to here ten digits of an inverse are right, and no direction is lost."""
+
+NOTHING = Moments.of(0.0, 0.0, 0.0, 0)
+"""A sum over no records."""
+
+MOST_KEPT = 4096
+"""Of so many sets of values it is remembered how to count them."""
+
+SETS = 1024
+"""Of so many it is worked out at once."""
+MOST_NUMBERS = 1 << 22
+"""Buckets times sets of values that are looked at together."""
+
+
+def _holdings(tally: Tally) -> Holdings:
+    if tally.holdings is None:
+        raise InternalError("buckets cannot be counted without what they hold.")
+    return tally.holdings
+
+
+def by_uniform(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+    """The estimate of the papers: within a bucket every record is equally likely to hold each of its values."""
+    return [Moments.joined([_uniform(some, places) for some in _some_at_a_time(tally)]) for places in wanted]
+
+
+def _some_at_a_time(tally: Tally) -> list[Tally]:
+    """The conditions in parts: looked at bucket by bucket, all at once could fill the memory."""
+    if len(tally) <= LINES:
+        return [tally]
+    lines = np.arange(len(tally))
+    return [tally.take(lines[first : first + LINES]) for first in range(0, len(tally), LINES)]
+
+
+def _uniform(tally: Tally, places: Indices) -> Moments:
+    """Sum q s / n; if all pairings are equally likely, each bucket's count is hypergeometric around that."""
+    size, marked, selected = tally.inside(places)
+    spread = selected * marked * (size - selected) * (size - marked)
+    variance = (spread / (size**2 * np.maximum(size - 1, 1))).sum(axis=1)
+    least, most = certain_bounds(size, selected, marked)
+    note = _sensitivity(_holdings(tally), places)
+    value = (selected * marked / size).sum(axis=1)
+    return Moments(value, variance, np.zeros(len(tally)), most, least, [note] * len(tally))
+
+
+def _sensitivity(holdings: Holdings, places: Indices) -> str:
+    """How much association between values and selection would add: tau² times the squared length of c.
+
+    c_y = [y is wanted] o_y - sum over wanted x of W_xy, and tau is the spread of the p_y.
+    """
+    share = holdings.marked(places) / holdings.sizes * holdings.repeats
+    shared = np.bincount(
+        holdings.places, weights=holdings.counts * share[holdings.buckets], minlength=holdings.domain_size
+    )
+    is_wanted = np.isin(np.arange(holdings.domain_size), places)
+    lost = np.where(is_wanted, holdings.held, 0) - shared
+    return (
+        f"if the selected shares of the values have a spread of tau, add tau² times {float(lost @ lost):.4g} to n_se²"
+    )
+
+
+class RandomDeal:
+    """The variance of a sum over records that are dealt at random, within groups, to places with numbers on them.
+
+    A line stands for `counts` places of a group. It has a number for each piece, with mean zero in the group, and adds
+    z times that number if a record of the piece comes there. Source: Hoeffding 1951, theorem 2.
+    """
+
+    def __init__(self, groups: Counts, counts: Counts, sizes: Counts) -> None:
+        self.groups, self.counts, self.sizes = groups, counts, sizes
+        self.squares, self.means = np.zeros(len(groups)), np.zeros(len(groups))
+
+    def add(self, numbers: Floats, first: Floats, second: Floats) -> None:
+        """Add a piece, given the means of z and z² over all records of each group, outside the piece as 0."""
+        self.squares += second[self.groups] * numbers**2
+        self.means += first[self.groups] * numbers
+
+    def variance(self) -> Floats:
+        """The variance of each group."""
+        added = self.counts * (self.squares - self.means**2)
+        found = np.bincount(self.groups, weights=added, minlength=len(self.sizes))
+        return np.asarray(found * self.sizes / np.maximum(self.sizes - 1, 1))
+
+
+def uniform_total(design: object, pieces: Sequence[Piece]) -> Moments:
+    """Sum q times the mean theta of the bucket; if all pairings are equally likely, the variance is exact."""
+    if not pieces:
+        return NOTHING
+    single = [replace(piece, first=piece.first.apart, second=piece.second.apart) for piece in pieces]
+    holdings = _holdings(single[0].first)
+    deal = RandomDeal(holdings.buckets, holdings.counts, holdings.sizes)
+    for piece in single:
+        first, second = (tally.counts[0] / holdings.sizes for tally in (piece.first, piece.second))
+        deal.add(piece.theta[holdings.places] - _mean_scores(holdings, piece)[holdings.buckets], first, second)
+    return _paired_at_will(pieces, float(deal.variance().sum()))
+
+
+def _mean_scores(holdings: Holdings, piece: Piece) -> Floats:
+    """The mean theta of each bucket."""
+    added = np.bincount(holdings.buckets, weights=holdings.counts * piece.theta[holdings.places])
+    return np.asarray(added / holdings.sizes)
+
+
+def _paired_at_will(pieces: Sequence[Piece], variance: float | None = None) -> Moments:
+    """The sum if all pairings are equally likely; without a variance, its error is how far it may lie for certain."""
+    holdings = _holdings(pieces[0].first)
+    value = sum(float(_mean_scores(holdings, piece) @ piece.first.counts[0]) for piece in pieces)
+    least, most = _certain(holdings, pieces)
+    return Moments.of(value, (most - least) ** 2 if variance is None else max(variance, 0.0), 0.0, most, least)
+
+
+def _certain(holdings: Holdings, pieces: Sequence[Piece]) -> tuple[float, float]:
+    """Between what a sum must lie, whoever holds what.
+
+    In a bucket theta lies between two numbers. Where a z may be negative, the sum of |z| is at most the root of n times
+    the sum of z².
+    """
+    least, most = 0.0, 0.0
+    for piece in pieces:
+        low, high = holdings.range_of(piece.theta)
+        reach = piece.first.counts[0]
+        if not piece.has_bounds:
+            reach = np.sqrt(holdings.sizes) * piece.second.added(lambda squares: np.sqrt(np.maximum(squares, 0.0)))[0]
+        middle, half = float((low + high) / 2 @ piece.first.counts[0]), float((high - low) / 2 @ reach)
+        least, most = least + middle - half, most + middle + half
+    return least, most
+
+
+def growth(kept: Floats, directions: Floats) -> Floats:
+    """By what the inverse multiplies the variance of a sample of each value; infinite where buckets tell nothing.
+
+    In numbers it is o (W^-1)_xx - 1; given what buckets keep of each direction, on the scale of the roots of counts.
+    """
+    is_kept = kept > SINGULAR
+    grown = directions[:, is_kept] ** 2 @ (1 / kept[is_kept]) - 1
+    is_lost = (np.abs(directions[:, ~is_kept]) > SINGULAR).any(axis=1)
+    return np.where(is_lost, np.inf, np.maximum(grown, 0.0))
+
+
+def invert(scaled: Floats) -> Floats | None:
+    """The inverse of how often values meet, where it is sound; None where buckets hardly tell some direction.
+
+    To find directions, numpy wakes all threads of its library, which takes twenty times as long.
+    """
+    try:
+        inverse: Floats = np.asarray(np.linalg.inv(scaled), dtype=np.float64)
+    except np.linalg.LinAlgError:
+        return None
+    return inverse if np.abs(inverse).sum(axis=1).max(initial=0.0) < LARGEST_INVERSE else None
+
+
+class Meeting:
+    """How often values meet in buckets, and the inverse of that."""
+
+    def __init__(self, holdings: Holdings) -> None:
+        from scipy import sparse  # noqa: PLC0415 - scipy takes long to load, and few commands need it
+
+        shape = (len(holdings.sizes), holdings.domain_size)
+        entries = (holdings.counts.astype(np.float64), (holdings.buckets, holdings.places))
+        self.sizes, self.repeats = (each.astype(np.float64) for each in (holdings.sizes, holdings.repeats))
+        self.records = float(self.sizes @ self.repeats)
+        self.present = np.flatnonzero(holdings.held)
+        self.line_places = np.searchsorted(self.present, holdings.places)
+        self.line_counts = holdings.counts * holdings.repeats[holdings.buckets]
+        self.held: Any = sparse.csr_array(entries, shape=shape)[:, self.present]
+        self.counts: Floats = holdings.held[self.present].astype(np.float64)
+        scaled = sparse.diags_array(np.sqrt(self.repeats / self.sizes)) @ self.held
+        self.weights: Floats = (scaled.T @ scaled).toarray()
+        # On the scale of the counts the matrix has eigenvalues between 0 and 1: what the buckets keep of a direction.
+        self.roots = np.sqrt(self.counts)
+        self.scaled: Floats = self.weights / np.outer(self.roots, self.roots)
+        self._undone: dict[bytes, tuple[Floats, Floats | None]] = {}
+
+    @cached_property
+    def spectrum(self) -> tuple[Floats, Floats]:
+        """What the buckets keep of each direction, and the directions."""
+        kept, directions = np.linalg.eigh(self.scaled)
+        return kept, directions
+
+    @cached_property
+    def sound_inverse(self) -> Floats | None:
+        """The inverse on the scale of the roots, where no direction is lost, nor nearly so; see `invert`."""
+        return invert(self.scaled)
+
+    @cached_property
+    def inverse(self) -> Floats:
+        """What undoes the mixing, on the scale of the roots: made once, because many small products take longer."""
+        if self.sound_inverse is not None:
+            return self.sound_inverse
+        kept, directions = self.spectrum
+        undone = np.divide(1.0, kept, out=np.zeros_like(kept), where=kept > SINGULAR)
+        return np.asarray((directions * undone) @ directions.T)
+
+    def told(self, selected: Amounts) -> Floats:
+        """What the selected records of each line tell about each value: the sum of q s / n."""
+        return np.asarray((self.held.T @ (selected / self.sizes).T).T)
+
+    def by_value(self, numbers: Floats) -> Floats:
+        """Add a number of each bucket up over the records of each value."""
+        return np.asarray(self.held.T @ (numbers * self.repeats))
+
+    def by_bucket(self, numbers: Floats) -> Floats:
+        """Add a number of each value up over the records of each bucket."""
+        return np.asarray(self.held @ numbers)
+
+    def undone(self, places: Indices) -> tuple[Floats, Floats | None]:
+        """The weights that undo the mixing for a count of some places, and what they make of each value's variance.
+
+        Nothing of the latter where the buckets do not tell the count. The same for every condition, so it is kept.
+        """
+        key = places.tobytes()
+        if key not in self._undone:
+            self.undo([places])
+        return self._undone[key]
+
+    def undo(self, wanted: Sequence[Indices]) -> None:
+        """Work out the weights of up to SETS sets of places at once, as far as they are not known."""
+        if len(self._undone) + len(wanted) > MOST_KEPT:
+            self._undone.clear()
+        unknown = {key: places for places in wanted if (key := places.tobytes()) not in self._undone}
+        targets = np.array([self.counts * np.isin(self.present, places) for places in unknown.values()])
+        weights, is_told = self.solve(targets.reshape(len(unknown), len(self.present)))
+        step = max(MOST_NUMBERS // len(self.sizes), 1)
+        for number, (key, target) in enumerate(zip(unknown, targets, strict=True)):
+            if number % step == 0:
+                by_bucket = self.by_bucket(weights[number : number + step].T) / self.sizes[:, np.newaxis]
+                squares = np.asarray(self.held.T @ (by_bucket**2 * self.repeats[:, np.newaxis])).T
+            lengths = np.maximum(squares[number % step] - target, 0.0) if is_told[number] else None
+            self._undone[key] = (weights[number], lengths)
+
+    @cached_property
+    def smoothing(self) -> Smoothing:
+        """How to pull the shares of the values towards each other."""
+        return Smoothing(self.weights, self.counts)
+
+    def likely(self, told: Floats, rows: Amounts) -> Floats:
+        """The share of each value's records that each condition selects, pulled together."""
+        means = rows / max(self.records, 1)
+        return self.smoothing.shares(told, means, self.smoothing.ratio(told, means, means * (1 - means)))
+
+    def solve(self, targets: Floats) -> tuple[Floats, Mask]:
+        """The solution v of W v = target for each line, and whether there is one."""
+        (asked,) = np.nonzero(targets.reshape(-1, len(self.roots)).any(axis=0))  # few, where one value is asked for
+        scaled = (targets / self.roots)[..., asked]
+        solved = np.asarray(scaled @ self.inverse[asked] / self.roots)
+        if self.sound_inverse is not None:
+            return solved, np.ones(targets.shape[:-1], dtype=np.bool_)
+        kept, directions = self.spectrum
+        along = scaled @ directions[asked]
+        scale = np.maximum(1.0, np.abs(along).max(axis=-1, initial=0.0, keepdims=True))
+        is_lost = (np.abs(along[..., kept <= SINGULAR]) > SINGULAR * scale).any(axis=-1)
+        return solved, np.asarray(~is_lost)
+
+
+def by_inverse(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+    """Undo the mixing of the buckets: records of a value are dealt to them at random, whatever else is known of them.
+
+    With e_x = sum of q s_x / n, the expectation of e is W p, so o_x (W^-1 e)_x is unbiased for the selected records
+    with value x.
+    """
+    meeting = _holdings(tally).once(Meeting)
+    told = meeting.told(tally.counts)
+    shares = meeting.likely(told, tally.rows)
+    spread = _variance(meeting, shares, shares)
+    found = []
+    for number, places in enumerate(wanted):
+        if number % SETS == 0:
+            meeting.undo(wanted[number : number + SETS])
+        found.append(_inverse(meeting, tally, told, spread, places))
+    return found
+
+
+def _variance(meeting: Meeting, first: Floats, second: Floats) -> Floats:
+    """For each value, the variance of z over its records, from likely means of z and z²; never negative.
+
+    Unbiased means would not do: where buckets keep little of a value, the square of their error is larger than any
+    variance of z, and what is left when that is not allowed below zero is far too large on average.
+    """
+    correction = meeting.counts / np.maximum(meeting.counts - 1, 1)
+    return np.asarray(np.maximum(second - first**2, 0.0) * correction)
+
+
+def _inverse(meeting: Meeting, tally: Tally, told: Floats, spread: Floats, places: Indices) -> Moments:
+    """Estimate the count of one set of places, under each condition.
+
+    With v = W^-1 (o on the wanted values) and u = v s / n by bucket, the variance of v e is the sum over values y of
+    p_y (1-p_y) [sum over buckets of s_y u² - o_y if y is wanted]: the deal is hypergeometric.
+    """
+    weights, lengths = meeting.undone(places)
+    least, most = tally.certain(places)
+    nothing = np.zeros(len(tally))
+    if lengths is None:  # the buckets keep nothing of this count beyond what is certain
+        plain = tally.counts @ (_holdings(tally).marked(places) / meeting.sizes)
+        return Moments(plain, (most - least) ** 2, nothing, most, least)
+    value = told @ weights
+    value = np.where((least == most) & np.isclose(value, least), least, value)  # certain, but for floating-point noise
+    return Moments(value, spread @ lengths, nothing, most, least)
+
+
+def inverse_total(design: object, pieces: Sequence[Piece]) -> Moments:
+    """Undo the mixing of the buckets, piece by piece.
+
+    With v = W^-1 (o theta) and u = v s / n by bucket, the sum of q u is unbiased: the mean of u over the records of a
+    value y is theta_y. These are dealt at random to places with the numbers u, so the variance is that of a deal.
+    """
+    if not pieces:
+        return NOTHING
+    holdings = _holdings(pieces[0].first)
+    meeting = holdings.once(Meeting)
+    solved = [meeting.solve(meeting.counts * piece.theta[meeting.present]) for piece in pieces]
+    if not all(is_told for _, is_told in solved):  # the buckets keep nothing of this sum beyond what is certain
+        return _paired_at_will(pieces)
+    by_bucket = [meeting.by_bucket(weights) / meeting.sizes for weights, _ in solved]
+    value = sum(float(each @ piece.first.counts[0]) for each, piece in zip(by_bucket, pieces, strict=True))
+    if len(pieces) == 1:
+        variance = _variance_of_one(meeting, by_bucket[0], pieces[0])
+    else:
+        variance = _variance_of_several(holdings, meeting, by_bucket, pieces)
+    least, most = _certain(holdings, pieces)
+    return Moments.of(value, variance, 0.0, most, least)
+
+
+def _variance_of_one(meeting: Meeting, by_bucket: Floats, piece: Piece) -> float:
+    """The numbers of one piece are the same for all records: their variance, times that of z."""
+    ((first, second),) = _likely_means(meeting, [piece])
+    squares = meeting.by_value(by_bucket**2) - meeting.counts * piece.theta[meeting.present] ** 2
+    return float(_variance(meeting, first, second) @ np.maximum(squares, 0.0))
+
+
+def _variance_of_several(
+    holdings: Holdings, meeting: Meeting, by_bucket: Sequence[Floats], pieces: Sequence[Piece]
+) -> float:
+    """The same as a deal, in which each record takes the number of its own piece."""
+    deal = RandomDeal(meeting.line_places, meeting.line_counts, holdings.held[meeting.present])
+    for numbers, piece, (first, second) in zip(by_bucket, pieces, _likely_means(meeting, pieces), strict=True):
+        deal.add(numbers[holdings.buckets] - piece.theta[holdings.places], first, second)
+    return float(np.maximum(deal.variance(), 0.0).sum())
+
+
+def _likely_means(meeting: Meeting, pieces: Sequence[Piece]) -> list[tuple[Floats, Floats]]:
+    """The means of z and z² over the records of each value, for each piece; all pulled together as much as z is."""
+    told = np.array([[meeting.told(each.counts[0]) for each in (piece.first, piece.second)] for piece in pieces])
+    means = told.sum(axis=2) / meeting.records
+    first, second = means.sum(axis=0)
+    ratio = meeting.smoothing.ratio(told[:, :1].sum(axis=0), np.array([first]), np.array([second - first**2]))
+    likely = [meeting.smoothing.shares(each, mean, np.repeat(ratio, 2)) for each, mean in zip(told, means, strict=True)]
+    return [(first, second) for first, second in likely]
+
+
+def by_shrunk(design: object, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+    """Between the inverse and the estimate of the papers, as far as the condition seems to go with the values."""
+    meeting = _holdings(tally).once(Meeting)
+    counts = meeting.likely(meeting.told(tally.counts), tally.rows) * meeting.counts
+    found = zip(by_inverse(design, tally, wanted), wanted, strict=True)
+    return [_without_error(each, counts[:, np.isin(meeting.present, places)].sum(axis=1)) for each, places in found]
+
+
+def shrunk_total(design: object, pieces: Sequence[Piece]) -> Moments:
+    """The same for a sum: likely means of z, times what records with z add."""
+    if not pieces:
+        return NOTHING
+    meeting = _holdings(pieces[0].first).once(Meeting)
+    means = zip(pieces, _likely_means(meeting, pieces), strict=True)
+    value = sum(float((piece.theta[meeting.present] * meeting.counts) @ first) for piece, (first, _) in means)
+    return _without_error(inverse_total(design, pieces), np.array([value]))
+
+
+def _without_error(moments: Moments, values: Floats) -> Moments:
+    """Other values within the same certain bounds; nothing is known of their error, unless there is none."""
+    certain = moments.least == moments.most
+    return replace(moments, value=np.where(certain, moments.least, values), base=np.where(certain, 0.0, np.nan))
+
+
+def _twin(design: object, whole: Tally, holdings: Holdings | None) -> Twin:
+    """What the buckets hold, what undoes their mixing, and how shares are pulled together."""
+    if holdings is None:
+        raise InternalError("buckets cannot be counted without what they hold.")
+    meeting = holdings.once(Meeting)
+    kept, directions = meeting.spectrum
+    is_lost = bool((kept <= SINGULAR).any())
+    numbers = {
+        "buckets": holdings.buckets,
+        "places": holdings.places,
+        "counts": holdings.counts,
+        "present": meeting.present,
+        "inverse": meeting.inverse,
+        "directions": directions if is_lost else np.zeros(0),  # looked at for what is lost alone
+        "kept": kept,
+        "smoothing": meeting.smoothing.directions,
+        "smoothed": meeting.smoothing.kept,
+        "scatter": meeting.smoothing.scatter,
+        "ratios": meeting.smoothing.ratios,
+        "singular": SINGULAR,
+        "smallest": SMALLEST,
+    }
+    return Twin(Path(__file__).with_name("counting.js"), numbers)
+
+
+UNIFORM: Method[object] = Method(
+    "sum over buckets (Anatomy), normal interval within certain bounds",
+    "within a bucket, values are unrelated to the public columns; where they are related, the interval is too short",
+    by_uniform,
+    total=uniform_total,
+)
+INVERSE: Method[object] = Method(
+    "inverse of the mixing by buckets, normal interval within certain bounds",
+    "none: records of a value were dealt to buckets at random",
+    by_inverse,
+    total=inverse_total,
+    twin=_twin,
+)
+SHRUNK: Method[object] = Method(
+    "inverse shrunk towards the sum over buckets (empirical Bayes), biased",
+    "values that a condition selects alike are as many as they seem; those that stand out are pulled towards the rest",
+    by_shrunk,
+    note=BIASED,
+    total=shrunk_total,
+)
+METHODS: Mapping[str, Method[object]] = MappingProxyType({"inverse": INVERSE, "shrunk": SHRUNK, "uniform": UNIFORM})

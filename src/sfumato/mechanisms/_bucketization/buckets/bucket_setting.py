@@ -1,0 +1,102 @@
+"""How many buckets of which size: what a setting costs, whether it is possible, and who goes where.
+
+A setting is valid if and only if its buckets hold exactly the records, and for every set of values
+    sum of o_i over the set <= sum over sizes of b_S * min(S, sum of c_i(S) over the set).
+That is the cut condition of a flow from values to sizes, so one largest flow decides it, and its smallest cut is a set
+of values that blocks. It replaces the thesis' conditions, which hold for two sizes only (docs/errata.md).
+
+Source: Wang 2014, Definition 6 and section 3.3 (loss), Lemma 3 (one size), Theorem 1 (two sizes); Gale 1957 for the
+rest.
+Notation: b_S = buckets of size S, o_i = counts[i], c_i(S) = floors[i, S], IL = information_loss, v_iS = assignment[i,
+S].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.errors import InternalError
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Problem
+from sfumato.mechanisms._bucketization.buckets.max_flow import Flow, largest_flow
+from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """Pairs of a bucket size and a positive number of buckets, sizes ascending and distinct."""
+
+    pairs: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of(pairs: Iterable[tuple[int, int]]) -> Setting:
+        """Add up the buckets of equal size and leave out sizes without buckets."""
+        buckets: dict[int, int] = {}
+        for size, count in pairs:
+            buckets[int(size)] = buckets.get(int(size), 0) + int(count)
+        return Setting(tuple((size, count) for size, count in sorted(buckets.items()) if count))
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return iter(self.pairs)
+
+    @property
+    def records(self) -> int:
+        """How many records the buckets hold."""
+        return sum(size * count for size, count in self.pairs)
+
+    @property
+    def loss(self) -> int:
+        """The sum of (size - 1)² over all buckets."""
+        return sum(count * (size - 1) ** 2 for size, count in self.pairs)
+
+    @property
+    def information_loss(self) -> float:
+        """The loss on a scale from 0, all in the clear, to 1, all in one bucket; 0 for one record."""
+        return math.sqrt(self.loss) / (self.records - 1) if self.records > 1 else 0.0
+
+    def vector(self, problem: Problem) -> Integers:
+        """The number of buckets of every size of the problem."""
+        return np.array([dict(self.pairs).get(int(size), 0) for size in problem.sizes], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assignment:
+    """A valid setting and how many records of each value (row) its buckets of each size (column) hold."""
+
+    setting: Setting
+    records: Integers
+
+
+def as_setting(problem: Problem, buckets: Integers) -> Setting:
+    """Read a vector over the problem's sizes as a setting."""
+    return Setting.of(zip(problem.sizes.tolist(), buckets.tolist(), strict=True))
+
+
+def fill(problem: Problem, buckets: Integers) -> Flow:
+    """Send the records of every value to the sizes, as far as caps and buckets allow."""
+    return largest_flow(problem.counts, problem.floors * buckets, problem.sizes * buckets)
+
+
+def blocking_set(problem: Problem, setting: Setting) -> tuple[int, ...]:
+    """The places of values that together have no room in the setting; empty if it has room for all."""
+    return tuple(np.flatnonzero(fill(problem, setting.vector(problem)).stuck).tolist())
+
+
+def is_valid(problem: Problem, setting: Setting) -> bool:
+    """Whether the records can be put into exactly these buckets within the caps."""
+    known = set(problem.sizes.tolist())
+    if setting.records != problem.total or not all(size in known for size, _ in setting):
+        return False
+    return not blocking_set(problem, setting)
+
+
+def assign(problem: Problem, setting: Setting) -> Assignment:
+    """Divide the records of every value among the sizes of a valid setting."""
+    buckets = setting.vector(problem)
+    flow = fill(problem, buckets)
+    if flow.stuck.any() or setting.records != problem.total:
+        raise InternalError("a bucket setting was chosen that the records do not fit into; please report this.")
+    return Assignment(setting, flow.sent[:, buckets > 0])

@@ -1,0 +1,181 @@
+"""How far off counts in buckets will be, from what the buckets hold alone.
+
+What they hold is a matter of the sizes, the caps and the exact counts of the values, all of which are published; so a
+choice that follows these predictions tells nothing more.
+
+Notation: o, W, p as in `estimation`; the inverse estimate of a count of value x has the variance p(1-p) (o_x² (W^-1)_xx
+- o_x) if a share p of every value is selected.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from sfumato._core.arrays import Floats, Indices
+from sfumato.mechanisms._bucketization.buckets.bucket_estimation import SINGULAR, growth, invert
+from sfumato.mechanisms._bucketization.buckets.record_assignment import Dealing
+from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
+from sfumato.mechanisms._bucketization.buckets.shrinkage import Smoothing
+from sfumato.mechanisms.error_curve import ErrorAt, error_at
+
+SELECTIVITIES = (0.001, 0.01)
+"""The parts of all records that the counts find by which buckets are compared."""
+
+SCATTER = 0.5
+"""What `shrunk` is predicted for: the shares of the values that a condition selects differ by half of their mean."""
+
+LEAST_BUCKETS = 1 << 14
+BUCKETS_PER_VALUE = 12
+"""So many buckets are looked at, if there are as many; the others are much like them."""
+MOST_DENSE = 128
+"""Up to so many values, a row of them for each bucket is quicker than a list of those that it holds."""
+BLOCK = 1 << 10
+"""So many rows are worked on at a time: they stay in the cache of a core."""
+
+
+class CountErrors:
+    """The errors of counts in buckets that are dealt in some way."""
+
+    def __init__(self, dealing: Dealing, counts: Integers) -> None:
+        self.counts = counts.astype(np.float64)
+        self.total = float(self.counts.sum())
+        weights = _meeting(dealing)
+        held = weights.sum(axis=1)
+        self.present = np.flatnonzero(held > 0)
+        self.weights, self.held = weights[np.ix_(self.present, self.present)], held[self.present]
+
+    @cached_property
+    def _told(self) -> tuple[Floats, Floats]:
+        """How much buckets tell of each direction in which counts can differ, on the scale of the roots of counts."""
+        kept, directions = np.linalg.eigh(self._scaled)
+        return kept, directions
+
+    @cached_property
+    def _scaled(self) -> Floats:
+        roots = np.sqrt(self.held)
+        return np.asarray(self.weights / np.outer(roots, roots))
+
+    @cached_property
+    def growth(self) -> Floats:
+        """By what the inverse multiplies the variance of a sample of each value; infinite for values nobody has."""
+        found = np.full(len(self.counts), np.inf)
+        found[self.present] = self._inverted
+        return found
+
+    @property
+    def _inverted(self) -> Floats:
+        """The same of the values that there are: by the inverse itself, where it is sound."""
+        inverse = invert(self._scaled)
+        return growth(*self._told) if inverse is None else np.asarray(np.maximum(np.diag(inverse) - 1, 0.0))
+
+    def variances(self, rows: Floats) -> Floats:
+        """The variance of the inverse estimate of each value, if so many rows are selected, of every value alike."""
+        return self._grown(rows, np.where(np.isfinite(self.growth), self.growth, self.total))
+
+    def set_variances(self, share: float, sets: Sequence[Indices]) -> Floats:
+        """The variance of the inverse estimate of each set of values, if a share of every value is selected.
+
+        It is p(1-p) times the sum of o_x o_y (W^-1)_xy over the set, less its o; where buckets do not tell the set, no
+        more than for single values.
+        """
+        kept, directions = self._told
+        is_kept = kept > SINGULAR
+        found = []
+        for places in sets:
+            roots = np.where(np.isin(self.present, places), np.sqrt(self.counts[self.present]), 0.0)
+            along = roots @ directions
+            is_lost = bool((np.abs(along[~is_kept]) > SINGULAR * max(float(roots.max(initial=0)), 1.0)).any())
+            grown = float(along[is_kept] ** 2 @ (1 / kept[is_kept]) - roots @ roots)
+            found.append(float(roots @ roots) * self.total if is_lost else max(grown, 0.0))
+        return share * (1 - share) * np.array(found)
+
+    def _grown(self, rows: Floats, growth: Floats) -> Floats:
+        share = np.clip(rows / self.total, 0.0, 1.0)
+        return np.asarray(share * (1 - share) * self.counts * growth)
+
+    def shrunk_variances(self, rows: Floats) -> Floats:
+        """The expected squared error of `shrunk` in the same place, if the shares of the values scatter."""
+        smoothing = self._smoothing
+        share = np.clip(rows / self.total, 0.0, 1.0)[self.present]
+        scatter = float(smoothing.scatter @ self.held) / self.total
+        ratios = SCATTER**2 * share / np.maximum(1 - share, 1 / self.total) / scatter
+        errors = smoothing.variances(ratios, np.arange(len(self.present)))
+        found = np.minimum(rows, self.counts) ** 2
+        found[self.present] = share * (1 - share) * self.counts[self.present] ** 2 * errors
+        return found
+
+    @cached_property
+    def _smoothing(self) -> Smoothing:
+        return Smoothing(self.weights, self.held)
+
+    def _errors(self, variances: Callable[[Floats], Floats]) -> tuple[ErrorAt, ...]:
+        """The errors at each selectivity; of single records where no value is so frequent."""
+        counts = {max(part * self.total, 1.0): None for part in SELECTIVITIES}
+        found = [count for count in counts if count <= self.counts.max()]
+        return tuple(self._expected(count, variances) for count in found or [1.0])
+
+    def _expected(self, count: float, variances: Callable[[Floats], Floats]) -> ErrorAt:
+        return error_at(self.counts, lambda rows, counts: variances(rows), count)
+
+    @cached_property
+    def inverse_errors(self) -> tuple[ErrorAt, ...]:
+        """The errors of the default."""
+        return self._errors(self.variances)
+
+    @cached_property
+    def shrunk_errors(self) -> tuple[ErrorAt, ...]:
+        """The errors of `shrunk`."""
+        return self._errors(self.shrunk_variances)
+
+    @cached_property
+    def score(self) -> float:
+        """What is to be small: the mean error of the default, on the scale on which counts scatter by themselves.
+
+        Single records are counted with them, so that rare values are not given up for frequent ones. No variance grows
+        by more than the number of records: a count that is so far off tells nothing, as where buckets tell nothing.
+        """
+        limited = np.minimum(self.growth, self.total)
+
+        def variances(rows: Floats) -> Floats:
+            return self._grown(rows, limited)
+
+        errors = (self._expected(1.0, variances), *self._errors(variances))
+        means = [(each.by_records, each.evenly) for each in errors]
+        both = [math.inf if one is None or other is None else (one + other) / 2 for one, other in means]
+        return float(np.mean([math.sqrt(each.count) * mean for each, mean in zip(errors, both, strict=True)]))
+
+
+def _meeting(dealing: Dealing) -> Floats:
+    """W: how often each two values meet in a bucket, by the size of the bucket; from some of the buckets if many."""
+    values = dealing.counts.shape[1]
+    tranches, buckets, weights = _some_buckets(dealing, max(LEAST_BUCKETS, BUCKETS_PER_VALUE * values))
+    roots = np.sqrt(weights)
+    if values <= MOST_DENSE:
+        found = np.zeros((values, values))
+        for start in range(0, len(roots), BLOCK):
+            part = slice(start, start + BLOCK)
+            scaled = dealing.held(tranches[part], buckets[part]) * roots[part, None]
+            found += scaled.T @ scaled
+        return found
+    from scipy import sparse  # noqa: PLC0415 - scipy takes long to load, and few commands need it
+
+    lines, held, counts = dealing.contents(dealing.numbered(tranches, buckets))
+    entries = (counts * np.repeat(roots, lines), held.astype(np.int64), np.append(0, np.cumsum(lines)))
+    rows = sparse.csr_array(entries, shape=(len(roots), values))
+    return np.asarray((rows.T @ rows).toarray())
+
+
+def _some_buckets(dealing: Dealing, most: int) -> tuple[Integers, Integers, Floats]:
+    """Buckets of every tranche, evenly chosen, by tranche and place; and how many each stands for, over its size."""
+    sizes, buckets = dealing.tranche_sizes, dealing.buckets
+    _, of_size, tranches = np.unique(sizes, return_inverse=True, return_counts=True)
+    taken = np.minimum(buckets, np.maximum(1, most // len(tranches) // tranches.take(of_size)))
+    tranche = np.repeat(np.arange(len(taken)), taken)
+    number = np.arange(len(tranche)) - (np.cumsum(taken) - taken).take(tranche)
+    # The first buckets of tranches have something in common, so each tranche begins elsewhere.
+    places = (tranche + number * buckets.take(tranche) // taken.take(tranche)) % buckets.take(tranche)
+    return tranche, places, (buckets / taken / sizes).take(tranche)

@@ -1,0 +1,156 @@
+"""The group walk of a corner: exact costs to go, and whole points in order of loss.
+
+`to_go[k][g]` is the least cost to bring the element g to 0 with the moves k, k+1, ... alone. With it, a search that
+takes the moves in order never goes astray: every entry of its queue ends in a whole point of exactly the cost that it
+promises.
+
+A move that costs nothing can be repeated for ever. It is taken fewer times than brings it back to the same element (its
+order), and whole orders are left to `slides`: a whole direction in which a point may be moved at no cost.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sfumato.mechanisms._bucketization.buckets.corner_search import Corner
+from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
+
+Trail = tuple[int, "Trail"] | None
+
+NEVER = 2**62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Walks:
+    """The group's elements by number: where each move leads, what is left to pay, each move's order, and the start."""
+
+    after: Integers
+    to_go: Integers
+    orders: tuple[int, ...]
+    start: int
+
+
+def walks_of(corner: Corner) -> Walks | None:
+    """Number the elements that moves can reach; None if 0 is not among them, so that no whole point exists."""
+    elements, after = _elements(corner)
+    zero = np.flatnonzero(~elements.any(axis=1))
+    if not len(zero):
+        return None
+    to_go = np.full((len(corner.costs) + 1, len(elements)), NEVER, dtype=np.int64)
+    to_go[-1, zero[0]] = 0
+    orders = tuple(_order(step) for step in after)
+    for move in reversed(range(len(corner.costs))):
+        # The cheapest of taking a move 0, 1, ..., order - 1 times first; each round doubles what is covered.
+        least, step, covered = to_go[move + 1], after[move], 1
+        while covered < orders[move]:
+            taken = least[step]
+            least = np.minimum(least, np.where(taken >= NEVER, NEVER, taken + corner.costs[move] * covered))
+            step, covered = step[step], 2 * covered
+        to_go[move] = least
+    return Walks(after, to_go, orders, 0)
+
+
+def _elements(corner: Corner) -> tuple[Integers, Integers]:
+    """All elements that can be reached from the start (number 0), and the element after each move."""
+    shifts, which = np.unique(corner.shifts % corner.modulus, axis=0, return_inverse=True)
+    levels = [(corner.start % corner.modulus)[None, :]]
+    numbers = {_keys(levels[0])[0]: 0}
+    after: list[Integers] = []
+    while len(levels[-1]):
+        reached = ((levels[-1][:, None] + shifts) % corner.modulus).reshape(-1, shifts.shape[1])
+        known = len(numbers)
+        places = np.array([numbers.setdefault(key, len(numbers)) for key in _keys(reached)], dtype=np.int64)
+        after.append(places.reshape(len(levels[-1]), len(shifts)))
+        found, first = np.unique(places, return_index=True)
+        levels.append(reached[first[found >= known]])
+    return np.concatenate(levels), np.concatenate(after).T[which.ravel()]
+
+
+def _keys(vectors: Integers) -> Sequence[object]:
+    """Each vector as bytes, to look it up by."""
+    whole = np.ascontiguousarray(vectors, dtype=np.int32)
+    return whole.view(np.dtype((np.void, whole.itemsize * whole.shape[1]))).ravel().tolist()
+
+
+def _order(step: Integers) -> int:
+    """After how many repetitions a move is back where it started; the same from every element."""
+    place, count = int(step[0]), 1
+    while place:
+        place, count = int(step[place]), count + 1
+    return count
+
+
+class WalkSoFar(NamedTuple):
+    """A walk in the making, in the order of the queue: least promised cost first, then the one furthest on.
+
+    `depth` falls with every move done with; `element` is reached, `paid` so far, by the moves of `trail`.
+    """
+
+    promise: int
+    depth: int
+    ticket: int
+    move: int
+    element: int
+    paid: int
+    repeats: int
+    trail: Trail
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Whole:
+    """A whole point by its number of buckets of every size (some may be negative), and its loss."""
+
+    buckets: Integers
+    loss: int
+
+
+def whole_points(corner: Corner, walks: Walks) -> Iterator[Whole]:
+    """All whole points, up to slides, in order of loss."""
+    first = WalkSoFar(int(walks.to_go[0, walks.start]), 0, 0, 0, walks.start, 0, 0, None)
+    queue, tickets = [first], itertools.count(1)
+    while queue:
+        _, depth, _, move, element, paid, repeats, trail = heapq.heappop(queue)
+        if move == len(corner.costs):
+            yield _point(corner, paid, trail)
+            continue
+        # Go on to the next move ...
+        promise = paid + int(walks.to_go[move + 1, element])
+        steps = [WalkSoFar(promise, depth - 1, next(tickets), move + 1, element, paid, 0, trail)]
+        # ... or make this one once more, unless it costs nothing and would come full circle.
+        cost, repeats = corner.costs[move], repeats + 1
+        if cost or repeats < walks.orders[move]:
+            there = int(walks.after[move, element])
+            promise = paid + cost + int(walks.to_go[move, there])
+            steps.append(WalkSoFar(promise, depth, next(tickets), move, there, paid + cost, repeats, (move, trail)))
+        for step in steps:
+            if step.promise < NEVER:
+                heapq.heappush(queue, step)
+
+
+def _point(corner: Corner, paid: int, trail: Trail) -> Whole:
+    """Add up the moves of a walk."""
+    scaled = corner.start.copy()
+    buckets = np.zeros(corner.extras.shape[1], dtype=np.int64)
+    while trail is not None:
+        move, trail = trail
+        scaled += corner.shifts[move]
+        buckets += corner.extras[move]
+    buckets[corner.basis] += scaled // corner.modulus
+    return Whole(buckets, (corner.value + paid) // corner.modulus)
+
+
+def slides(corner: Corner, walks: Walks) -> Integers:
+    """Whole directions that cost nothing, one for each move that costs nothing."""
+    found = []
+    for move, cost in enumerate(corner.costs):
+        if cost == 0:
+            direction = corner.extras[move] * walks.orders[move]
+            direction[corner.basis] += corner.shifts[move] * walks.orders[move] // corner.modulus
+            found.append(direction)
+    return np.array(found, dtype=np.int64).reshape(len(found), corner.extras.shape[1])

@@ -1,0 +1,307 @@
+"""Which bucket a record goes to: a closed form of its value and its slot among the records of that value.
+
+The buckets of one size are dealt in tranches. In a tranche the records stand in a row, value after value, and the
+record at position p goes to bucket p modulo the number of buckets. So every bucket gets exactly its size, and of each
+value the floor or the ceiling of its share: a value with v records in b buckets comes to at most ceil(v / b) <= c(S) in
+each, as long as v <= c(S) * b. Nothing is remembered between records, so batches can be dealt in any order.
+
+`round_robin` deals each size in one tranche, in the order of the values: neighbouring buckets look alike. `mixed` deals
+it in many, each with an order of its own, and lets tranches trade records first: buckets differ as much as chance will
+have it, and the caps hold as exactly. Slots must be shuffled by the caller: slots in file order would reveal who is
+where.
+
+Source: Wang 2014, eq. (4.1) and Lemma 3, for `round_robin`; `mixed` is ours.
+Notation: S = sizes, b = buckets, v = counts, c(S) = floors.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sfumato._core.arrays import UInts
+from sfumato._core.random_draws import Draws
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting
+from sfumato.mechanisms._bucketization.buckets.column_sorting import sort_columns
+from sfumato.mechanisms._bucketization.buckets.max_flow import share_out
+from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
+from sfumato.mechanisms._bucketization.run_lengths import Runs
+
+MOST_TRANCHES = 256  # of one size
+LEAST_BUCKETS = 4  # in a tranche, where there are several
+MOST_CELLS = 2**22  # tranches times values: what the closed form keeps in memory
+HALF_WIDE = 2**31
+LARGEST_TABLE = 2**26  # records whose values are kept in a table, a byte or two each
+
+
+class Deal(StrEnum):
+    """How records are dealt to the buckets of one size."""
+
+    MIXED = "mixed"
+    ROUND_ROBIN = "round-robin"
+
+
+class Tranche(NamedTuple):
+    """Some of the buckets of one size."""
+
+    size: int
+    buckets: int
+
+
+@dataclass(frozen=True, eq=False)
+class Dealing:
+    """How many records of each value (column) each tranche (row) holds, and where in its row of records they start."""
+
+    tranches: tuple[Tranche, ...]
+    counts: Integers
+    starts: Integers
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """It travels without its tables, which may be as long as the table of the records."""
+        return Dealing, (self.tranches, self.counts, self.starts)
+
+    @cached_property
+    def buckets(self) -> Integers:
+        """The number of buckets of every tranche."""
+        return np.array([tranche.buckets for tranche in self.tranches], dtype=np.int64)
+
+    @cached_property
+    def tranche_sizes(self) -> Integers:
+        """The size of the buckets of every tranche."""
+        return np.array([tranche.size for tranche in self.tranches], dtype=np.int64)
+
+    @property
+    def sizes(self) -> Integers:
+        """The size of every bucket, by its number."""
+        return np.repeat(self.tranche_sizes, self.buckets)
+
+    @property
+    def size(self) -> int:
+        """How many pairs of a bucket and a value there are that meet."""
+        return int(np.minimum(self.counts, self.buckets[:, None]).sum())
+
+    @property
+    def in_the_clear(self) -> int:
+        """How many records are in buckets of one value, which tell that value of each of them."""
+        sizes = self.tranche_sizes[:, None]
+        rounds, more = np.divmod(self.counts, self.buckets[:, None])
+        whole = np.where(rounds == sizes, self.buckets[:, None], np.where(rounds == sizes - 1, more, 0))
+        return int((whole * sizes).sum())
+
+    def bucket_of(self, values: UInts, slots: UInts) -> UInts:
+        """The bucket numbers of records, by value and by slot (0 .. count - 1) among the records of the value."""
+        runs, first, tranches, shifts = self._slots
+        slots = slots.astype(runs.type, copy=False)
+        run = runs.find(first.take(values) + slots)
+        tranche = tranches.take(run)
+        positions = shifts.take(run) + slots
+        numbers: UInts = self._first_buckets.take(tranche) + positions % self._buckets.take(tranche)
+        return numbers
+
+    def contents(self, numbers: UInts) -> tuple[UInts, UInts, UInts]:
+        """What buckets hold: how many lines each has, and for each line a value and how many records have it.
+
+        Lines stand in the order of the numbers, and then of the values. A bucket has a record in every round of its
+        tranche; so the buckets of one size are a matrix, a column each, that is sorted and counted by its rows.
+        """
+        tranche = self._numbers.find(numbers.astype(self._numbers.type, copy=False))
+        sizes, buckets = self.tranche_sizes.take(tranche), self.buckets.take(tranche)
+        first_records, first_buckets = self._firsts
+        # Where in the row of its tranche the first record of a bucket is: rows need not start at position 0.
+        turned = (numbers.astype(np.int64) - first_buckets.take(tranche)) % buckets
+        first = first_records.take(tranche) + turned
+        lines, parts = np.empty(len(numbers), dtype=np.int64), []
+        for size in np.unique(self.tranche_sizes):
+            mine = np.flatnonzero(sizes == size)
+            held = self._values_at(first.take(mine) + np.arange(size)[:, None] * buckets.take(mine))
+            sort_columns(held)
+            is_new = held[1:] != held[:-1]
+            line = np.zeros(held.shape, dtype=np.min_scalar_type(size))  # of each record, among those of its bucket
+            np.cumsum(is_new, axis=0, dtype=line.dtype, out=line[1:])
+            lines[mine] = line[-1]
+            parts.append((mine, held, is_new, line))
+        lines += 1
+        starts, more = _starts(lines), []
+        values = np.empty(int(lines.sum()), dtype=self._value_type)
+        for mine, held, is_new, line in parts:
+            at = line + starts.take(mine)
+            values[at] = held
+            more.append(at[1:][~is_new])
+        return lines, values, 1 + np.bincount(np.concatenate(more), minlength=len(values))
+
+    def _values_at(self, records: Integers) -> UInts:
+        """The values of records, by their places in the row of all tranches: from a table, unless it were large."""
+        if self.counts.sum() <= LARGEST_TABLE:
+            return self._values.take(records)
+        runs, held = self._records
+        return held.take(runs.find(records.astype(runs.type)))
+
+    @cached_property
+    def _slots(self) -> tuple[Runs, UInts, UInts, UInts]:
+        """The slots of all values in one row: for each value a run in every tranche.
+
+        With where the slots of each value begin, the tranche of each run, and what takes a slot of it to its position
+        in the tranche. That may be below zero: the type wraps, and the sum back.
+        """
+        runs = Runs(self.counts.T.ravel())
+        before = np.cumsum(self.counts, axis=0) - self.counts
+        shifts = (self.starts - before).T.ravel()[runs.given].astype(runs.type)
+        first = _starts(self.counts.sum(axis=0)).astype(runs.type)
+        return runs, first, (runs.given % len(self.tranches)).astype(np.int32), shifts
+
+    @cached_property
+    def _records(self) -> tuple[Runs, UInts]:
+        """The records of all tranches in one row, as they stand: for each tranche a run of every value, and which."""
+        order = np.argsort(self.starts, axis=1, kind="stable")
+        runs = Runs(np.take_along_axis(self.counts, order, axis=1).ravel())
+        return runs, order.ravel()[runs.given].astype(self._value_type)
+
+    @cached_property
+    def _values(self) -> UInts:
+        """The value of every record in that row."""
+        runs, held = self._records
+        return np.repeat(held, runs.lengths)
+
+    @property
+    def _value_type(self) -> np.dtype[Any]:
+        return np.min_scalar_type(self.counts.shape[1] - 1)
+
+    @cached_property
+    def _firsts(self) -> tuple[Integers, Integers]:
+        """For each tranche its first record in that row, and the number of the bucket which has it."""
+        return _starts(self.counts.sum(axis=1)), _starts(self.buckets) + self.starts.min(axis=1)
+
+    @cached_property
+    def _numbers(self) -> Runs:
+        """The buckets of all tranches in one row."""
+        return Runs(self.buckets)
+
+    @cached_property
+    def _buckets(self) -> UInts:
+        return self.buckets.astype(self._slots[0].type)
+
+    @cached_property
+    def _first_buckets(self) -> UInts:
+        return _starts(self.buckets).astype(self._slots[0].type)
+
+    def holdings(self) -> Iterator[UInts]:
+        """How many records of each value (column) every bucket (row) holds, tranche after tranche."""
+        for number, tranche in enumerate(self.tranches):
+            yield self.held(np.full(tranche.buckets, number), np.arange(tranche.buckets))
+
+    def numbered(self, tranches: Integers, buckets: Integers) -> Integers:
+        """The numbers of buckets, by their tranches and their places in them."""
+        return _starts(self.buckets).take(tranches) + buckets
+
+    def held(self, tranches: Integers, buckets: Integers) -> UInts:
+        """How many records of each value buckets hold, by their tranches and their places in them.
+
+        One in each whole round, and one more if the bucket comes soon enough after that which has the first record.
+        """
+        whole, more, first = (each.take(tranches, axis=0) for each in self._rounds)
+        number = self.buckets.astype(first.dtype).take(tranches)[:, None]
+        after = buckets.astype(first.dtype)[:, None] - first
+        after = np.minimum(after, after + number)  # what is below zero wraps, and is huge
+        whole += after < more
+        return whole
+
+    @cached_property
+    def _rounds(self) -> tuple[UInts, UInts, UInts]:
+        """For each tranche and value the whole rounds of its records, how many are left over, and the first bucket."""
+        buckets = self.buckets[:, None]
+        whole, more = np.divmod(self.counts, buckets)
+        kind = np.uint32 if int(buckets.max()) < HALF_WIDE else np.uint64
+        return whole.astype(np.int32), more.astype(kind), (self.starts % buckets).astype(kind)
+
+
+def _starts(lengths: Integers) -> Integers:
+    """Where each begins if they stand in a row."""
+    starts: Integers = np.cumsum(lengths) - lengths
+    return starts
+
+
+def deal_out(assignment: Assignment, floors: Integers, deal: Deal, draws: Draws, name: str) -> Dealing:
+    """Deal the records of an assignment; the orders of the tranches are keyed."""
+    if deal is Deal.ROUND_ROBIN:
+        return round_robin(assignment)
+    tranches = tranches_of(assignment.setting, len(floors))
+    words = draws.stream(f"{name}/orders").words(0, len(tranches) * len(floors))
+    orders = np.argsort(words.reshape(len(tranches), -1), axis=1, kind="stable")
+    return mixed(assignment, floors, tranches, orders)
+
+
+def round_robin(assignment: Assignment) -> Dealing:
+    """Deal each size in one tranche, in the order of the values; the first record goes to bucket 1, as in eq. (4.1)."""
+    counts = assignment.records.T
+    starts = 1 + np.cumsum(counts, axis=1) - counts
+    return Dealing(tuple(Tranche(size, count) for size, count in assignment.setting), counts, starts)
+
+
+def tranches_of(setting: Setting, values: int) -> tuple[Tranche, ...]:
+    """Divide the buckets of each size into tranches for `mixed`, as evenly as possible."""
+    most = max(1, min(MOST_TRANCHES, MOST_CELLS // (values * len(setting.pairs))))
+    tranches = []
+    for size, count in setting:
+        number = max(1, min(most, count // LEAST_BUCKETS))
+        edges = [count * place // number for place in range(number + 1)]
+        tranches += [Tranche(size, after - before) for before, after in itertools.pairwise(edges)]
+    return tuple(tranches)
+
+
+def mixed(assignment: Assignment, floors: Integers, tranches: tuple[Tranche, ...], orders: Integers) -> Dealing:
+    """Deal each tranche in its own order of the values, after trades between tranches of the same size.
+
+    `floors[value, size]` are those of the setting's sizes; `orders[tranche]` is a random permutation of the values.
+    """
+    sizes = [tranche.size for tranche in tranches]
+    counts = np.zeros((len(tranches), len(floors)), dtype=np.int64)
+    for column, (size, _) in enumerate(assignment.setting):
+        chosen = slice(sizes.index(size), sizes.index(size) + sizes.count(size))
+        buckets = np.array([tranche.buckets for tranche in tranches[chosen]], dtype=np.int64)
+        shares = _shares(assignment.records[:, column], buckets)
+        counts[chosen] = _traded(shares, buckets[:, None] * floors[:, column], orders[chosen])
+    ordered = np.take_along_axis(counts, orders, axis=1)
+    starts = np.zeros_like(counts)
+    np.put_along_axis(starts, orders, np.cumsum(ordered, axis=1) - ordered, axis=1)
+    return Dealing(tranches, counts, starts)
+
+
+def _shares(counts: Integers, buckets: Integers) -> Integers:
+    """What round-robin dealing of a whole size would put into each tranche (row): even shares that add up exactly."""
+    ends = np.cumsum(counts)
+    total, edges = int(buckets.sum()), np.cumsum(buckets) - buckets
+
+    def dealt(upto: Integers) -> Integers:
+        laps, rest = upto // total, upto % total
+        part: Integers = np.clip(rest - edges[:, None], 0, buckets[:, None])
+        return laps * buckets[:, None] + part
+
+    return dealt(ends) - dealt(ends - counts)
+
+
+def _traded(counts: Integers, most: Integers, orders: Integers) -> Integers:
+    """Let each two tranches whose numbers differ in one binary digit swap records, digit by digit.
+
+    Early values of the first one's order go to it, late ones to the second. It is half of what the caps allow, because
+    everything would leave tranches that hold a value up to its cap or not at all.
+    """
+    numbers, values = np.arange(len(counts)), orders.shape[1]
+    half, held, room = values // 2, counts.flatten(), most.flatten()
+    for digit in range(max(0, math.ceil(math.log2(len(counts))))):
+        first = numbers[(numbers >> digit & 1 == 0) & (numbers + 2**digit < len(counts))]
+        at = first[:, None] * values + orders[first]  # the places of the first one's values, in its order
+        other = at + 2**digit * values
+        ours, theirs = held.take(at), held.take(other)
+        inward = np.minimum(theirs[:, :half], room.take(at[:, :half]) - ours[:, :half])
+        outward = np.minimum(ours[:, half:], room.take(other[:, half:]) - theirs[:, half:])
+        amount = (np.minimum(inward.sum(axis=1), outward.sum(axis=1)) + 1) // 2
+        moved = np.concatenate([share_out(amount, inward), -share_out(amount, outward)], axis=1)
+        held[at], held[other] = ours + moved, theirs - moved
+    return held.reshape(counts.shape)

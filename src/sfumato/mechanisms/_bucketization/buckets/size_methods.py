@@ -1,0 +1,91 @@
+"""From counts and caps to a setting and the records in it, by the method asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, pose
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Assignment, Setting, assign
+from sfumato.mechanisms._bucketization.buckets.least_loss import Optimum, optimal, with_remedy
+from sfumato.mechanisms._bucketization.buckets.one_size import one_size
+from sfumato.mechanisms._bucketization.buckets.relaxation import relax
+from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
+from sfumato.mechanisms._bucketization.buckets.top_down_splitting import top_down
+from sfumato.mechanisms._bucketization.buckets.two_sizes import two_sizes
+
+HEURISTICS = {"one": one_size, "two": two_sizes, "multi": top_down}
+METHODS = (*HEURISTICS, "optimal")
+
+LADDER = (3, 4, 6, 8, 12, 16, 20, 24, 32, 40, 48)
+"""The smallest sizes that are tried besides the smallest that is allowed."""
+MANY_VALUES = 150
+"""From so many values on, half of the ladder is left out, and so is the optimum, which is slow to find there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """A valid setting with its records, the floors of its sizes, and a bound of the loss over all settings."""
+
+    assignment: Assignment
+    floors: Integers
+    bound: int
+
+    @property
+    def loss(self) -> int:
+        """The loss of the setting."""
+        return self.assignment.setting.loss
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether no setting has less loss."""
+        return self.bound == self.loss
+
+
+def choose(
+    counts: Sequence[int], caps: Sequence[Fraction], method: str, *, smallest: int = 2, largest: int = 50
+) -> Choice:
+    """Choose buckets of `smallest` to `largest` records; `Blocked` says why there are none."""
+    try:
+        problem = pose(counts, caps, smallest, largest)
+        if method == "optimal":
+            found = optimal(problem)
+        else:
+            setting = HEURISTICS[method](problem)
+            found = Optimum(setting, relax(problem).bound)  # a bound to judge it by
+    except Blocked as blocked:
+        raise with_remedy(blocked, counts, caps, smallest, largest) from None
+    return _chosen(problem, found.setting, found.bound)
+
+
+def _chosen(problem: Problem, setting: Setting, bound: int) -> Choice:
+    return Choice(assign(problem, setting), problem.floors[:, setting.vector(problem) > 0], bound)
+
+
+def choices(
+    counts: Sequence[int], caps: Sequence[Fraction], *, smallest: int = 2, largest: int = 50
+) -> dict[tuple[str, int], Choice]:
+    """Ways to choose buckets, different ones, by a method and a smallest size that find each; `Blocked` if none.
+
+    Least loss means small buckets for frequent values, so that the rest, in large ones, are nearly alike: the larger
+    the smallest bucket, the more room is left for buckets to differ. Which is the best is for others to judge.
+    """
+    found: dict[Setting, tuple[str, int]] = {}
+    try:
+        problem = pose(counts, caps, smallest, largest)
+        has_many = len(counts) >= MANY_VALUES
+        rungs = [size for size in LADDER[:: 2 if has_many else 1] if smallest < size <= largest]
+        for size in (smallest, *rungs):
+            for method in ("two", "multi"):
+                with suppress(Blocked):
+                    found.setdefault(HEURISTICS[method](problem.at_least(size)), (method, size))
+        if has_many and found:
+            bound = relax(problem).bound
+        else:
+            best = optimal(problem)
+            bound, found[best.setting] = best.bound, ("optimal", smallest)
+    except Blocked as blocked:
+        raise with_remedy(blocked, counts, caps, smallest, largest) from None
+    return {way: _chosen(problem, setting, bound) for setting, way in found.items()}

@@ -1,0 +1,68 @@
+"""Buckets of many sizes by splitting in two again and again; a comparison for `optimal`, which is better and as fast.
+
+Source: Wang 2014, Programs 5.1 and 6.1, repaired as docs/errata.md says: the leaves' settings are united, and a first
+split must exist. The thesis leaves open in which order records move between parts, and the result depends on it;
+here it is the order of the values.
+Notation: T1, T2 = the records of the two sizes; a_i2 = min(c_i(S2) b2, o_i).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
+from sfumato.mechanisms._bucketization.buckets.max_flow import share_out
+from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
+from sfumato.mechanisms._bucketization.buckets.two_sizes import two_sizes
+
+Part = tuple[Problem, Setting]
+"""Some of the records, in buckets of one size."""
+
+
+def top_down(problem: Problem) -> Setting:
+    """Split the best two sizes further while a part gains by it."""
+    *_, last = rounds(problem)
+    return last
+
+
+def rounds(problem: Problem) -> Iterator[Setting]:
+    """The best two sizes, and what they become, until no part gains by a split any more."""
+    leaves: list[Setting] = []
+    growing = _divided(problem, two_sizes(problem))
+    while growing:
+        yield Setting.of(pair for setting in [*leaves, *(each for _, each in growing)] for pair in setting)
+        split = [(setting, _split(part, setting)) for part, setting in growing]
+        leaves += [setting for setting, parts in split if not parts]
+        growing = [each for _, parts in split for each in parts]
+
+
+def _split(problem: Problem, setting: Setting) -> list[Part]:
+    """The parts of some records that lose less when they are split; none if they do not."""
+    try:
+        finer = two_sizes(problem)
+    except Blocked:
+        return []
+    return _divided(problem, finer) if finer.loss < setting.loss else []
+
+
+def _divided(problem: Problem, setting: Setting) -> list[Part]:
+    """The records of each size."""
+    if len(setting.pairs) == 1:
+        return [(problem, setting)]
+    second = second_part(problem, setting)
+    parts = [problem.counts - second, second]
+    return [(problem.part(part), Setting.of([pair])) for part, pair in zip(parts, setting, strict=True)]
+
+
+def second_part(problem: Problem, setting: Setting) -> Integers:
+    """Program 5.1: what has no room in the first size goes to the second, then values in order until it is full."""
+    (small, first), (large, second) = setting.pairs
+    columns = np.searchsorted(problem.sizes, [small, large])
+    room = problem.floors[:, columns] * np.array([first, second])
+    moved = np.maximum(problem.counts - room[:, 0], 0)
+    further = np.minimum(room[:, 1], problem.counts) - moved
+    records: Integers = moved + share_out(large * second - int(moved.sum()), further)
+    return records

@@ -1,0 +1,111 @@
+"""Buckets of at most two sizes: the best setting, without a search over the numbers of buckets.
+
+For sizes S1 < S2 the settings that hold exactly the records form a row: t steps trade D1 buckets of S1 for D2 of S2.
+Every condition of Theorem 1 is linear in t (the minima in it are redundant), so each leaves a half-line of steps, and
+the best setting is the first step in the intersection: trading up costs. The thesis searches these rows by bisection.
+
+Source: Wang 2014, Theorem 1, section 5.3, Lemma 5; repaired as docs/errata.md says: Best starts at infinity, one
+size counts.
+Notation: S1, S2 = sizes; b1, b2 = buckets; D1 = S2/gcd, D2 = S1/gcd = `given`, `taken` per step; PC = every value has
+room in both together; FC = each size can be filled, b <= lim(S); CC = exactly the records.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.mechanisms._bucketization.buckets.bucket_problem import Blocked, Problem, TooFewSizes
+from sfumato.mechanisms._bucketization.buckets.bucket_setting import Setting
+from sfumato.mechanisms._bucketization.buckets.share_caps import Integers
+from sfumato.mechanisms._bucketization.buckets.step_length import first_step
+
+
+@dataclass(frozen=True, slots=True)
+class Trades:
+    """The pairs (first - t * given, second + t * taken) of numbers of buckets, t = 0..steps."""
+
+    first: int
+    second: int
+    given: int
+    taken: int
+    steps: int
+
+
+def two_sizes(problem: Problem) -> Setting:
+    """The valid setting of at most two sizes with the least loss; among equals, the smallest sizes."""
+    limits, total = fillable(problem).tolist(), problem.total
+    best = None
+    if len(problem.sizes) == 1:  # there is no pair to look at
+        size = int(problem.sizes[0])
+        buckets, rest = divmod(total, size)
+        if not rest and (problem.counts <= problem.floors[:, 0] * buckets).all():
+            best = Setting.of([(size, buckets)])
+    for low, size in enumerate(problem.sizes.tolist()):
+        if best is not None and total * (size - 1) ** 2 >= best.loss * size:
+            break  # the larger a bucket, the more it loses for each record
+        for high in range(low + 1, len(problem.sizes)):
+            found = _best_of_pair(problem, total, (low, high), limits, best)
+            best = best if found is None else found
+    if best is None:
+        raise Blocked(TooFewSizes("two"))
+    return best
+
+
+def pairs_of(total: int, small: int, large: int) -> Trades | None:
+    """All pairs of numbers of buckets of two sizes that hold exactly the records."""
+    divisor = math.gcd(small, large)
+    given, taken = large // divisor, small // divisor
+    if total % divisor:
+        return None
+    second = total // divisor * pow(given, -1, taken) % taken
+    if second * large > total:
+        return None
+    first = (total - second * large) // small
+    return Trades(first, second, given, taken, first // given)
+
+
+def fillable(problem: Problem) -> Integers:
+    """The most buckets of each size alone that the records can fill within the caps, disregarding the other records.
+
+    The sum of min(c_i * b, o_i) - S * b is concave in b and 0 at b = 0, so it is at least 0 up to some b, and bisection
+    finds it; for all sizes at once.
+    """
+    sizes, counts = problem.sizes, problem.counts[:, None]
+    low, high = np.zeros_like(sizes), problem.total // sizes
+    while (low < high).any():
+        middle = (low + high + 1) // 2
+        is_filled = np.minimum(problem.floors * middle, counts).sum(axis=0) >= sizes * middle
+        low, high = np.where(is_filled, middle, low), np.where(is_filled, high, middle - 1)
+    return low
+
+
+def _best_of_pair(
+    problem: Problem, total: int, columns: tuple[int, int], limits: list[int], best: Setting | None
+) -> Setting | None:
+    """The first step of the pair's row that is valid, if it beats the best so far."""
+    small, large = (int(problem.sizes[column]) for column in columns)
+    trades = pairs_of(total, small, large)
+    if trades is None:
+        return None
+    low = max(0, _ceil(trades.first - limits[columns[0]], trades.given))
+    high = min(trades.steps, (limits[columns[1]] - trades.second) // trades.taken)
+    if best is not None:  # the loss grows by the same amount with every step, and must stay below the best so far
+        start = trades.first * (small - 1) ** 2 + trades.second * (large - 1) ** 2
+        growth = trades.taken * (large - 1) ** 2 - trades.given * (small - 1) ** 2
+        high = min(high, _ceil(best.loss - start, growth) - 1)
+    if low > high:
+        return None
+    # PC: c_i(S1) * b1 + c_i(S2) * b2 >= o_i
+    room = tuple(problem.floors[:, column] for column in columns)
+    have = room[0] * trades.first + room[1] * trades.second - problem.counts
+    step = first_step(have, room[1] * trades.taken - room[0] * trades.given, low, high)
+    if step is None:
+        return None
+    return Setting.of([(small, trades.first - step * trades.given), (large, trades.second + step * trades.taken)])
+
+
+def _ceil(numerator: int, denominator: int) -> int:
+    return -(-numerator // denominator)

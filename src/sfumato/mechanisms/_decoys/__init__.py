@@ -1,0 +1,451 @@
+"""Decoys: every record publishes a value drawn from a group of records with different values. Groups are withheld.
+
+Claim: whoever knows the shares of the values, and nothing else of a person, believes the published value to be the
+person's own with at most 1/group_size. Other knowledge is not covered: a published value multiplies the odds of that
+value by its likelihood ratio, which has no limit for rare values.
+Source: Fu, Wang, Wong, Wang and Jiang 2014 (SPLU-Gen), corrected as docs/errata.md says. The mixed groups, the closed
+form and the errors are ours.
+Published: the domain, the group size and how groups are made, and which values were merged because they are rare. Not
+published: groups, or any count of the original.
+Notation: gamma = group_size, f = count of a value, N = total.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from sfumato._core.arrays import Codes, Counts, Floats, Indices, UInts
+from sfumato._core.cell_values import Value, display, labels, listed, parts, values_from_json, values_to_json
+from sfumato._core.json_types import Json, JsonView
+from sfumato._core.random_draws import Draws
+from sfumato._records import Naming, Replaced
+from sfumato._records.tally import Tally
+from sfumato._records.value_records import Values
+from sfumato._request.decoy_count_errors import accurate_count, chebyshev_count, error_probability
+from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.guarantee import Guarantee
+from sfumato._request.histogram import Histogram, margins
+from sfumato._request.warnings import Figure, Notice
+from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
+from sfumato.mechanisms._decoys import leak_matrix, likelihood_ratios
+from sfumato.mechanisms._decoys.decoy_estimators import METHODS, PART, nearer, proposal
+from sfumato.mechanisms._decoys.decoy_groups import Groups
+from sfumato.mechanisms._decoys.decoy_options import Options as Options
+from sfumato.mechanisms._decoys.decoy_options import Rare as Rare
+from sfumato.mechanisms._decoys.decoy_options import coarsened
+from sfumato.mechanisms._decoys.leak_matrix import FEW_VALUES, EvenLaw, created, group_law
+from sfumato.mechanisms._decoys.leak_matrix import Creation as Creation
+from sfumato.mechanisms._decoys.manual_sql import manual_sql
+from sfumato.mechanisms._randomized_response.guarantee_sentences import times
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    Coarsening,
+    Comparability,
+    ErrorPrediction,
+    PerValue,
+    PlanExplanation,
+    ReleaseErrorPrediction,
+    SeveralColumns,
+)
+from sfumato.mechanisms.mechanism import EstimationRules, Mechanism
+
+NAME = "decoys"
+
+MOST_COMBINATIONS = 1 << 18  # of the values of several columns: every answer goes through all of them
+
+NEAR_LIMIT = Fraction(4, 5)
+"""A value whose share is above this part of the largest possible one can hardly be counted under a condition."""
+
+ERROR, RISK = Fraction(1, 10), Fraction(1, 20)
+"""A count of all records with a value is called accurate if it is off by less than ERROR but for a chance of RISK."""
+
+SMALL_ERROR, SMALL_COUNT = Fraction(3, 10), 10
+"""How unreliable small counts are is said for errors of SMALL_ERROR and counts up to SMALL_COUNT."""
+
+
+def default_method(design: Design, /) -> str:
+    """Of many values that are mixed no more need be known than the group size; few do not meet as evenly."""
+    return "fitted" if design.creation is Creation.MIXED and max(design.sizes) > FEW_VALUES else "inverse"
+
+
+@dataclass(frozen=True, eq=False)
+class GroupedColumn:
+    """The groups of one sensitive column."""
+
+    values: tuple[Value, ...]
+    counts: tuple[int, ...]
+    groups: Groups
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Groups for each sensitive column, made independently of each other."""
+
+    histogram: Histogram
+    group_size: int
+    creation: Creation
+    ratio_limit: Fraction | None
+    columns: tuple[GroupedColumn, ...]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each column has."""
+        return tuple(len(column.values) for column in self.columns)
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the analyst needs to count: the domain of each column, and how its groups were made."""
+
+    domains: tuple[tuple[Value, ...], ...]
+    group_size: int
+    creation: Creation
+
+    @cached_property
+    def domain(self) -> tuple[Value, ...]:
+        """The values of the one column, or all combinations of those of several."""
+        return self.domains[0] if len(self.domains) == 1 else tuple(itertools.product(*self.domains))  # type: ignore[arg-type]
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many values each column has."""
+        return tuple(len(domain) for domain in self.domains)
+
+    def to_json(self) -> Json:
+        """Write the design down."""
+        written = [values_to_json(domain) for domain in self.domains]
+        return {
+            **({"domain": written[0]} if len(written) == 1 else {"domains": written}),
+            "group_size": self.group_size,
+            "groups": self.creation.value,
+        }
+
+
+# ------------------------------------------------------------------------------------------------------------- planning
+
+
+def plan(histogram: Histogram, spec: DecoyGroups, options: Options, draws: Draws, /) -> Plan:
+    """Make the groups of each column, if no value is too frequent for them."""
+    sizes = histogram.axes or (histogram.domain_size,)
+    if math.prod(sizes) != histogram.domain_size:
+        raise InternalError("the columns do not have the combinations of the domain.")
+    columns = []
+    for number, held in enumerate(margins(histogram.counts, sizes)):
+        counts = held.tolist()
+        values = _values(histogram.values, sizes, number)
+        _check_eligible(values, counts, spec.group_size)
+        groups = created(counts, spec.group_size, options.groups, draws, f"{NAME}/{number}")
+        columns.append(GroupedColumn(values, tuple(counts), groups))
+    return Plan(histogram, spec.group_size, options.groups, options.limit, tuple(columns))
+
+
+def _values(domain: Sequence[Value], sizes: Sequence[int], number: int) -> tuple[Value, ...]:
+    """The values of one column, from all combinations in the order of the domain."""
+    if len(sizes) == 1:
+        return tuple(domain)
+    step = math.prod(sizes[number + 1 :])
+    return tuple(parts(domain[code * step])[number] for code in range(sizes[number]))
+
+
+def _check_eligible(values: Sequence[Value], counts: Sequence[int], group_size: int) -> None:
+    most, total = max(counts), sum(counts)
+    if most * group_size <= total:
+        return
+    largest = likelihood_ratios.largest_group_size(counts)
+    value = display(values[list(counts).index(most)])
+    what = (
+        f"ask for a group size of at most {largest}, or merge values so that none is as frequent"
+        if largest > 1
+        else "more than half of the records hold it, so no group size works"
+    )
+    said = (
+        f"is held by {most:,} of {total:,} records, and with groups of {group_size} no value may be held by more than "
+        f"{total // group_size:,}; {what}."
+    )
+    raise InfeasibleError(f"one value {said}", with_values=f"{value!r} {said}")
+
+
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+    """Draw a value of each record's group, uniformly and independently; column by column if there are several."""
+    if slots is None:
+        raise InternalError("decoys need slots.")
+    published = np.zeros(1, dtype=np.int64)
+    for number, (column, held, own_slots) in enumerate(
+        zip(plan.columns, column_codes(codes, plan.sizes), np.atleast_2d(slots), strict=True)
+    ):
+        groups = column.groups
+        run = groups.run_of(held, own_slots)
+        stream = draws.stream(f"{NAME}/{number}/seats")
+        seats = stream.integers(first_row, len(codes), groups.sizes.take(run).astype(np.uint64))
+        published = published * len(column.values) + groups.values_at(run, seats)
+    return Replaced(published.astype(codes.dtype))
+
+
+def column_codes(codes: Codes, sizes: Sequence[int]) -> list[Codes]:
+    """The codes of each column, from the places of combinations."""
+    if len(sizes) == 1:
+        return [codes]
+    steps = [math.prod(sizes[number + 1 :]) for number in range(len(sizes))]
+    return [codes.astype(np.int64) // step % size for step, size in zip(steps, sizes, strict=True)]
+
+
+def design(plan: Plan, /) -> Design:
+    """What is published of the plan: no count is."""
+    return Design(tuple(column.values for column in plan.columns), plan.group_size, plan.creation)
+
+
+def read_design(written: JsonView, types: Sequence[str], /) -> Design:
+    """Read a design back, given the Data Package types of its columns."""
+    if "domains" in written:
+        pairs = zip(written["domains"], types, strict=True)
+        domains = tuple(values_from_json(domain, [kind]) for domain, kind in pairs)
+    else:
+        domains = (values_from_json(written["domain"], types),)
+    read = Design(domains, int(written["group_size"]), Creation(written["groups"]))
+    if any(len(set(domain)) != len(domain) or len(domain) < read.group_size for domain in domains):
+        raise ReleaseFormatError("a domain of the design is too small for its groups, or names a value twice.")
+    if read.group_size < 2 or math.prod(read.sizes) > MOST_COMBINATIONS:  # noqa: PLR2004
+        raise ReleaseFormatError("the design's groups are too small, or its domain is too large.")
+    return read
+
+
+# ------------------------------------------------------------------------------------------------------------- counting
+
+
+def shown(design: Design, /) -> Values:
+    """Each record shows a value, or one of each column."""
+    return Values(np.arange(math.prod(design.sizes)))
+
+
+def by_hand(design: Design, naming: Naming, /) -> str:
+    """The closed form for the first sensitive column."""
+    return manual_sql(naming, design.domains[0], design.group_size, shown(design).FILES[0])
+
+
+def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+    """The variance of the closed form: contrast noise without what all records share, and the noise of the whole."""
+    if len(plan.columns) > 1:
+        return np.full(plan.histogram.domain_size, np.nan)
+    held = np.array(plan.histogram.counts, dtype=np.float64)
+    return leak_matrix.closed_variances(held, plan.group_size, plan.creation, rows, counts)
+
+
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+    """What the default count says of its error where records show each value as often as they hold it."""
+    if len(plan.columns) > 1:
+        return np.full(len(sets), np.nan)
+    made, held = design(plan), np.array(plan.histogram.counts, dtype=np.float64)
+    tally = Tally.of_symbols(share * held).beside(Tally.of_symbols(held), None)
+    counted = METHODS[default_method(made)].count(made, tally, sets)
+    wanted = [share * held[places].sum() for places in sets]
+    return np.array([(each.base + each.slope * count).item() for each, count in zip(counted, wanted, strict=True)])
+
+
+# ----------------------------------------------------------------------------------------------------------- explaining
+
+
+def explain(plan: Plan, /) -> Json:
+    """The groups, and for each value how much its being published tells and how much its counts are blurred."""
+    columns = [_column_json(column, plan.group_size) for column in plan.columns]
+    return {
+        "group_size": plan.group_size,
+        "creation": plan.creation.value,
+        "groups": plan.columns[0].groups.number,
+        **(columns[0] if len(columns) == 1 else {"columns": columns, **_products(plan)}),
+        "accurate_count": accurate_count(plan.group_size, ERROR, RISK),
+        "accurate_count_by_chebyshev": chebyshev_count(plan.group_size, ERROR, RISK),
+        "small_count_error_probability": float(error_probability(SMALL_COUNT, plan.group_size, SMALL_ERROR)),
+    }
+
+
+def _column_json(column: GroupedColumn, group_size: int) -> Json:
+    total = sum(column.counts)
+    present = [(name, count) for name, count in zip(labels(column.values), column.counts, strict=True) if count]
+    noise = {name: float(likelihood_ratios.amplification(count, total, group_size)) for name, count in present}
+    return {
+        "likelihood_ratio": {
+            name: float(likelihood_ratios.likelihood_ratio(count, total, group_size)) for name, count in present
+        },
+        # JSON has no infinity: a value in every group has no amplification that could be given.
+        "amplification": {value: factor if math.isfinite(factor) else None for value, factor in noise.items()},
+    }
+
+
+def _products(plan: Plan) -> Json:
+    """The worst over all combinations of the columns' values: ratios multiply where columns are correlated."""
+    ratios, noises = [], []
+    for column in plan.columns:
+        total = sum(column.counts)
+        present = [count for count in column.counts if count]
+        ratios.append(
+            float(max(likelihood_ratios.likelihood_ratio(count, total, plan.group_size) for count in present))
+        )
+        noises.append(float(min(likelihood_ratios.amplification(count, total, plan.group_size) for count in present)))
+    return {"largest_joint_likelihood_ratio": math.prod(ratios), "least_joint_amplification": math.prod(noises)}
+
+
+def summary(plan: Plan, /) -> str:
+    """The groups and what they are good for, in one line."""
+    accurate = accurate_count(plan.group_size, ERROR, RISK)
+    groups = f"{plan.columns[0].groups.number:,} groups of {plan.group_size} records or one more"
+    return f"{groups}; the number of people with a value is within 10% where at least {accurate:,} have it"
+
+
+def remarks(plan: Plan, /) -> list[Notice]:
+    """Which values are too frequent to be counted under a condition, and which too rare to be hidden."""
+    said = [said for column in plan.columns for said in (*_frequent(column, plan), *_rare(column, plan))]
+    if plan.creation is Creation.ANATOMY:
+        known = (
+            "groups of the kind 'anatomy' always bring the same values together, which anybody can recompute, and "
+            "counts under a condition have no interval; they are there to compare with, not for publishing."
+        )
+        said.append(Notice("groups-recomputable", known))
+    if len(plan.columns) > 1:
+        told = _products(plan)
+        multiplied = (
+            "each sensitive column is protected for itself. Where they are related, what they tell multiplies: the "
+            f"odds of a combination by up to {told['largest_joint_likelihood_ratio']:,.0f}; and noise is amplified at "
+            f"least {told['least_joint_amplification']:.3g} times in counts of combinations."
+        )
+        said.append(Notice("columns-multiply", multiplied, numbers=told))
+    counts = PART * np.array(plan.histogram.counts, dtype=np.float64)
+    with np.errstate(invalid="ignore"):  # of several columns nothing is predicted
+        errors = np.sqrt(variances(plan, np.full(len(counts), counts.sum()), counts))
+    return [*said, *nearer(counts, errors)]
+
+
+def _frequent(column: GroupedColumn, plan: Plan) -> list[Notice]:
+    total = sum(column.counts)
+    near = [
+        value
+        for value, count in zip(column.values, column.counts, strict=True)
+        if plan.group_size * count > NEAR_LIMIT * total
+    ]
+    if not near:
+        return []
+    sentence = (
+        f"in more than {float(NEAR_LIMIT):.0%} of the groups, and so hardly to be counted under a condition: "
+        f"{listed(near)}; ask for smaller groups if that matters."
+    )
+    return [Notice("hardly-countable", sentence, numbers={"values": len(near)})]
+
+
+def _rare(column: GroupedColumn, plan: Plan) -> list[Notice]:
+    total = sum(column.counts)
+    ratios = {
+        value: likelihood_ratios.likelihood_ratio(count, total, plan.group_size)
+        for value, count in zip(column.values, column.counts, strict=True)
+        if count
+    }
+    worst = max(ratios, key=lambda value: ratios[value])
+    sentence = (
+        f"whoever sees {display(worst)!r} published finds it {float(ratios[worst]):,.1f} times likelier than before, "
+        "by its odds: the rarer a value, the more its being published tells."
+    )
+    said = [Notice("rare-values-tell", sentence, numbers={"largest_likelihood_ratio": float(ratios[worst])})]
+    if plan.ratio_limit is None:
+        return said
+    above = [value for value, ratio in ratios.items() if ratio > plan.ratio_limit]
+    if not above:
+        return []
+    sentence = (
+        f"above the likelihood ratio of {plan.ratio_limit}: {listed(above)}; merge rare values (--rare merge) or "
+        "leave them blank (--rare suppress)."
+    )
+    numbers: dict[str, Figure] = {"values": len(above), "ratio_limit": str(plan.ratio_limit)}
+    return [*said, Notice("above-ratio-limit", sentence, numbers=numbers)]
+
+
+def likelihoods(plan: Plan, replaced: Replaced, /) -> list[Floats]:
+    """A record shows its own value with one over the group size, and others as they leak."""
+    pairs = zip(plan.columns, column_codes(np.asarray(replaced.values), plan.sizes), strict=True)
+    made = design(plan)
+    return [_leaked(made, np.array(column.counts), shown) for column, shown in pairs]
+
+
+def revealed(design: Design, shown: Codes, held: Codes, rows: Indices, /) -> list[Floats]:
+    """The same from the design, and how frequent the values are."""
+    pairs = zip(column_codes(shown[rows], design.sizes), column_codes(held, design.sizes), design.sizes, strict=True)
+    return [_leaked(design, np.bincount(own, minlength=size), seen) for seen, own, size in pairs]
+
+
+def _leaked(design: Design, held: Counts, shown: Codes) -> Floats:
+    """Mixed groups leak on average; others are made again by whoever knows the frequencies, and tell more."""
+    if design.creation is not Creation.MIXED:
+        return group_law(held, design.group_size, design.creation).mean(np.eye(len(held)))[shown]
+    likely = np.repeat(EvenLaw(held / held.sum(), design.group_size).leaks.take(shown)[:, None], len(held), axis=1)
+    likely[np.arange(len(shown)), shown] = 1 / design.group_size
+    return likely
+
+
+def promise(design: Design, /) -> str:
+    """The guarantee in plain words, with the numbers of this design."""
+    size = design.group_size
+    several = (
+        " This holds for each sensitive column alone; what several of them tell together multiplies."
+        if len(design.domains) > 1
+        else ""
+    )
+    return (
+        f"Every record was put into a group of at least {size} records with different values, and publishes one of "
+        "these values, drawn at random; the groups are not published. Somebody who knows how frequent the values are, "
+        "and nothing else of a person, believes the published value to be the person's own with a chance of at most "
+        f"1/{size}. Other knowledge is not covered: whoever already suspects a rare value and sees it published may "
+        "become nearly certain, and that somebody in the table has a value that is published is certain. The number of "
+        f"people with a value is published with an error below {float(ERROR):.0%}, but for a chance of "
+        f"{float(RISK):.0%}, where at least {accurate_count(size, ERROR, RISK):,} people have it; smaller "
+        f"numbers are deliberately unreliable.{several}"
+    )
+
+
+MECHANISM = Mechanism(
+    name=NAME,
+    guarantee=Guarantee.DECOYS_ONLY,
+    request=DecoyGroups,
+    options=Options,
+    plan=plan,
+    perturb=replace,
+    design=design,
+    read_design=read_design,
+    make_encoding=shown,
+    estimators=METHODS,
+    state_guarantee=promise,
+    uses_slots=True,
+    estimation_rules=EstimationRules(
+        choose_estimator=default_method, propose_estimator=proposal, write_manual_sql=by_hand
+    ),
+    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    release_error_prediction=ReleaseErrorPrediction(
+        predict_record_variances=lambda design, _: leak_matrix.even_variances(design.sizes, design.group_size)
+    ),
+    explanation=PlanExplanation(
+        explain=explain,
+        summarize=summary,
+        list_remarks=remarks,
+        remark_codes=(
+            "hardly-countable",
+            "rare-values-tell",
+            "above-ratio-limit",
+            "groups-recomputable",
+            "columns-multiply",
+            "shrunk-is-closer",
+        ),
+        value_columns=(
+            PerValue("amplification", "noise of counts grows", times),
+            PerValue("likelihood_ratio", "odds rise if published", times),
+        ),
+    ),
+    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    comparability=Comparability(
+        match_posterior=DecoyGroups.of_posterior, read_request=lambda design: DecoyGroups(design.group_size)
+    ),
+    coarsening=Coarsening(merge_rare_values=coarsened),
+    several_columns=SeveralColumns(max_combinations=MOST_COMBINATIONS),
+)

@@ -1,0 +1,161 @@
+"""The estimators of decoys: three that differ in how they take values to leak into each other, and two biased ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+import numpy as np
+
+from sfumato._core.arrays import Floats, Indices, Mask
+from sfumato._records.tally import Holdings, Tally
+from sfumato._request.warnings import Notice
+from sfumato.errors import QueryError
+from sfumato.mechanisms._decoys.decoy_estimation import (
+    DecoyDesign,
+    Laws,
+    counted,
+    even_law,
+    fitted_law,
+    group_law_of,
+    shrunk,
+    totalled,
+    twin,
+    whole_rows,
+)
+from sfumato.mechanisms._decoys.leak_matrix import Creation
+from sfumato.mechanisms._decoys.splu_iteration import by_paper
+from sfumato.mechanisms._randomized_response.estimators import BIASED
+from sfumato.mechanisms.estimator import Method, Moments, Piece, Twin
+
+PART = 0.1
+"""How many of the people the predicted counts are about."""
+CHANGE = 0.5
+"""By how much more or less often such a part is taken to have a value, relative to everybody."""
+MUCH = 0.9
+"""An error below this part of another one is worth asking for."""
+
+SHUFFLED = "none beyond how groups are made: records of a value are dealt to groups at random"
+EVEN = (
+    "every other value leaks alike into a value, as in mixed groups; beside values in a third of the groups and more "
+    "the interval is too short"
+)
+MEETING = "values meet as often as their frequencies allow, which mixed groups see to"
+
+
+def _by(laws: Laws, words: str, assumption: str, groups: Sequence[Creation]) -> Method[DecoyDesign]:
+    """Undo the leaks of these laws; with an error where groups are of a kind that they are right for.
+
+    Of other groups it is known that values meet otherwise than the laws say, which no interval allows for: measured on
+    a million records it held the truth in 72 to 94 of 100, where it said 95.
+    """
+
+    def count(design: DecoyDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+        found = counted(design, tally, wanted, laws)
+        if design.creation in groups:
+            return found
+        is_whole = tally.rows == whole_rows(tally)  # which is what the release shows, by whatever law
+        return [_without_interval(each, is_whole, design, groups) for each in found]
+
+    def total(design: DecoyDesign, pieces: Sequence[Piece]) -> Moments:
+        found = totalled(design, pieces, laws)
+        if design.creation in groups:
+            return found
+        return _without_interval(found, np.zeros(len(found), dtype=np.bool_), design, groups)
+
+    def script(design: DecoyDesign, whole: Tally, holdings: Holdings | None) -> Twin:
+        if design.creation not in groups:
+            raise QueryError(
+                f"{_why(design, groups)}; a page has numbers with an interval only: ask with sfumato query."
+            )
+        return twin(design, whole, holdings, laws)
+
+    return Method(words, assumption, count, needs_whole=True, total=total, twin=script)
+
+
+def _without_interval(found: Moments, is_kept: Mask, design: DecoyDesign, groups: Sequence[Creation]) -> Moments:
+    """The same numbers without errors, but for those to be kept, and where a number is certain or could be anything."""
+    is_kept = is_kept | found.is_certain | (found.base >= (found.most - found.least) ** 2)
+    notes = [note if kept else _why(design, groups) for note, kept in zip(found.noted, is_kept, strict=True)]
+    return replace(found, base=np.where(is_kept, found.base, np.nan), notes=notes)
+
+
+def _why(design: DecoyDesign, groups: Sequence[Creation]) -> str:
+    """Why there is no interval."""
+    if design.creation is Creation.ANATOMY:
+        return "no interval: in groups of the kind 'anatomy' values meet in a way that the release does not tell"
+    return (
+        f"no interval: this method is for {' and '.join(groups)} groups, and these are {design.creation}; take inverse"
+    )
+
+
+METHODS: Mapping[str, Method[DecoyDesign]] = MappingProxyType(
+    {
+        "fitted": _by(fitted_law, "fit of evenly mixed decoy groups, normal interval", MEETING, [Creation.MIXED]),
+        "closed": _by(even_law, "closed form for decoys, normal interval", EVEN, [Creation.MIXED]),
+        "inverse": _by(
+            group_law_of,
+            "inverse of recomputed decoy groups, normal interval",
+            SHUFFLED,
+            [Creation.MIXED, Creation.ANATOMY_RANDOM],
+        ),
+        "shrunk": Method(
+            "shrunk towards independence (empirical Bayes), biased", SHUFFLED, shrunk, needs_whole=True, note=BIASED
+        ),
+        "paper": Method(
+            "iteration of the paper with its 1% rule, biased",
+            EVEN,
+            by_paper,
+            needs_whole=True,
+            note=BIASED,
+            is_reproduction=True,
+        ),
+    }
+)
+
+
+def proposal(design: DecoyDesign, /) -> str | None:
+    """What to ask with where errors are large."""
+    if len(design.sizes) > 1:
+        return None
+    return (
+        "where an error is large beside its number, the method 'shrunk' comes nearer to the truth on average; it is "
+        "biased towards what counts would be if value and condition were unrelated, and has no interval."
+    )
+
+
+def nearer(counts: Floats, errors: Floats) -> list[Notice]:
+    """For how many values `shrunk` predicts a smaller error, from true counts among some people and standard errors.
+
+    With the relative error r of a count and the relative change t of the frequency by the condition, a count is pulled
+    by r² / (r² + t²) of its change, and its error becomes r t / sqrt(r² + t²) on average over changes.
+    """
+    is_told = (counts > 0) & np.isfinite(errors) & (errors > 0)
+    relative = errors[is_told] / counts[is_told]
+    shrunk_errors = relative * CHANGE / np.hypot(relative, CHANGE)
+    better = shrunk_errors < MUCH * relative
+    if not better.any():
+        return []
+    usual, smaller = (float(np.median(each[better])) for each in (relative, shrunk_errors))
+    bias = usual**2 / (usual**2 + CHANGE**2)
+    sentence = (
+        f"for {int(better.sum())} of {len(counts)} values, counted among a tenth of the people, query --method shrunk "
+        f"predicts a smaller error than the default: in the middle of them {smaller:,.0%} instead of {usual:,.0%}, if "
+        f"the tenth has values about {CHANGE:.0%} more or less often than everybody. It is biased: of that difference "
+        f"it leaves out about {bias:.0%}."
+    )
+    numbers = {"default": usual, "shrunk": smaller, "values": int(better.sum()), "bias": bias}
+    return [Notice("shrunk-is-closer", sentence, numbers=numbers)]
+
+
+MANUAL_SQL = """\
+With any SQL tool, compare how often the value is shown by the selected records with how often it is shown by all. This
+takes all other values to leak alike into it; `sfumato query` fits that better. In DuckDB, for `{column}`, with a
+condition on the public columns in place of `true`:
+
+    WITH whole AS (SELECT {shown} / COUNT(*) AS share FROM '{data}'),
+         selected AS (SELECT COUNT(*) AS records, {shown} AS shown FROM '{data}' WHERE true)
+    SELECT records * share + (shown - records * share) * {size} * (1 - share) / (1 - {size} * share)
+    FROM whole, selected"""
+"""A query for tools that have no estimation weights."""

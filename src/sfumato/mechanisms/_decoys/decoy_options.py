@@ -1,0 +1,87 @@
+"""What a holder may decide about decoys: how groups are made, and what becomes of values too rare to be hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from sfumato._core.cell_values import Value
+from sfumato._core.exact_numbers import Exact, exact
+from sfumato._core.option_fields import option
+from sfumato._request.group_requirements import DecoyGroups
+from sfumato._request.schema import Merged
+from sfumato.errors import SpecError
+from sfumato.mechanisms._decoys.leak_matrix import Creation
+from sfumato.mechanisms.capabilities import Columns
+
+MERGED_LABEL = "(rare)"
+
+
+class Rare(StrEnum):
+    """What is done with values above the ratio limit."""
+
+    KEEP = "keep"
+    MERGE = "merge"
+    SUPPRESS = "suppress"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How groups are made, from which likelihood ratio on a value is too rare, and what is done with it then."""
+
+    groups: Creation = Creation.MIXED
+    """Only reproductions set another one."""
+    ratio_limit: Exact | None = option(
+        None, "--ratio-limit", "Values whose likelihood ratio is above R are rare.", metavar="R"
+    )
+    rare: Rare = option(Rare.KEEP, "--rare", "Keep rare values, merge them, or leave them blank.")
+
+    def __post_init__(self) -> None:
+        limit = None if self.ratio_limit is None else exact(self.ratio_limit, "the ratio limit")
+        object.__setattr__(self, "ratio_limit", limit)  # exact, however it was written
+        if limit is not None and limit <= 1:
+            raise SpecError(f"the ratio limit is {limit}, and must be above 1: a ratio of 1 says nothing.")
+        if limit is None and self.rare is not Rare.KEEP:
+            raise SpecError("say from which likelihood ratio on a value is rare, such as --ratio-limit 100.")
+
+    @property
+    def limit(self) -> Fraction | None:
+        """The likelihood ratio above which a value is rare, exactly."""
+        return None if self.ratio_limit is None else Fraction(self.ratio_limit)
+
+
+def coarsened(columns: Columns, spec: DecoyGroups, options: Options, /) -> dict[str, Merged]:
+    """For each column the values to merge: those above the ratio limit, and more until together they are not.
+
+    A count f has a ratio of at most L if it is at least N / (1 + (gamma - 1) L).
+    """
+    limit = options.limit
+    if limit is None or options.rare is Rare.KEEP:
+        return {}
+    found = {}
+    for name, (values, counts) in columns.items():
+        least = Fraction(sum(counts)) / (1 + (spec.group_size - 1) * limit)
+        rising = sorted((count, place) for place, count in enumerate(counts) if count)
+        chosen: list[int] = []
+        held = 0
+        for count, place in rising:
+            if count >= least and (not chosen or held >= least):
+                break
+            chosen.append(place)
+            held += count
+        if chosen:
+            # With those that nobody has: that a value is among the merged must not tell that it occurs.
+            chosen += [place for place, count in enumerate(counts) if not count]
+            label = None if options.rare is Rare.SUPPRESS else _label(values)
+            found[name] = Merged(frozenset(values[place] for place in chosen), label)
+    return found
+
+
+def _label(values: Sequence[Value]) -> str:
+    """A label that no value has."""
+    label = MERGED_LABEL
+    while label in values:
+        label += "_"
+    return label

@@ -1,0 +1,398 @@
+"""What the analyst knows of the decoys from the published histogram alone, and how to undo it.
+
+A law acts on numbers along the last axis of an array, one for each value. `mean` says what a record of each value shows
+on average, and `solve` finds the numbers that a record should show so that it counts as wanted on average.
+
+Notation: gamma = group size, phi = share of a value, a = leak: the chance that a record of another value shows it,
+d = 1/gamma - a = gain, W = how often values meet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property, lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from sfumato._core.arrays import Floats, Indices, Mask
+from sfumato._core.json_types import Json
+from sfumato._core.random_draws import Draws
+from sfumato.mechanisms._decoys.decoy_groups import Groups
+from sfumato.mechanisms._decoys.group_creation import fullest_first, mixed, shuffled_orders, tranches_of
+
+NEAR = 1e-6
+"""A value whose share is nearer than this to the largest possible one is taken to be in every group."""
+TINY = 1e-150
+HALVINGS = 100
+SINGULAR = 1e-9
+"""A direction of which the groups keep less than this part is lost."""
+
+RECOMPUTATIONS = 4
+FEW_VALUES, MORE_RECOMPUTATIONS = 100, 16
+"""How often few values meet varies more, and mixed groups of them are quickly made again."""
+
+
+class Creation(StrEnum):
+    """How decoy groups are made."""
+
+    MIXED = "mixed"
+    ANATOMY_RANDOM = "anatomy-random"
+    ANATOMY = "anatomy"
+
+
+def created(counts: list[int], group_size: int, creation: Creation, draws: Draws, purpose: str) -> Groups:
+    """Make the groups of a table; everything random in them follows from the key."""
+    stream = draws.stream(f"{purpose}/groups")
+    if creation is Creation.MIXED:
+        tranches = tranches_of(sum(counts), len(counts), group_size) + 1
+        return mixed(counts, group_size, shuffled_orders(stream.words(0, tranches * len(counts)), len(counts)))
+    return fullest_first(counts, group_size, stream if creation is Creation.ANATOMY_RANDOM else None)
+
+
+class DecoyLaw(Protocol):
+    """How decoys turn what records hold into what they show."""
+
+    @property
+    def shares(self) -> Floats:
+        """The published shares of the values."""
+        ...
+
+    def tells(self, wanted: Floats) -> bool:
+        """Whether what records show tells anything of their wanted numbers, under a condition on public columns."""
+        ...
+
+    def solve(self, wanted: Floats) -> Floats:
+        """What a record adds, by the value it shows, so that it adds `wanted` of its own value on average."""
+        ...
+
+    def mean(self, numbers: Floats) -> Floats:
+        """The average of the numbers that a record of each value shows."""
+        ...
+
+    def shown(self, held: Floats) -> Floats:
+        """How many records are expected to show each value if so many hold it."""
+        ...
+
+    def twin(self) -> Json:
+        """The law for a script: `mean` and `solve` as a matrix, or as a diagonal and two vectors, and what is lost."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class EvenLaw:
+    """Every other value leaks alike into a value: about right for mixed groups in which no value is frequent."""
+
+    given: Floats
+    """The published shares of the values."""
+    group_size: int
+
+    @property
+    def shares(self) -> Floats:
+        """The published shares of the values."""
+        return self.given
+
+    @cached_property
+    def leaks(self) -> Floats:
+        """A = phi (gamma - 1) / (gamma (1 - phi))."""
+        rest = np.maximum(1 - self.shares, SINGULAR)
+        return np.asarray(self.shares * (self.group_size - 1) / (self.group_size * rest))
+
+    @cached_property
+    def gains(self) -> Floats:
+        """d: how much likelier a record shows its own value than another record does."""
+        return np.asarray(1 / self.group_size - self.leaks)
+
+    @property
+    def is_told(self) -> Mask:
+        """A value in every group says nothing: its share is one over the group size."""
+        return self.gains > SINGULAR
+
+    @property
+    def record_variances(self) -> tuple[Floats, Floats]:
+        """What a record adds to the variance of each value's count: one that holds it, and another one."""
+        own, gains = 1 / self.group_size, np.where(self.is_told, self.gains, np.nan)
+        return own * (1 - own) / gains**2, np.asarray(self.leaks * (1 - self.leaks) / gains**2)
+
+    def tells(self, wanted: Floats) -> bool:
+        """Whether no wanted value is in every group."""
+        return not bool(wanted[..., ~self.is_told].any())
+
+    @cached_property
+    def _inverse(self) -> Floats:
+        return np.divide(1.0, self.gains, out=np.zeros_like(self.gains), where=self.is_told)
+
+    @cached_property
+    def _scale(self) -> Floats:
+        """What makes the chances of a value's record add up to 1."""
+        others = np.maximum(self.leaks.sum() - self.leaks, SINGULAR)
+        return np.asarray((1 - 1 / self.group_size) / others)
+
+    def solve(self, wanted: Floats) -> Floats:
+        """Independence, and the excess over it divided by the gain: phi R + (y - phi R) / d for a single value."""
+        constant = (wanted * self.shares * (1 - self._inverse)).sum(axis=-1, keepdims=True)
+        return np.asarray(wanted * self._inverse + constant)
+
+    def mean(self, numbers: Floats) -> Floats:
+        """Its own number with a chance of one over the group size, else that of another value as they leak."""
+        leaked = (numbers * self.leaks).sum(axis=-1, keepdims=True) - numbers * self.leaks
+        return np.asarray(leaked * self._scale + numbers / self.group_size)
+
+    def shown(self, held: Floats) -> Floats:
+        """How many records are expected to show each value if so many hold it."""
+        moved = held * self._scale
+        return np.asarray((moved.sum(axis=-1, keepdims=True) - moved) * self.leaks + held / self.group_size)
+
+    def twin(self) -> Json:
+        """A diagonal and two vectors; what is lost are the values in every group."""
+        return {
+            "shares": self.shares,
+            "mean_diagonal": 1 / self.group_size - self.leaks * self._scale,
+            "mean_left": self._scale,
+            "mean_right": self.leaks,
+            "solve_diagonal": self._inverse,
+            "solve_left": np.ones(len(self.shares)),
+            "solve_right": self.shares * (1 - self._inverse),
+            **_lost(np.ones(len(self.shares)), np.eye(len(self.shares))[:, ~self.is_told]),
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class FittedLaw:
+    """Values meet as often as their frequencies allow: what mixed groups see to, and needs their size alone.
+
+    Two values u and v meet in s_u s_v groups, weighted by one over the size, and a value meets itself in f_u / gamma.
+    That every record is in a group says s_u (S - s_u) = f_u (1 - 1/gamma) with S the sum of all s. Where all other
+    values are equally frequent this is the leak f (gamma - 1) / (gamma (N - f)), the same from each.
+    """
+
+    given: Floats
+    """The published shares of the values."""
+    group_size: int
+
+    @property
+    def shares(self) -> Floats:
+        """The published shares of the values."""
+        return self.given
+
+    def tells(self, wanted: Floats) -> bool:
+        """A value in every group says nothing, and leaves open what the others say."""
+        return self.group_size * float(self.shares.max(initial=0.0)) < 1 - NEAR
+
+    @cached_property
+    def _fitted(self) -> tuple[Floats, Floats, Floats]:
+        """s, s by the share of the value, and what a record keeps of its own beyond its part of s."""
+        shares = np.minimum(self.shares, (1 - NEAR) / self.group_size)
+        met, total = fitted(shares * (1 - 1 / self.group_size))
+        by_share = (1 - 1 / self.group_size) / np.maximum(total - met, TINY)
+        return met, by_share, 1 / self.group_size - met * by_share
+
+    def solve(self, wanted: Floats) -> Floats:
+        """By the inverse of a diagonal matrix and one of rank one (Sherman and Morrison)."""
+        met, by_share, kept = self._fitted
+        kept = np.where(np.abs(kept) < TINY, TINY, kept)
+        scale = (wanted / kept * met).sum(axis=-1, keepdims=True) / (1 + float((by_share / kept * met).sum()))
+        return np.asarray((wanted - by_share * scale) / kept)
+
+    def mean(self, numbers: Floats) -> Floats:
+        """The average of the numbers that a record of each value shows."""
+        met, by_share, kept = self._fitted
+        return np.asarray(kept * numbers + by_share * (numbers * met).sum(axis=-1, keepdims=True))
+
+    def shown(self, held: Floats) -> Floats:
+        """How many records are expected to show each value if so many hold it."""
+        met, by_share, kept = self._fitted
+        return np.asarray(kept * held + met * (held * by_share).sum(axis=-1, keepdims=True))
+
+    def twin(self) -> Json:
+        """A diagonal and two vectors; if anything is lost, all is."""
+        met, by_share, kept = self._fitted
+        not_zero = np.where(np.abs(kept) < TINY, TINY, kept)
+        nothing = np.zeros((len(kept), 0))
+        return {
+            "shares": self.shares,
+            "mean_diagonal": kept,
+            "mean_left": by_share,
+            "mean_right": met,
+            "solve_diagonal": 1 / not_zero,
+            "solve_left": -by_share / not_zero / (1 + float((by_share / not_zero * met).sum())),
+            "solve_right": met / not_zero,
+            **_lost(np.ones(len(kept)), nothing, tells_nothing=not self.tells(np.ones(len(kept)))),
+        }
+
+
+def fitted(others: Floats) -> tuple[Floats, float]:
+    """The s with s (S - s) = others for each value, and their sum S; by halving the range of S.
+
+    Of the two roots for s it is the smaller one, but for the most frequent value if that is in most groups.
+    """
+    top = int(np.argmax(others))
+
+    def roots(total: float) -> Floats:
+        return np.asarray((total - np.sqrt(np.maximum(total**2 - 4 * others, 0.0))) / 2)
+
+    least = 2 * math.sqrt(float(others[top]))
+    is_in_most = float(roots(least).sum()) < least
+
+    def met(total: float) -> Floats:
+        found = roots(total)
+        if is_in_most:
+            found[top] = total - found[top]
+        return found
+
+    low, high = least, 2 * least
+    sign = 1 if is_in_most else -1
+    while sign * (float(met(high).sum()) - high) < 0 and high < 1 / TINY:
+        high *= 2
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if sign * (float(met(middle).sum()) - middle) < 0:
+            low = middle
+        else:
+            high = middle
+    return met(high), high
+
+
+@dataclass(frozen=True, eq=False)
+class GroupLaw:
+    """The law of groups that are made again from the published histogram, by the published procedure."""
+
+    meeting: Floats
+    counts: Floats
+    spread: Floats
+    """The variance of how often values meet."""
+
+    @property
+    def shares(self) -> Floats:
+        """The published shares of the values."""
+        return np.asarray(self.counts / self.counts.sum())
+
+    @cached_property
+    def _transition(self) -> Floats:
+        held = np.where(self.counts > 0, self.counts, 1.0)
+        found = self.meeting / held[:, None]
+        absent = np.flatnonzero(self.counts == 0)
+        found[absent, absent] = 1.0
+        return np.asarray(found)
+
+    @cached_property
+    def _directions(self) -> tuple[Floats, Floats, Floats]:
+        """Decoys are reversible, so on the scale of the counts the matrix is symmetric, with eigenvalues up to 1."""
+        roots = np.sqrt(np.where(self.counts > 0, self.counts, 1.0))
+        kept, directions = np.linalg.eigh(self._transition * roots[:, None] / roots)
+        return kept, directions, roots
+
+    @cached_property
+    def _inverse(self) -> Floats:
+        kept, directions, roots = self._directions
+        inverse = np.divide(1.0, kept, out=np.zeros_like(kept), where=np.abs(kept) > SINGULAR)
+        return np.asarray((directions * inverse) @ directions.T * roots / roots[:, None])
+
+    def tells(self, wanted: Floats) -> bool:
+        """Whether no direction that was lost has part in what is wanted."""
+        kept, directions, roots = self._directions
+        scaled = wanted * roots
+        lost = scaled @ directions[:, np.abs(kept) <= SINGULAR]
+        return float(np.abs(lost).max(initial=0.0)) <= math.sqrt(SINGULAR) * float(np.abs(scaled).max(initial=0.0))
+
+    def solve(self, wanted: Floats) -> Floats:
+        """By the inverse of the matrix."""
+        return np.asarray(wanted @ self._inverse.T)
+
+    def mean(self, numbers: Floats) -> Floats:
+        """The average of the numbers that a record of each value shows."""
+        return np.asarray(numbers @ self._transition.T)
+
+    def shown(self, held: Floats) -> Floats:
+        """How many records are expected to show each value if so many hold it."""
+        return np.asarray(held @ self._transition)
+
+    def twin(self) -> Json:
+        """Matrices, and the directions that are lost."""
+        kept, directions, roots = self._directions
+        return {
+            "shares": self.shares,
+            "mean_matrix": self._transition,
+            "solve_matrix": self._inverse,
+            "spread": self.spread,
+            **_lost(roots, directions[:, np.abs(kept) <= SINGULAR]),
+        }
+
+
+def _lost(roots: Floats, directions: Floats, *, tells_nothing: bool = False) -> Json:
+    """What a script is told of directions that are lost, on the scale of the roots."""
+    return {
+        "roots": roots,
+        "lost": directions,
+        "least_told": math.sqrt(SINGULAR),
+        "tells_nothing": tells_nothing,
+    }
+
+
+def group_law(counts: Indices, group_size: int, creation: Creation) -> GroupLaw:
+    """Make the groups of the published histogram; several times, where they are random."""
+    return _group_law(counts.astype(np.int64).tobytes(), group_size, creation)
+
+
+@lru_cache(maxsize=16)
+def _group_law(counts: bytes, group_size: int, creation: Creation) -> GroupLaw:
+    capped = capped_counts(np.frombuffer(counts, dtype=np.int64), group_size)
+    # Everybody who holds the release comes to the same groups: what is random in them follows from its histogram.
+    draws = Draws(hashlib.sha256(counts).digest(), is_test=True)
+    times = 1 if creation is Creation.ANATOMY else RECOMPUTATIONS
+    if creation is Creation.MIXED and len(capped) <= FEW_VALUES:
+        times = MORE_RECOMPUTATIONS
+    mean, squares = np.zeros((2, len(capped), len(capped)))
+    for number in range(times):
+        met = created(capped.tolist(), group_size, creation, draws, f"recomputed/{number}").meeting()
+        mean += met / times
+        squares += met**2 / times
+    # The true groups differ from the mean of others as one does, and as that mean does.
+    spread = np.maximum(squares - mean**2, 0.0) * (times + 1) / max(times - 1, 1) if times > 1 else np.zeros_like(mean)
+    return GroupLaw(mean, capped.astype(np.float64), spread)
+
+
+def capped_counts(counts: Indices, group_size: int) -> Indices:
+    """The published counts, moved to where groups can be made of them: no value has more than its part.
+
+    By chance a value may be published too often; what it has too much goes to the others, evenly.
+    """
+    found = counts.copy()
+    most = int(counts.sum()) // group_size
+    while (excess := int(np.maximum(found - most, 0).sum())) > 0:
+        found = np.minimum(found, most)
+        free = np.flatnonzero((found < most) & (counts > 0))
+        if not len(free):
+            free = np.flatnonzero(found < most)
+        if not len(free):
+            break  # all are full: what is left over would be in no group
+        more, rest = divmod(excess, len(free))
+        found[free] += more
+        found[free[:rest]] += 1
+    return found
+
+
+def closed_variances(held: Floats, group_size: int, creation: Creation, rows: Floats, counts: Floats) -> Floats:
+    """The variance of the closed form of each value, which `held` records hold, if `counts` of `rows` rows hold it.
+
+    Where the same values always meet, none is known of counts of some people.
+    """
+    total = held.sum()
+    own, other = EvenLaw(held / total, group_size).record_variances
+    selected = np.clip(rows / total, 0.0, 1.0)
+    noise = own * counts + other * (rows - counts)
+    found = np.asarray((1 - selected) * noise + selected**2 * held * (1 - 1 / group_size))
+    return np.where(rows < total, np.nan, found) if creation is Creation.ANATOMY else found
+
+
+def even_variances(sizes: Sequence[int], group_size: int) -> tuple[Floats, Floats] | None:
+    """What a record adds to the variance of the closed form among few of the records, if values are equally frequent.
+
+    Given how many values each column has; None where there are several columns.
+    """
+    (size, *others) = sizes
+    return None if others else EvenLaw(np.full(size, 1 / size), group_size).record_variances

@@ -1,0 +1,69 @@
+"""Exact figures of decoy groups: what a published value gives away, and how noise grows.
+
+All figures are Fractions. How far published counts may be off stands in `request.published_counts`: holders ask by it.
+
+Source: Fu, Wang, Wong, Wang and Jiang 2014; the leak is corrected.
+Notation: f = count, γ = group_size, N = total, φ = f / N.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from fractions import Fraction
+
+from sfumato._request.decoy_count_errors import check_group_size
+from sfumato.errors import SpecError
+
+
+def leak(count: int, total: int, group_size: int) -> Fraction:
+    """The chance that a record without the value publishes it: f (γ-1) / (γ (N-f)), a mean over these records.
+
+    The paper's f / N counts the value's own seat in its groups, and is right only where γ f = N.
+    """
+    count, total, group_size = _eligible(count, total, group_size)
+    return Fraction(count * (group_size - 1), group_size * (total - count))
+
+
+def likelihood_ratio(count: int, total: int, group_size: int) -> Fraction:
+    """How much likelier a record with the value publishes it than one without: (N-f) / ((γ-1) f).
+
+    It multiplies the odds of the value for whoever sees it published, so a rare value is nearly given away. It has no
+    bound over all tables, and it is a mean over the records without the value: some other values may never meet it.
+    """
+    count, total, group_size = _eligible(count, total, group_size)
+    if not count:
+        raise SpecError("a value that no record has is never published, and has no likelihood ratio.")
+    return Fraction(total - count, (group_size - 1) * count)
+
+
+def amplification(count: int, total: int, group_size: int) -> Fraction | float:
+    """By how much counting back magnifies the noise: γ (1-φ) / (1-γφ).
+
+    Infinite where the count has a share of 1/γ or, as a published count may by noise, more: a value that is in every
+    group tells nothing about which records hold it.
+    """
+    check_group_size(group_size)
+    count, total, group_size = operator.index(count), operator.index(total), operator.index(group_size)
+    if not 0 <= count <= total or not total:
+        raise SpecError(f"{count} of {total} records cannot hold a value.")
+    spare = total - group_size * count
+    return Fraction(group_size * (total - count), spare) if spare > 0 else math.inf
+
+
+def largest_group_size(counts: Sequence[int]) -> int:
+    """The largest group size for which the table can be grouped; below 2, it cannot be grouped at all."""
+    most = max((operator.index(count) for count in counts), default=0)
+    return sum(operator.index(count) for count in counts) // most if most else 0
+
+
+def _eligible(count: int, total: int, group_size: int) -> tuple[int, int, int]:
+    check_group_size(group_size)
+    count, total, group_size = operator.index(count), operator.index(total), operator.index(group_size)
+    if not total or not 0 <= count * group_size <= total:
+        raise SpecError(
+            f"{count} of {total} records hold the value, and for groups of {group_size} it must be at most "
+            f"{total // group_size}."
+        )
+    return count, total, group_size

@@ -1,0 +1,128 @@
+"""The reconstruction of the paper, as printed: kept to compare with, not to count with.
+
+It is wrong in two ways (docs/errata.md). Its leak counts a value's own seats too, so that even the whole table is not
+reproduced; and it stops when no state moves by more than one in a hundred, which for large groups is often at once.
+Source: Fu et al. 2014, section 5.2; notation: gamma = group size, f = records of the value, N = all records. States are
+numbered by bits: the condition first, then one bit for each sensitive value. Tables are many at once: a line each.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from sfumato._core.arrays import Counts, Floats, Indices
+from sfumato._records.tally import Tally
+from sfumato.mechanisms._decoys.decoy_estimation import DecoyDesign, axes_of, whole_of
+from sfumato.mechanisms._randomized_response.estimators import without_error
+from sfumato.mechanisms.estimator import Moments
+
+STOP = 0.01
+MOST_ROUNDS = 4000
+MOST_TABLES = 1 << 16
+"""So many tables are iterated at once."""
+
+
+def by_paper(design: DecoyDesign, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+    """The iteration of the paper with its 1% rule, one for each wanted value; biased, for comparison only.
+
+    Of several sensitive columns it looks at those that the question is about, and takes a value of each.
+    """
+    found = [without_error(np.zeros(len(tally)), tally) for _ in wanted]
+    alike: dict[tuple[int, ...], list[tuple[int, Indices]]] = {}  # the sets of wanted values, by what they are about
+    for number, places in enumerate(wanted):
+        theta = np.zeros(math.prod(design.sizes))
+        theta[places] = 1.0
+        if axes := axes_of(design.sizes, [theta]):
+            first = tuple(slice(None) if axis in axes else 0 for axis in range(len(design.sizes)))
+            alike.setdefault(axes, []).append((number, np.argwhere(theta.reshape(design.sizes)[first])))
+        else:
+            found[number] = Moments.exact(tally.rows * theta[0])
+    for axes, sets in alike.items():
+        rest = tuple(1 + axis for axis in range(len(design.sizes)) if axis not in axes)
+        counts = np.concatenate([tally.counts, whole_of(tally)[np.newaxis]])
+        margins = counts.reshape(-1, *design.sizes).sum(axis=rest)
+        held = _held(margins[:-1], margins[-1:], np.concatenate([values for _, values in sets]), design.group_size)
+        parts = np.split(held, np.cumsum([len(values) for _, values in sets])[:-1], axis=1)
+        for (number, _), part in zip(sets, parts, strict=True):
+            found[number] = without_error(part.sum(axis=1), tally)
+    return found
+
+
+def _held(lines: Counts, whole: Counts, values: Indices, group_size: int) -> Floats:
+    """For each line of selected records and each value how many hold it; a value has a place in each column."""
+    columns = values.shape[1]
+    found, step = np.zeros((len(lines), len(values))), max(1, MOST_TABLES // len(values))
+    for start in range(0, len(lines), step):
+        part = slice(start, start + step)
+        inside = _states(lines[part], values)
+        states = np.concatenate([_states(whole, values) - inside, inside], axis=2)
+        found[part] = iterated(states.astype(np.float64), (group_size,) * columns)[0][..., -1]
+    return found
+
+
+def _states(counts: Counts, values: Indices) -> Counts:
+    """For each line and value: how many records show its part of each column, or do not, numbered by bits."""
+    columns = range(values.shape[1])
+    shown = []
+    for bits in itertools.product((0, 1), repeat=len(columns)):  # whatever the columns show whose bit is not set
+        margin = counts.sum(axis=tuple(1 + column for column in columns if not bits[column]))
+        chosen = tuple(values[:, column] for column in columns if bits[column])
+        shown.append(margin[:, *chosen] if chosen else np.repeat(margin[:, np.newaxis], len(values), axis=1))
+    found = np.stack(shown, axis=2)
+    for column in columns:
+        either = found.reshape(len(counts) * len(values), 1 << column, 2, -1)
+        either[:, :, 0] -= either[:, :, 1]
+    return found
+
+
+def iterated(
+    shown: Floats, group_sizes: Sequence[int], stop: float = STOP, most_rounds: int = MOST_ROUNDS
+) -> tuple[Floats, Counts]:
+    """What the states of each table are by the printed iteration, and after how many rounds it stopped.
+
+    The states of a table are in the last axis. Tables that have stopped are left alone while others go on.
+    """
+    tables = shown.reshape(-1, shown.shape[-1]).astype(np.float64)
+    held, rounds = tables.copy(), np.full(len(tables), most_rounds)
+    moving: Indices = np.arange(len(tables))
+    for number in range(1, most_rounds + 1):
+        before, seen = held[moving], tables[moving]
+        chances = _chances(before, group_sizes)
+        expected, told = before, np.zeros_like(before)
+        for bit, (leak, kept) in enumerate(chances):
+            expected = _along(bit, expected, ((1 - leak, leak), (1 - kept, kept)))
+        np.divide(seen, expected, out=told, where=seen > 0)
+        for bit, (leak, kept) in enumerate(chances):
+            told = _along(bit, told, ((1 - leak, 1 - kept), (leak, kept)))
+        after = before * told
+        is_moving = (np.abs(after - before) > stop * before).any(axis=1)
+        held[moving] = after
+        rounds[moving[~is_moving]] = number
+        moving = moving[is_moving]
+        if not len(moving):
+            break
+    return held.reshape(shown.shape), rounds.reshape(shown.shape[:-1])
+
+
+def _chances(held: Floats, group_sizes: Sequence[int]) -> list[tuple[Floats, float]]:
+    """The printed chances to show a value, of each table's other records and of its own, for each sensitive value."""
+    total = np.maximum(held.sum(axis=1), 1.0)
+    found = []
+    for bit, group_size in enumerate(group_sizes):
+        # Not what the leak is: a record has no seat in its own group but one.
+        leak = held.reshape(len(held), 2 << bit, 2, -1)[:, :, 1].sum(axis=(1, 2)) / total
+        found.append((leak[:, np.newaxis, np.newaxis], 1 / group_size))
+    return found
+
+
+def _along(bit: int, tables: Floats, chances: Sequence[Sequence[Floats | float]]) -> Floats:
+    """Go by a matrix from the states of each table without a sensitive value to those with it; the condition stays."""
+    states = tables.reshape(len(tables), 2 << bit, 2, -1)
+    without, having = states[:, :, 0], states[:, :, 1]
+    (to_without, to_having), (from_without, from_having) = chances
+    moved = (without * to_without + having * from_without, without * to_having + having * from_having)
+    return np.stack(moved, axis=2).reshape(tables.shape)

@@ -1,0 +1,192 @@
+"""Amounts over records that were perturbed independently of each other, as weights of what they show.
+
+A sum is asked for by theta, a number for each place of the domain. A record then adds a weight that depends on what it
+shows, and whose mean is the theta of its true value. The variance of that weight depends on the true value too, so it
+is estimated by a second set of weights. Every theta may also be an array of several, in its last axis.
+
+Notation: y = the true value, w = the weight of a record, V(y) = E[w² | y] - theta_y²; p and q as for operators, a, b, d
+and m as for subsets; S, Q = the sum and the sum of squares of theta.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from sfumato._core.arrays import Floats, Indices
+from sfumato._records.tally import Holdings, Tally
+from sfumato.mechanisms._randomized_response.inverse_estimation import unmixed
+from sfumato.mechanisms._randomized_response.operators import Operator
+from sfumato.mechanisms.estimator import Method, Moments, Piece, Twin, Weights
+
+DesignT = TypeVar("DesignT")
+
+
+class Weighing(ABC):
+    """How records of a design become weights. An entry is a place of the domain, or a cell and a place in it."""
+
+    @abstractmethod
+    def entries(self, theta: Floats) -> Floats:
+        """The theta of each entry."""
+
+    @abstractmethod
+    def unbiased(self, scores: Floats) -> Weights:
+        """The weights whose mean is the score of a record's true entry."""
+
+    @abstractmethod
+    def spread(self, theta: Floats) -> Floats:
+        """For each entry, the variance of the weight of a record that truly has it."""
+
+    @abstractmethod
+    def range(self, scores: Floats) -> tuple[Weights, Weights]:
+        """The least and the largest score that a record can have, by what it shows for certain."""
+
+    def weights(self, theta: Floats) -> Weights:
+        """Weights for the sum of z * theta[true value]."""
+        return self.unbiased(self.entries(theta))
+
+    def set_variances(self, held: Floats, sets: Sequence[Indices], size: int) -> Floats:
+        """The variance of the count of each set of the places of a domain, if so many records have each entry."""
+        found = []
+        for places in sets:
+            theta = np.zeros(size)
+            theta[places] = 1.0
+            found.append(float(self.spread(theta) @ held))
+        return np.array(found)
+
+
+@dataclass(frozen=True, slots=True)
+class CoinWeights(Weighing):
+    """Records kept or redrawn within their cells."""
+
+    operator: Operator
+
+    def entries(self, theta: Floats) -> Floats:
+        """The theta of the place of each entry."""
+        return np.asarray(theta[..., self.operator.places])
+
+    def unbiased(self, scores: Floats) -> Weights:
+        """The inverse of the operator, a weight for each entry."""
+        return self._shown(unmixed(self.operator, scores))
+
+    def spread(self, theta: Floats) -> Floats:
+        """V(y) = q_y (sum of w² over the cell) + p_y w_y² - theta_y².
+
+        It is the same for theta plus a constant of the cell, which is chosen so that nothing large cancels.
+        """
+        operator = self.operator
+        scores = self.entries(theta)
+        scores = scores - scores[..., operator.first[operator.cells]]
+        squares = unmixed(operator, scores) ** 2
+        sums = np.add.reduceat(squares, operator.first, axis=-1)[..., operator.cells]
+        return np.asarray(np.maximum(operator.swap * sums + operator.retention * squares - scores**2, 0.0))
+
+    def range(self, scores: Floats) -> tuple[Weights, Weights]:
+        """The least and the largest score of the cell."""
+        first, cells = self.operator.first, self.operator.cells
+        least, most = (extreme.reduceat(scores, first, axis=-1) for extreme in (np.minimum, np.maximum))
+        return self._shown(least[..., cells]), self._shown(most[..., cells])
+
+    @staticmethod
+    def _shown(weights: Floats) -> Weights:
+        return Weights(weights, np.zeros(weights.shape[:-1]))
+
+
+@dataclass(frozen=True, slots=True)
+class SetWeights(Weighing):
+    """Records that show random sets of values."""
+
+    size: int
+    members: int
+    hold: float
+    """The chance that a set holds the true value."""
+    other: float
+    """The chance that it holds one given other value."""
+
+    def entries(self, theta: Floats) -> Floats:
+        """Every place is an entry."""
+        return theta
+
+    def unbiased(self, scores: Floats) -> Weights:
+        """A set adds (the sum of its scores - b S) / (a - b)."""
+        gain = self.hold - self.other
+        return Weights(scores / gain, -self.other * scores.sum(axis=-1) / gain)
+
+    def spread(self, theta: Floats) -> Floats:
+        """The variance of the sum of the scores in a set, over (a - b)².
+
+        Whether the set holds y decides how many of the n = m - 1 other values it holds, k = d - 1 or d; these are drawn
+        without replacement. Their sum has the variance k (n-k) / (n-1) times that of the others' scores, and y itself
+        moves the mean by theta_y less the mean of the others. All sets have d members, so a constant changes nothing.
+        """
+        scores = theta - theta[..., :1]
+        others = self.size - 1
+        mean = (scores.sum(axis=-1, keepdims=True) - scores) / others
+        scatter = ((scores**2).sum(axis=-1, keepdims=True) - scores**2) / others - mean**2
+        drawn = sum(
+            chance * number * (others - number)
+            for chance, number in ((self.hold, self.members - 1), (1 - self.hold, self.members))
+        ) / max(others - 1, 1)
+        found = drawn * np.maximum(scatter, 0.0) + self.hold * (1 - self.hold) * (scores - mean) ** 2
+        return np.asarray(found / (self.hold - self.other) ** 2)
+
+    def range(self, scores: Floats) -> tuple[Weights, Weights]:
+        """The least and the largest score of all."""
+        nothing = np.zeros_like(scores)
+        return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
+
+
+def total(weighing: Weighing, pieces: Sequence[Piece]) -> Moments:
+    """Estimate the sum over all pieces; the variance without bias too, but never below what it is at least."""
+    value, variance, floor = 0.0, 0.0, 0.0
+    for piece in pieces:
+        spread = weighing.spread(piece.theta)
+        value += weighing.weights(piece.theta).of(piece.first)
+        variance += weighing.unbiased(spread).of(piece.second)
+        floor += weighing.range(spread)[0].of(piece.second)
+    least, most = certain(weighing, pieces)
+    return Moments.of(value, max(variance, floor, 0.0), 0.0, most, least)
+
+
+def weighed(  # noqa: PLR0913, PLR0917 - a method in its parts
+    weighing: Callable[[DesignT], Weighing],
+    words: str,
+    assumption: str,
+    count: Callable[[DesignT, Tally, Sequence[Indices]], list[Moments]],
+    needs_hits_only: Callable[[DesignT], bool] | None = None,
+    twin: Callable[[DesignT, Tally, Holdings | None], Twin] | None = None,
+) -> Method[DesignT]:
+    """The unbiased way to estimate of a design whose records have weights: sums and weights are the same for all."""
+    return Method(
+        words,
+        assumption,
+        count,
+        total=lambda design, pieces: total(weighing(design), pieces),
+        weights=lambda design, theta: weighing(design).weights(theta),
+        needs_hits_only=needs_hits_only,
+        twin=twin,
+    )
+
+
+def of_sets(weighing: Weighing, counts: Sequence[int], share: float, sets: Sequence[Indices]) -> Floats:
+    """The exact variance of the count of each set of values, if a share of the records of each value is counted."""
+    return weighing.set_variances(share * np.array(counts, dtype=np.float64), sets, len(counts))
+
+
+def of_records(records: tuple[Floats, Floats], rows: Floats, counts: Floats) -> Floats:
+    """The variance of the count of each value, from those of a record that has it and of one that does not."""
+    own, other = records
+    return own * counts + other * (rows - counts)
+
+
+def certain(weighing: Weighing, pieces: Sequence[Piece]) -> tuple[float, float]:
+    """Between what the sum must lie, whoever holds what."""
+    if not all(piece.has_bounds for piece in pieces):
+        return -math.inf, math.inf
+    ranges = [(weighing.range(weighing.entries(piece.theta)), piece.first) for piece in pieces]
+    return sum(least.of(tally) for (least, _), tally in ranges), sum(most.of(tally) for (_, most), tally in ranges)

@@ -1,0 +1,385 @@
+"""Fine-grain perturbation: each value has a bound and a coin of its own.
+
+Claim: for each value with a bound and every prior: whoever gave the value a chance of at most its prior gives it at
+most its posterior afterwards. With direction `both` also: a chance of at least the posterior stays at least the prior.
+Single values only, not statements about several.
+Source: the fine-grain model of the paper on per-value bounds. Its Theorem 1 is true upward and false downward (its own
+Figure 2(b) takes a belief of 1/7 to 1/13, below 1/10; docs/errata.md), so the direction is a choice here.
+Published: the domain, the bounds, the direction and the retentions. Bounds that come from a tolerance hold shares that
+were rounded down, to two digits or coarser; the retentions of the `aggregate` objective follow shares in hundredths.
+Those of the `record` objective are one of finitely many optima; which one it is follows the exact shares, so
+somebody who knows the values of all others may learn the last one from it (docs/limits.md says how often).
+Notation: ρ1i = prior, ρ2i = posterior and γ_i = amplification of the bound of value i; p_i = its retention,
+q_i = (1-p_i)/m = its swap probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from sfumato._core.arrays import Codes, Floats, Indices, UInts
+from sfumato._core.cell_values import Value, counted, display, labels, listed, values_from_json, values_to_json
+from sfumato._core.exact_numbers import coarse_steps, exact
+from sfumato._core.json_types import Json, JsonView
+from sfumato._core.option_fields import option
+from sfumato._core.random_draws import Draws
+from sfumato._records import Replaced
+from sfumato._records.tally import Holdings
+from sfumato._records.value_records import Values
+from sfumato._request.guarantee import Guarantee
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBoundPerValue
+from sfumato._request.warnings import Notice
+from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.mechanisms._randomized_response import value_bounds as per_value
+from sfumato.mechanisms._randomized_response.estimation_weights import CoinWeights, of_sets
+from sfumato.mechanisms._randomized_response.estimators import ONE_CELL
+from sfumato.mechanisms._randomized_response.fine_grain import retention_solver
+from sfumato.mechanisms._randomized_response.fine_grain.shadow_prices import shadow_prices
+from sfumato.mechanisms._randomized_response.guarantee_sentences import check_several, figure, ratio, times
+from sfumato.mechanisms._randomized_response.inverse_estimation import inverse_rows, inverse_variances, revealed
+from sfumato.mechanisms._randomized_response.operators import Cell, Coins, Operator
+from sfumato.mechanisms._randomized_response.value_bounds import NAMED_VALUES, Bounds, amplifications
+from sfumato.mechanisms._randomized_response.value_bounds import Direction as Direction
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    Comparability,
+    ErrorPrediction,
+    EstimationWeights,
+    PerValue,
+    PlanExplanation,
+    ReleaseErrorPrediction,
+    WeightColumns,
+)
+from sfumato.mechanisms.mechanism import Mechanism, PlanRules
+
+NAME = "fine-grain"
+
+FINEST = 1 << 40
+"""Retentions are multiples of one part in at most this many; others are rounded down, towards privacy."""
+
+MOST_WEIGHTS = 1000
+"""Domains up to this size have their weights written out: a line for each pair of values."""
+
+WORST_LOSS = 10
+"""Counts with more than this many times the error of uniform perturbation under the same bounds are refused."""
+
+
+class Objective(StrEnum):
+    """What the retentions make best: the records that keep their value, or the counts."""
+
+    RECORD = "record"
+    AGGREGATE = "aggregate"
+
+
+@dataclass(frozen=True, slots=True)
+class Options(per_value.Directed):
+    """Which way beliefs are bounded, and what is made best."""
+
+    objective: Objective = option(
+        Objective.RECORD, "--objective", "Keep the most records, or make counts (aggregate) best."
+    )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A coin for each value, in whole outcomes: `kept[i]` of `finest` keep value i."""
+
+    histogram: Histogram
+    bounds: Bounds
+    options: Options
+    kept: tuple[int, ...]
+    finest: int
+    tolerance: Fraction | None = None
+    """The factor that made the bounds of shares, if one did."""
+
+    @property
+    def amplifications(self) -> tuple[Fraction | None, ...]:
+        """The bound of each value on the odds; None where it has none."""
+        return amplifications(self.bounds)
+
+    @property
+    def retentions(self) -> tuple[Fraction, ...]:
+        """The probability of each value's coin."""
+        return tuple(Fraction(each, self.finest) for each in self.kept)
+
+    @cached_property
+    def coins(self) -> Coins:
+        """Each of the m values owns one outcome of `finest - kept` blocks of m."""
+        size = len(self.kept)
+        return Coins.of([(size * kept, self.finest - kept) for kept in self.kept], [size] * size)
+
+    @cached_property
+    def published(self) -> Design:
+        """What is published of the plan."""
+        return Design(self.histogram.values, self.bounds, self.options.direction, self.retentions, self.tolerance)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The share of each value."""
+        return np.array(self.histogram.counts, dtype=np.float64) / self.histogram.total
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the analyst needs: the domain, the bounds, the direction and the retention of each value."""
+
+    domain: tuple[Value, ...]
+    bounds: Bounds
+    direction: Direction
+    retentions: tuple[Fraction, ...]
+    tolerance: Fraction | None = None
+
+    @cached_property
+    def operator(self) -> Operator:
+        """One cell of all values, each with its coin."""
+        size = len(self.domain)
+        return Operator([Cell(tuple(range(size)), self.retentions)], size)
+
+    @cached_property
+    def cell_shares(self) -> Floats:
+        """All records of every value are in the one cell."""
+        return np.ones(len(self.domain))
+
+    def to_json(self) -> Json:
+        """Write the design down; rationals as strings."""
+        return {
+            "domain": values_to_json(self.domain),
+            "direction": self.direction.value,
+            **per_value.bounds_json(self.bounds, self.tolerance),
+            "retentions": [str(each) for each in self.retentions],
+        }
+
+
+# ------------------------------------------------------------------------------------------------------------- planning
+
+
+def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draws: Draws, /) -> Plan:
+    """Choose the retentions that the bounds allow and the objective likes best."""
+    check_several(histogram)
+    bounds = per_value.bounds_of(histogram, spec)
+    limits, direction = amplifications(bounds), options.direction
+    if options.objective is Objective.RECORD:
+        best = retention_solver.solve(histogram.shares, limits, direction)
+    else:
+        best = retention_solver.aggregate(_rounded(histogram), limits, direction)
+    finest = _finest(best)
+    # Less retention of any value breaks no bound: it is kept less often itself, and is redrawn into the others more.
+    kept = tuple(math.floor(each * finest) for each in best)
+    return Plan(histogram, bounds, options, kept, finest, spec.tolerance)
+
+
+def _rounded(histogram: Histogram) -> tuple[Fraction, ...]:
+    """The shares as far as retentions that follow them may tell: in coarse steps, and no value without a weight."""
+    steps = coarse_steps(histogram.total)
+    return tuple(max(Fraction(math.floor(share * steps), steps), Fraction(1, 2 * steps)) for share in histogram.shares)
+
+
+def _finest(retentions: Sequence[Fraction]) -> int:
+    """The common denominator of the retentions, if it is small enough to draw with."""
+    common = 1
+    for each in retentions:
+        common = math.lcm(common, each.denominator)
+        if common > FINEST:
+            return FINEST
+    return common
+
+
+def check_countable(plan: Plan, /) -> None:
+    """Refuse retentions that cannot be undone, or only with an error that drowns all counts."""
+    values = plan.histogram.values
+    never = [display(values[place]) for place, kept in enumerate(plan.kept) if not kept]
+    advice = "choose --objective aggregate, or relax a bound."
+    if len(never) > 1:
+        said = f"would never be kept, so nobody could tell their counts apart; {advice}"
+        named = ", ".join(map(repr, never[:NAMED_VALUES]))
+        raise InfeasibleError(f"{counted(never)} {said}", with_values=f"{named} {said}")
+    amplification = min(each for each in plan.amplifications if each is not None)
+    uniform = (amplification - 1) / (len(values) - 1 + amplification)
+    ours, theirs = (
+        retention_solver.total_variance(plan.histogram.shares, each)
+        for each in (plan.retentions, [uniform] * len(values))
+    )
+    if ours > WORST_LOSS**2 * theirs:
+        least = display(values[min(range(len(values)), key=plan.kept.__getitem__)])
+        said = (
+            f"would be kept so rarely that the error of counts would be {math.sqrt(ours / theirs):.0f} times that of "
+            f"uniform perturbation under the same bounds; {advice}"
+        )
+        raise InfeasibleError(f"one value {said}", with_values=f"{least!r} {said}")
+
+
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+    """Perturb a batch of codes, each by the coin of its value."""
+    is_kept, swapped = plan.coins.throw(draws.stream(f"{NAME}/coins"), first_row, codes)
+    return Replaced(np.where(is_kept, codes, swapped).astype(codes.dtype))
+
+
+def design(plan: Plan, /) -> Design:
+    """What is published of the plan."""
+    return plan.published
+
+
+def read_design(written: JsonView, types: Sequence[str], /) -> Design:
+    """Read a design back, given the Data Package types of its columns."""
+    bounds, tolerance = per_value.read_bounds(written)
+    read = Design(
+        values_from_json(written["domain"], types),
+        bounds,
+        Direction(written["direction"]),
+        tuple(exact(each, "a retention") for each in written["retentions"]),
+        tolerance,
+    )
+    size = len(set(read.domain))
+    if not size == len(read.domain) == len(read.bounds) == len(read.retentions) or size == 1:
+        raise ReleaseFormatError("the design's domain, bounds and retentions do not fit together.")
+    if not all(0 <= each <= 1 for each in read.retentions) or sum(not each for each in read.retentions) > 1:
+        raise ReleaseFormatError("the design's retentions are out of range.")
+    if retention_solver.violation(amplifications(read.bounds), read.retentions, read.direction) is not None:
+        raise ReleaseFormatError("a retention is higher than the design's bounds allow, so its promise is untrue.")
+    return read
+
+
+# ------------------------------------------------------------------------------------------------------------- counting
+
+
+def shown(design: Design, /) -> Values:
+    """Each record shows one value of the domain."""
+    return design.operator.shown()
+
+
+def weights(design: Design, /) -> WeightColumns | None:
+    """What a row that shows `published` adds to the unbiased count of `value`."""
+    size = len(design.domain)
+    if size > MOST_WEIGHTS:
+        return None
+    rows = [inverse_rows(design.operator, np.array([place])) for place in range(size)]
+    return {
+        "value": np.repeat(np.arange(size), size),
+        "published": np.tile(np.arange(size), size),
+        "weight": np.concatenate(rows),
+    }
+
+
+def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+    """By the coins of all values, if the values are equally frequent."""
+    size = len(design.domain)
+    return inverse_variances(design.operator, np.full(size, 1 / size))
+
+
+def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+    """The variance of a count of each value, if the other rows are composed as the table is."""
+    own, other = inverse_variances(plan.published.operator, plan.shares)
+    if np.isinf(own).any():  # two values that are never kept cannot be told apart, however few have them
+        return own
+    return own * counts + other * (rows - counts)
+
+
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+    """The exact variance of the count of each set of values; infinite where several values are never kept."""
+    if sum(not each for each in plan.retentions) > 1:
+        return np.full(len(sets), np.inf)
+    return of_sets(CoinWeights(plan.published.operator), plan.histogram.counts, share, sets)
+
+
+# ----------------------------------------------------------------------------------------------------------- explaining
+
+
+def explain(plan: Plan, /) -> Json:
+    """The retention of each value, what it is good for, and what each bound costs."""
+    shares, limits, direction = plan.histogram.shares, plan.amplifications, plan.options.direction
+    names = labels(plan.histogram.values)
+    found: Json = {
+        "direction": direction.value,
+        "objective": plan.options.objective.value,
+        "retention": dict(zip(names, map(ratio, plan.retentions), strict=True)),
+        "amplification": {name: each and ratio(each) for name, each in zip(names, limits, strict=True)},
+        "record_utility": float(retention_solver.record_utility(shares, plan.retentions)),
+        "aggregate_error": _aggregate_error(plan),
+    }
+    if plan.options.objective is Objective.RECORD:
+        prices = shadow_prices(shares, limits, plan.retentions, direction)
+        found["shadow_price"] = dict(zip(names, prices, strict=True))
+    return found
+
+
+def _aggregate_error(plan: Plan) -> float | None:
+    """The mean error of the shares of all values; None where they cannot be reconstructed."""
+    if sum(not kept for kept in plan.kept) > 1:
+        return None
+    total, size = float(plan.histogram.total), plan.histogram.domain_size
+    found = variances(plan, np.full(size, total), np.array(plan.histogram.counts, dtype=np.float64))
+    return float(math.sqrt(2 / math.pi) * np.sqrt(np.maximum(found, 0.0)).mean() / total)
+
+
+def summary(plan: Plan, /) -> str:
+    """What the coins are good for, in one line."""
+    error = _aggregate_error(plan)
+    counted = "counts cannot be reconstructed" if error is None else f"mean error of a share {error:.3%}"
+    kept = float(retention_solver.record_utility(plan.histogram.shares, plan.retentions))
+    return f"a record keeps its value with probability {kept:.4f}; {counted}"
+
+
+def remarks(plan: Plan, /) -> list[Notice]:
+    """Which values have no bound, which are never kept, and whether beliefs may fall."""
+    values, may_fall = plan.histogram.values, plan.options.direction is Direction.UPWARD
+    said = per_value.remarks(values, plan.bounds, may_fall=may_fall)
+    never = [value for value, kept in zip(values, plan.kept, strict=True) if not kept]
+    if never:
+        drawn = f"never kept under these bounds, only drawn by chance: {listed(never)}."
+        said.append(Notice("values-never-kept", drawn, numbers={"values": len(never)}))
+    return said
+
+
+def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+    """By the coin of each value."""
+    made, shown = plan.published, np.asarray(replaced.values)
+    return (made.operator.likelihoods(made.cell_shares, shown),)
+
+
+def promise(design: Design, /) -> str:
+    """The guarantee in plain words, with the numbers of this design."""
+    may_fall = design.direction is Direction.UPWARD
+    return per_value.promise(design.domain, design.bounds, design.tolerance, may_fall=may_fall)
+
+
+MECHANISM: Mechanism[BreachBoundPerValue, Options, Plan, Design] = Mechanism(
+    name=NAME,
+    guarantee=Guarantee.SINGLE_VALUES,
+    request=BreachBoundPerValue,
+    options=Options,
+    plan=plan,
+    perturb=replace,
+    design=design,
+    read_design=read_design,
+    make_encoding=shown,
+    estimators=ONE_CELL,
+    state_guarantee=promise,
+    plan_rules=PlanRules(check_countable=check_countable),
+    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+    explanation=PlanExplanation(
+        explain=explain,
+        summarize=summary,
+        list_remarks=remarks,
+        remark_codes=(*per_value.REMARKS, "values-never-kept"),
+        value_columns=(
+            PerValue("retention", "retention", figure),
+            PerValue("amplification", "odds may rise", times, "no bound"),
+            PerValue("shadow_price", "shadow price", figure),
+        ),
+    ),
+    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    comparability=Comparability(
+        match_posterior=BreachBoundPerValue.of_every,
+        read_request=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
+    ),
+    estimation_weights=EstimationWeights(make_weights=weights),
+)

@@ -1,0 +1,221 @@
+"""The values by rising amplification, and what each of them may keep beside a level; in exact integers.
+
+The demands, and why the retentions follow from a level and perhaps a peak, are explained in `solver`.
+
+Notation: m = domain size, γ = amplification, p = retention, f = share, M = level = the largest retention.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+
+import numpy as np
+
+from sfumato._core.arrays import Floats
+from sfumato.errors import InternalError
+from sfumato.mechanisms._randomized_response.value_bounds import Direction
+
+Share = Fraction | int
+"""The share of a value, or its count: only proportions matter."""
+
+Bound = Fraction | None
+"""The amplification bound of a value; None if it has none."""
+
+BITS = 160
+"""Sums are kept as integers in units of 2**-160: a bracket that settles nearly every comparison of exact sums."""
+
+
+@dataclass(frozen=True, slots=True)
+class FallingLine:
+    """A retention that falls while the level rises: (top - pull * level) / bottom.
+
+    It is kept in integers, which are several times faster than fractions; there is one for every value.
+    """
+
+    top: int
+    pull: int
+    bottom: int
+
+    @classmethod
+    def of(cls, amplification: Fraction, others: int, *, is_demand: bool) -> FallingLine:
+        """What a value may keep by its own demand, beside a level; or what its demand leaves to others, at its level.
+
+        Both have the same corner.
+        """
+        over, under = amplification.numerator, amplification.denominator * others
+        top = over - amplification.denominator
+        return cls(top, over, under) if is_demand else cls(top, under, over)
+
+    def at(self, level: Fraction) -> Fraction:
+        """The retention at a level."""
+        return Fraction(self.top * level.denominator - self.pull * level.numerator, self.bottom * level.denominator)
+
+    @property
+    def slope(self) -> Fraction:
+        """How fast it falls."""
+        return Fraction(self.pull, self.bottom)
+
+    @property
+    def corner(self) -> Fraction:
+        """Where the line meets the level itself."""
+        return Fraction(self.top, self.bottom + self.pull)
+
+    @property
+    def zero(self) -> Fraction:
+        """The level at which nothing is kept."""
+        return Fraction(self.top, self.pull)
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """The values of one amplification, and what each of them may keep beside a level."""
+
+    amplification: Fraction
+    members: tuple[int, ...]
+    line: FallingLine
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A level, and the value that alone is at it; None on the curve."""
+
+    level: Fraction
+    peak: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The values by rising amplification; those without a bound stand above all rungs."""
+
+    direction: Direction
+    weights: tuple[int, ...]
+    """The shares of the values over their common denominator."""
+    total: int
+    rungs: tuple[Rung, ...]
+    rung_of: tuple[int, ...]
+    below: tuple[int, ...]
+    """The weight of the first n rungs, for every n."""
+    pulls: tuple[int, ...]
+    """The sum of weight * slope over the first n rungs, in units of 2**-160, each term rounded down."""
+
+    @classmethod
+    def of(cls, shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction) -> Ladder:
+        """Put the values on their rungs.
+
+        InternalError if no value has a bound, for then everything could be published as it is.
+        """
+        places: dict[Fraction, list[int]] = defaultdict(list)
+        for value, bound in enumerate(amplifications):
+            if bound is not None:
+                places[bound].append(value)
+        others = len(amplifications) - 1
+        if not places or not others:
+            raise InternalError("without a bound, or without a second value, there is nothing to solve.")
+        rungs, rung_of = [], [len(places)] * len(shares)
+        for place, bound in enumerate(sorted(places, key=sortable)):
+            line = FallingLine.of(bound, others, is_demand=own_is_demand(bound, others, direction))
+            rungs.append(Rung(bound, tuple(places[bound]), line))
+            for value in places[bound]:
+                rung_of[value] = place
+        weights = whole_weights(shares)
+        heavy = [sum(weights[value] for value in rung.members) for rung in rungs]
+        pulls = [_scaled(weight * rung.line.pull, rung.line.bottom) for weight, rung in zip(heavy, rungs, strict=True)]
+        below, pulled = (tuple(accumulate(terms, initial=0)) for terms in (heavy, pulls))
+        return cls(direction, weights, sum(weights), tuple(rungs), tuple(rung_of), below, pulled)
+
+    @property
+    def others(self) -> int:
+        """The number of values beside a given one, m - 1."""
+        return len(self.weights) - 1
+
+    @property
+    def end(self) -> Fraction:
+        """The highest level of the curve, where the least bounded retention is 0."""
+        return self.rungs[0].line.zero
+
+    def compare(self, target: Fraction, count: int) -> int:
+        """The exact sign of target - (sum of weight * slope over the first `count` rungs)."""
+        scaled, low = target.numerator << BITS, self.pulls[count] * target.denominator
+        if scaled < low:
+            return -1
+        if scaled > low + count * target.denominator:
+            return 1
+        pull = exact_sum(
+            (self.below[place + 1] - self.below[place]) * self.rungs[place].line.slope for place in range(count)
+        )
+        return (target > pull) - (target < pull)
+
+    def ceiling(self, peak: int) -> FallingLine:
+        """The most that a peak leaves to the other values."""
+        bound = self.rungs[self.rung_of[peak]].amplification
+        return FallingLine.of(bound, self.others, is_demand=ceiling_is_demand(bound, self.others, self.direction))
+
+    def cap(self, at: Candidate) -> Fraction:
+        """The most that a value that is no peak may keep."""
+        return at.level if at.peak is None else self.ceiling(at.peak).at(at.level)
+
+    def least_other(self, peak: int | None) -> int | None:
+        """The first rung with another value than the peak."""
+        return next((place for place, rung in enumerate(self.rungs[:2]) if rung.members != (peak,)), None)
+
+    def retentions(self, at: Candidate) -> tuple[Fraction, ...]:
+        """Every value as often as its rung and the cap allow."""
+        cap = self.cap(at)
+        retentions = [cap] * len(self.weights)
+        for rung in self.rungs:
+            kept = rung.line.at(at.level)
+            if kept >= cap:  # and so it is on all higher rungs
+                break
+            for value in rung.members:
+                retentions[value] = kept
+        if at.peak is not None:
+            retentions[at.peak] = at.level
+        return tuple(retentions)
+
+
+def own_is_demand(amplification: Fraction, others: int, direction: Direction) -> bool:
+    """Whether a value below the level is bounded by its own demand.
+
+    In both directions the smaller bound of a pair is a demand on either value, so the steeper of its two lines counts.
+    """
+    return direction is Direction.UPWARD or amplification >= others
+
+
+def ceiling_is_demand(amplification: Fraction, others: int, direction: Direction) -> bool:
+    """Whether a value beside a peak is bounded by a demand of its own, with the peak's bound: never so upward."""
+    return direction is Direction.BOTH and amplification >= others
+
+
+def sortable(number: Fraction) -> tuple[int, Fraction]:
+    """A key that sorts fractions fast: they compare slowly, and integers decide nearly always."""
+    return _scaled(number.numerator, number.denominator), number
+
+
+def _scaled(numerator: int, denominator: int) -> int:
+    return (numerator << BITS) // denominator
+
+
+def whole_weights(shares: Sequence[Share]) -> tuple[int, ...]:
+    """The shares over their common denominator."""
+    common = math.lcm(*(share.denominator for share in shares))
+    return tuple(share.numerator * (common // share.denominator) for share in shares)
+
+
+def proportions(weights: Sequence[int]) -> Floats:
+    """Weights as floats that add up to 1."""
+    total = sum(weights)
+    return np.array([weight / total for weight in weights])
+
+
+def exact_sum(terms: Iterable[Fraction]) -> Fraction:
+    """An exact sum by halves: one by one, a huge denominator would be dragged through every step."""
+    parts = list(terms) or [Fraction(0)]
+    while len(parts) > 1:
+        odd = parts[len(parts) // 2 * 2 :]
+        parts = [left + right for left, right in zip(parts[::2], parts[1::2], strict=False)] + odd
+    return parts[0]

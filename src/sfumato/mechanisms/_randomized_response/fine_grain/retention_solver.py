@@ -1,0 +1,274 @@
+"""The best retentions where every value has an amplification bound of its own; decided in exact rationals.
+
+A record of value i is kept with coin p_i, else redrawn from all m values: Pr[i→j] = q_i = (1-p_i)/m, and p_i + q_i for
+j = i. Upward, the demand of value j is p_j + q_j <= γ_j q_i for all i, that is (m-1) p_j + γ_j p_i <= γ_j - 1; in both
+directions min(γ_i, γ_j) stands for γ_j. Lowering a retention breaks no demand, since all coefficients are positive.
+
+Claim: the retentions of `solve` meet every demand, and no others have a higher record utility.
+Source: the linear program of the fine-grain paper, Fig. 3; its Theorem 1 is false downward, hence the two directions.
+Notation: m = domain size, γ = amplification, p = retention, f = share, M = level = the largest retention.
+
+Why a search over one number is enough. Beside the level M, value i may keep what a falling line allows: line_i(M), of
+slope -s_i, which meets M itself at the corner b_i. Unless one value alone is at the level, p_i = min(M, line_i(M)) is
+best for all; along this curve the utility is concave and piecewise linear, of slope
+
+    (sum of f_i with b_i > M) - (sum of f_i s_i with b_i < M).
+
+If value a alone is at the level, then M > b_a, and the others keep min(line_i(M), what a leaves them); the latter is a
+line of slope -t_a with the same corner b_a. This gains only if f_a > (sum of f_i s_i with γ_i < γ_a) + t_a (sum of f_i
+with γ_i > γ_a). Since s_a t_a >= 1, the curve then rises up to b_a and falls beyond it. So only the heaviest value at
+the best corner of the curve can be worth a peak; and with a peak, too, the utility is concave in M.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato._core.arrays import Floats
+from sfumato.mechanisms._randomized_response.fine_grain.amplification_order import (
+    Bound,
+    Candidate,
+    FallingLine,
+    Ladder,
+    Share,
+    exact_sum,
+    proportions,
+    sortable,
+    whole_weights,
+)
+from sfumato.mechanisms._randomized_response.value_bounds import Direction
+
+_GRID, _ZOOMS = 64, 4
+"""The aggregate search looks at so many levels, and so many times closer."""
+
+_RESOLUTION = 1 << 20
+"""What it finds is rounded down to one of so many steps."""
+
+MOST_PEAKS = 5
+"""Domains up to this size have every value tried as the peak."""
+
+# ------------------------------------------------------------------------------------------------------ record utility
+
+
+def solve(shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction) -> tuple[Fraction, ...]:
+    """The retentions of the highest record utility; of several optima, that of the lowest level.
+
+    InternalError if no value has a bound, for then everything could be published as it is.
+    """
+    ladder = Ladder.of(shares, amplifications, direction)
+    rung = turning_rung(ladder)
+    return ladder.retentions(best_with_peak(ladder, rung) or best_on_curve(ladder, rung))
+
+
+def record_utility(shares: Sequence[Share], retentions: Sequence[Fraction]) -> Fraction:
+    """The expected share of records whose published value is the true one."""
+    weights = whole_weights(shares)
+    kept: dict[Fraction, int] = defaultdict(int)
+    for weight, retention in zip(weights, retentions, strict=True):
+        kept[retention] += weight
+    mean = exact_sum(weight * retention for retention, weight in kept.items()) / sum(weights)
+    return mean + (1 - mean) / len(weights)
+
+
+def turning_rung(ladder: Ladder, least_sign: int = 1) -> int:
+    """The first rung beyond whose corner the curve no longer rises; with least sign 0, beyond which it falls."""
+
+    def sign(rung: int) -> int:
+        # Beyond the corner of a rung, it and all below are on their lines, and the others rise with the level.
+        return ladder.compare(Fraction(ladder.total - ladder.below[rung + 1]), rung + 1)
+
+    return bisect_left(range(len(ladder.rungs)), True, key=lambda rung: sign(rung) < least_sign)
+
+
+def best_on_curve(ladder: Ladder, rung: int) -> Candidate:
+    """The best point of the curve, given the rung beyond which it no longer rises."""
+    if rung == len(ladder.rungs):  # the values without a bound outweigh all others
+        return Candidate(ladder.end)
+    return Candidate(min(ladder.rungs[rung].line.corner, ladder.end))
+
+
+def best_with_peak(ladder: Ladder, rung: int, least_sign: int = 1) -> Candidate | None:
+    """The best point with the heaviest value of a rung as the peak; None if that is no better than the corner."""
+    if rung == len(ladder.rungs):
+        return None
+    peak = max(ladder.rungs[rung].members, key=ladder.weights.__getitem__)
+    own, line = ladder.rungs[rung].line, ladder.ceiling(peak)
+    # How many rungs are on their own lines rather than on the peak's, while the level rises. If the peak's own line is
+    # the steeper one, further rungs reach theirs, from below; else they leave theirs, from above.
+    if own.slope > line.slope:
+        stages = range(rung + 1, len(ladder.rungs) + 1)
+    elif own.slope < line.slope:
+        stages = range(rung, -1, -1)
+    else:  # the same line: nothing changes
+        stages = range(rung, rung + 1)
+    stage = bisect_left(stages, True, key=lambda falling: _peak_sign(ladder, peak, line, falling) < least_sign)
+    # Beyond the limit, another value would have a negative retention.
+    limit, least = min(Fraction(1), line.zero), ladder.least_other(peak)
+    if least is not None:
+        limit = min(limit, ladder.rungs[least].line.zero)
+    if stage == 0 or limit <= line.corner:
+        return None
+    if stage < len(stages):
+        turning = ladder.rungs[min(stages[stage - 1], stages[stage])].line
+        limit = min(limit, (turning.at(Fraction(0)) - line.at(Fraction(0))) / (turning.slope - line.slope))
+    return Candidate(limit, peak)
+
+
+def _peak_sign(ladder: Ladder, peak: int, line: FallingLine, falling: int) -> int:
+    """Whether a higher peak gains, where so many rungs are on their own lines."""
+    weight, rung = ladder.weights[peak], ladder.rung_of[peak]
+    beside = ladder.total - ladder.below[falling]
+    if rung >= falling:
+        return ladder.compare(weight - line.slope * (beside - weight), falling)
+    # The peak is summed among those that fall, which it does not.
+    return ladder.compare(weight + ladder.rungs[rung].line.slope * weight - line.slope * beside, falling)
+
+
+# --------------------------------------------------------------------------------------------------------- feasibility
+
+
+def violation(
+    amplifications: Sequence[Bound], retentions: Sequence[Fraction], direction: Direction
+) -> tuple[int, int] | None:
+    """A pair (j, i) with (m-1) p_j + γ p_i > γ - 1, where γ is the bound for that pair; None if there is none."""
+    pairs = _tightest_pairs if direction is Direction.BOTH else _tightest_pairs_upward
+    for value, other, bound in pairs(amplifications, retentions):
+        # In integers, which are faster than fractions: this is asked for every value of a large domain.
+        kept, beside = retentions[value], retentions[other]
+        room = (bound.numerator - bound.denominator) * beside.denominator - bound.numerator * beside.numerator
+        demand = (len(retentions) - 1) * kept.numerator * beside.denominator * bound.denominator
+        if demand > room * kept.denominator:
+            return value, other
+    return None
+
+
+def _tightest_pairs_upward(
+    amplifications: Sequence[Bound], retentions: Sequence[Fraction]
+) -> Iterator[tuple[int, int, Fraction]]:
+    """Each demand with the largest retention beside it."""
+    first, second = heapq.nlargest(2, range(len(retentions)), key=retentions.__getitem__)
+    for value, bound in enumerate(amplifications):
+        if bound is not None:
+            yield value, second if value == first else first, bound
+
+
+def _tightest_pairs(
+    amplifications: Sequence[Bound], retentions: Sequence[Fraction]
+) -> Iterator[tuple[int, int, Fraction]]:
+    """Each bound with the largest retention among the values whose own bound is no smaller, both ways round."""
+    bounds = {value: bound for value, bound in enumerate(amplifications) if bound is not None}
+    free = [value for value, bound in enumerate(amplifications) if bound is None]
+    largest = max(free, key=retentions.__getitem__, default=None)
+    for value in sorted(bounds, key=lambda value: sortable(bounds[value]), reverse=True):
+        if largest is not None:
+            yield value, largest, bounds[value]
+            yield largest, value, bounds[value]
+        if largest is None or retentions[value] > retentions[largest]:
+            largest = value
+
+
+# ---------------------------------------------------------------------------------------------------- aggregate utility
+
+
+def aggregate(shares: Sequence[Share], amplifications: Sequence[Bound], direction: Direction) -> tuple[Fraction, ...]:
+    """The retentions with the least total variance found; those of uniform perturbation if none is better.
+
+    An objective that falls with every retention is best on the curve or at a peak. Peaks are searched in small domains
+    alone: among 6 values and more none was found that gains. Only points where every value is kept at times are.
+    """
+    ladder = Ladder.of(shares, amplifications, direction)
+    if len(shares) == 2:  # noqa: PLR2004 - a pair
+        return _tight_pair(*amplifications, direction=direction)
+    uniform = ladder.rungs[0].line.corner
+    found = [ladder.retentions(Candidate(uniform)), _searched(ladder, uniform, ladder.end)]
+    for peak in (value for rung in ladder.rungs for value in rung.members) if len(shares) <= MOST_PEAKS else ():
+        ceiling, least = ladder.ceiling(peak), ladder.least_other(peak)
+        end = min(Fraction(1), ceiling.zero, *(ladder.rungs[place].line.zero for place in [least] if place is not None))
+        if ceiling.corner < end:
+            found.append(_searched(ladder, ceiling.corner, end, peak))
+    return min(found, key=lambda retentions: total_variance(shares, retentions))
+
+
+def _tight_pair(first: Bound, second: Bound, *, direction: Direction) -> tuple[Fraction, Fraction]:
+    """The best retentions of two values, whatever their shares: both demands hold with equality.
+
+    With q_i = (1-p_i)/2 the variance is 2 [f_1 q_1 (1-q_1) + f_2 q_2 (1-q_2)] / (1-q_1-q_2)², which rises with q_1 and
+    q_2. Where the demand of 1 is tight, 1-q_1 = γ_1 q_2, it is (f_1 γ_1 + f_2) / q_2 - (f_1 γ_1² + f_2), times a
+    constant, and so falls along that line until the demand of 2 is tight too, or p_2 is 0. A value without a bound has
+    a tight demand where the other is always kept.
+    """
+    one, two = (Fraction(0) if each is None else 1 / each for each in (first, second))
+    if direction is Direction.BOTH:
+        one = two = max(one, two)
+    room = 1 - one * two
+    kept = (1 - 2 * two + one * two) / room, (1 - 2 * one + one * two) / room
+    if kept[0] < 0:  # and so it is never kept, and the other as often as its own demand allows
+        return Fraction(0), 1 / two - 1
+    return (1 / one - 1, Fraction(0)) if kept[1] < 0 else kept
+
+
+def _searched(ladder: Ladder, start: Fraction, end: Fraction, peak: int | None = None) -> tuple[Fraction, ...]:
+    """The best retentions between two levels, on the curve or with a peak; the end itself is left out."""
+    lines = [(rung.line.top / rung.line.bottom, rung.line.pull / rung.line.bottom) for rung in ladder.rungs]
+    starts, slopes = np.array([*lines, (1.0, 0.0)])[list(ladder.rung_of)].T  # the last one is of values without a bound
+    weights, low, high = proportions(ladder.weights), 0.0, 1.0
+    ceiling = None if peak is None else ladder.ceiling(peak)
+
+    def variance(part: float) -> float:
+        level = float(start) + part * (float(end) - float(start))
+        cap = level if ceiling is None else (ceiling.top - ceiling.pull * level) / ceiling.bottom
+        kept = np.minimum(cap, starts - slopes * level)
+        if peak is not None:
+            kept[peak] = level
+        return _variance(weights, kept)
+
+    for _ in range(_ZOOMS):  # how far to go from the start to the end
+        parts = np.linspace(low, high, _GRID + 1)[:-1]
+        best = int(np.argmin([variance(part) for part in parts]))
+        low, high = parts[max(best - 1, 0)], parts[best + 1] if best + 1 < _GRID else high
+    step = Fraction(min(int(parts[best] * _RESOLUTION), _RESOLUTION - 1), _RESOLUTION)
+    return ladder.retentions(Candidate(start + step * (end - start), peak))
+
+
+def total_variance(shares: Sequence[Share], retentions: Sequence[Fraction]) -> float:
+    """The variances of the shares estimated by the inverse of the operator, summed, for one record.
+
+    For n records it is n times less; it is infinite where the operator has no inverse.
+    """
+    return _variance(proportions(whole_weights(shares)), np.array([float(each) for each in retentions]))
+
+
+def _variance(shares: Floats, retentions: Floats) -> float:
+    """The sum of W_xj² E[o_j] over x and j, less 1: W is the inverse, E[o_j] = f_j p_j + sum of f_i q_i.
+
+    Products are summed rather than given to `@`, whose threads take longer to wake than the sum takes.
+    """
+    is_kept = retentions > 0
+    if is_kept.sum() < len(shares) - 1:
+        return math.inf  # two values that are never kept cannot be told apart
+    shown = shares * retentions + (shares * (1 - retentions)).sum() / len(shares)
+    inverses = 1 / retentions[is_kept]
+    if is_kept.all():
+        # Of the estimate f_x = (o_x - s) / p_x, with the background s = (sum of o_j / p_j - n) / (sum of 1 / p_j).
+        total = inverses.sum()
+        diagonal = inverses * (_sum_of_others(inverses) + 1) / total
+        background = (inverses - 1) / total
+        squares = diagonal**2 + background**2 * _sum_of_others(inverses**2)  # the squared length of each column of W
+        return float((shown * squares).sum()) - 1
+    # The value that is never kept shows the background alone: f_x = (o_x - o_z) / p_x for the others, and f_z the rest.
+    beside, own = inverses**2 + (inverses - 1) ** 2, (inverses**2).sum() + (inverses.sum() + 1) ** 2
+    return float((shown[is_kept] * beside).sum() + shown[~is_kept].sum() * own) - 1
+
+
+def _sum_of_others(terms: Floats) -> Floats:
+    sums: Floats = terms.sum() - terms
+    largest = int(terms.argmax())  # nothing would be left of its sum after the subtraction
+    sums[largest] = terms[:largest].sum() + terms[largest + 1 :].sum()
+    return sums

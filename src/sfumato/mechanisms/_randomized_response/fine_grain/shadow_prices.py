@@ -1,0 +1,202 @@
+"""Shadow prices: what the record utility gains by each bound, were it a little larger.
+
+Next to an optimum every value is on a line, or at the cap, or where both meet. A bound that rises moves the lines of
+its value, and with them perhaps the level: what that gains is of first order a concave, piecewise linear function of
+the step that the level makes. So prices need the optimum exactly, to know which lines meet there, and may themselves be
+floats.
+
+Notation: m = domain size, γ = amplification, p = retention, f = share, M = level.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+import numpy as np
+
+from sfumato._core.arrays import Floats
+from sfumato.errors import InternalError
+from sfumato.mechanisms._randomized_response.fine_grain.amplification_order import (
+    BITS,
+    Bound,
+    Candidate,
+    Ladder,
+    Rung,
+    Share,
+    ceiling_is_demand,
+    own_is_demand,
+    proportions,
+)
+from sfumato.mechanisms._randomized_response.fine_grain.retention_solver import (
+    best_on_curve,
+    best_with_peak,
+    turning_rung,
+)
+from sfumato.mechanisms._randomized_response.value_bounds import Direction
+
+_Move = tuple[float, float]
+"""A line next to an optimum: how much it rises with the raised bound, and its slope in the level."""
+
+_LEVEL: _Move = (0.0, 1.0)
+
+_Term = tuple[Floats | float, list[_Move]]
+"""A share, or several, and the lines of which the lowest counts."""
+
+
+def shadow_prices(
+    shares: Sequence[Share], amplifications: Sequence[Bound], retentions: Sequence[Fraction], direction: Direction
+) -> tuple[float, ...]:
+    """What the record utility gains for each unit by which the bound of one value alone is raised.
+
+    The retentions are those of `solve`, perhaps rounded down. The prices are right derivatives; where several points
+    are optimal, the best of their gains counts. Gains are linear between two such points, so the ends are enough.
+    """
+    ladder = Ladder.of(shares, amplifications, direction)
+    lowest = turning_rung(ladder)
+    peaks = [best_with_peak(ladder, lowest), best_with_peak(ladder, lowest, 0)]
+    curve = [best_on_curve(ladder, lowest), best_on_curve(ladder, turning_rung(ladder, 0))]
+    # The lowest optimum comes first, then the highest ones on the curve and with a peak.
+    optima = dict.fromkeys(each for each in (peaks if peaks[0] else [*curve, *peaks]) if each)
+    if max(retentions) > next(iter(optima)).level:
+        raise InternalError("prices were asked for retentions that `solve` does not find.")
+    prices = np.max([_prices(_Standing.of(ladder, optimum)) for optimum in optima], axis=0)
+    return tuple((prices * ladder.others / len(shares)).tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """An optimum, and how the rungs stand there.
+
+    Those before `low` are on their own lines, those from `high` on at the cap; the one between, if any, is at both.
+    """
+
+    ladder: Ladder
+    optimum: Candidate
+    low: int
+    high: int
+    zero: int | None
+    """The rung with retentions of 0, which would be negative at a higher level."""
+
+    @classmethod
+    def of(cls, ladder: Ladder, optimum: Candidate) -> _Standing:
+        def kept(rung: Rung) -> Fraction:
+            return rung.line.at(optimum.level)
+
+        cap = ladder.cap(optimum)
+        low, high = bisect_left(ladder.rungs, cap, key=kept), bisect_right(ladder.rungs, cap, key=kept)
+        least = ladder.least_other(optimum.peak)
+        zero = least if least is not None and ladder.rungs[least].line.zero == optimum.level else None
+        return cls(ladder, optimum, low, high, zero)
+
+    def rise(self, value: int, is_demand: Callable[[Fraction, int, Direction], bool] = own_is_demand) -> float:
+        """How fast one of the lines of a value rises with its bound."""
+        ladder, level = self.ladder, self.optimum.level
+        bound = ladder.rungs[ladder.rung_of[value]].amplification
+        if is_demand(bound, ladder.others, ladder.direction):
+            return float((1 - level) / ladder.others)
+        return float((1 + ladder.others * level) / bound**2)
+
+    def lines(self, value: int, ceilings: list[_Move], rise: float = 0.0) -> list[_Move]:
+        """The lines that meet where a value stands."""
+        rung = self.ladder.rung_of[value]
+        if rung >= self.high:
+            return ceilings
+        own = (rise, -float(self.ladder.rungs[rung].line.slope))
+        return [*ceilings, own] if rung >= self.low else [own]
+
+    def ceiling(self, raised: int, peak: int) -> _Move:
+        """What a peak leaves to others: it rises only with the peak's own bound."""
+        rise = self.rise(peak, ceiling_is_demand) if raised == peak else 0.0
+        return rise, -float(self.ladder.ceiling(peak).slope)
+
+    def cases(self) -> list[tuple[list[int], int | None]]:
+        """Values whose bounds, raised one at a time, may move the level; each list with a peak that it is tried with.
+
+        Where no value is a peak, those at their corner may become one. If the peak is among the raised, each is its
+        own.
+        """
+        ladder, peak = self.ladder, self.optimum.peak
+        between = [value for rung in ladder.rungs[self.low : self.high] for value in rung.members]
+        at_zero = [] if self.zero is None else list(ladder.rungs[self.zero].members)
+        if peak is None:
+            peaks = heapq.nlargest(2, between, key=ladder.weights.__getitem__)
+            cases = [(between, next(iter(between), None)), (at_zero, None)]
+        else:
+            peaks, cases = [peak], [([peak], peak)]
+        for top in peaks:
+            cases += [([value for value in values if value != top], top) for values in (between, at_zero)]
+        return [case for case in cases if case[0]]
+
+    def highest_step(self, raised: int, peak: int | None) -> float:
+        """How far the level may rise until a retention is negative."""
+        ladder = self.ladder
+        steps = [0.0] if self.optimum.level == 1 else []
+        if self.zero is not None:
+            rung = ladder.rungs[self.zero]
+            at_zero = {value for value in (raised, peak) if value is not None and ladder.rung_of[value] == self.zero}
+            if len(rung.members) > len(at_zero):
+                steps.append(0.0)
+            if raised in at_zero - {peak}:
+                steps.append(self.rise(raised) / float(rung.line.slope))
+        if peak is not None and ladder.ceiling(peak).zero == self.optimum.level:
+            rise, slope = self.ceiling(raised, peak)
+            steps.append(-rise / slope)
+        return min(steps, default=math.inf)
+
+
+def _prices(at: _Standing) -> Floats:
+    """What raising the bound of each value gains next to this optimum, before the redrawn records are counted."""
+    shares = proportions(at.ladder.weights)
+    prices = np.zeros(len(shares))
+    for rung in at.ladder.rungs[: at.low]:  # at an unchanged level, only the raised value gains
+        members = list(rung.members)
+        prices[members] = shares[members] * at.rise(members[0])
+    if at.optimum.peak is not None:
+        prices[at.optimum.peak] = 0.0  # it is not on its line
+    for raised, peak in at.cases():
+        prices[raised] = np.maximum(prices[raised], _gain(at, shares, raised, peak))
+    return prices
+
+
+def _gain(at: _Standing, shares: Floats, raised: list[int], peak: int | None) -> Floats:
+    """The best gain of first order from moving the level, while the bound of one of the raised values rises at rate 1.
+
+    The raised values have equal bounds. Next to the optimum, each value is on the lowest of the lines that meet there.
+    """
+    ladder, value, weight = at.ladder, raised[0], shares[raised]
+    ceilings = [_LEVEL] if at.optimum.peak is None else []
+    if peak is not None:
+        ceilings.append(at.ceiling(value, peak))
+    # The shares of all values with the lines that they are on, as if nothing were raised and nobody were a peak ...
+    falling, between = ladder.pulls[at.low] / (ladder.total << BITS), ladder.below[at.high] - ladder.below[at.low]
+    terms: list[_Term] = [(-falling, [_LEVEL]), ((ladder.total - ladder.below[at.high]) / ladder.total, ceilings)]
+    if between:
+        terms.append((between / ladder.total, at.lines(ladder.rungs[at.low].members[0], ceilings)))
+    # ... and then the raised value and the peak with their own.
+    if value != peak:
+        terms += [(-weight, at.lines(value, ceilings)), (weight, at.lines(value, ceilings, at.rise(value)))]
+    if peak is not None:
+        top = weight if value == peak else shares[[peak]]
+        terms += [(-top, at.lines(peak, ceilings)), (top, [_LEVEL])]
+    return _best(terms, at.highest_step(value, peak))
+
+
+def _best(terms: Sequence[_Term], highest: float) -> Floats:
+    """The maximum of a concave sum over steps of the level: where two lines of a value cross, or at the highest."""
+    steps = {0.0} if math.isinf(highest) else {0.0, highest}
+    for _, lines in terms:
+        for first, second in combinations(lines, 2):
+            if first[1] != second[1]:
+                steps.add(min(highest, (first[0] - second[0]) / (second[1] - first[1])))
+    gains = [
+        np.asarray(sum(share * min(rise + slope * step for rise, slope in lines) for share, lines in terms))
+        for step in steps
+    ]
+    best: Floats = np.max(gains, axis=0)
+    return best

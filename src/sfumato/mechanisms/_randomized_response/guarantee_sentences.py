@@ -1,0 +1,134 @@
+"""Words and numbers that several mechanisms say alike: cells as their holder sees them, and what is promised."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from sfumato._core.cell_values import to_json
+from sfumato._core.json_types import Json, JsonView
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato.errors import InfeasibleError
+
+RISK = 0.05
+"""The error bound of the small-domain paper (its Theorem 2) holds with probability 1 - RISK."""
+
+BOUND_FACTOR = 2 * math.sqrt(math.log(2 / RISK))
+"""The factor of that bound which depends on the risk alone."""
+
+LONGEST_RATIO = 12
+"""A rational with more letters than this is a decimal where people look at it."""
+
+HAIR = Fraction(1, 10**7)
+"""What a factor may be above a round number, in proportion, and still be called just over it."""
+
+
+def error_bound(total: int, retention: Fraction) -> float:
+    """Theorem 2 of the small-domain paper: the largest error of any share, loose by 5 to 57 times."""
+    return BOUND_FACTOR / (math.sqrt(total) * float(retention))
+
+
+def cell_json(
+    histogram: Histogram, places: Iterable[int], counts: Sequence[int], prior: Fraction, retention: Fraction
+) -> Json:
+    """One cell in JSON: its values and counts, the prior it covers, and its retention."""
+    values = [histogram.values[place] for place in places]
+    swap = (1 - retention) / len(values)
+    return {
+        "values": [to_json(value) for value in values],
+        "counts": list(counts),
+        "prior": ratio(prior),
+        "amplification": ratio((retention + swap) / swap),
+        "retention": ratio(retention),
+        "error_bound": error_bound(sum(counts), retention),
+    }
+
+
+def ratio(number: Fraction) -> str:
+    """A rational as JSON has it: always with its denominator."""
+    return f"{number.numerator}/{number.denominator}"
+
+
+def figure(number: str | float) -> str:
+    """A number for people; a rational that is too long to read is a decimal."""
+    is_short = isinstance(number, str) and len(number) <= LONGEST_RATIO
+    return str(Fraction(number)) if is_short else f"{float(Fraction(number)):.4g}"
+
+
+def times(number: Fraction | str | float) -> str:
+    """By how much odds may rise: the fourth digit is rounded up, and a hair above a round number is said in words."""
+    factor = Fraction(number)
+    unit = Fraction(10) ** (math.floor(math.log10(factor)) - 3)
+    whole = factor // unit * unit
+    if factor > whole * (1 + HAIR):
+        return f"{float(whole + unit):,.10g} times"
+    return f"{'just over ' if factor > whole else ''}{float(whole):,.10g} times"
+
+
+def percent(number: Fraction | str) -> str:
+    """A share for people: exactly if that can be read, and in per cent."""
+    share = Fraction(number)
+    if len(str(share)) > LONGEST_RATIO:
+        return f"{float(share):.2%}"
+    return f"{share} ({f'{100 * float(share):.3g}%' if 1000 * share >= 1 else 'below 0.1%'})"
+
+
+def any_prior(bound: BreachBound) -> str:
+    """The promise for every prior and every statement, upward and downward."""
+    if bound.rows > 1:
+        return (
+            f"Take a person with up to {bound.rows} records, and any statement about all of that person's sensitive "
+            "values. If somebody, from all they know and from everything in this release but that person's own "
+            f"published values, gives the statement a chance of at most {bound.prior}, then with those values they "
+            f"give it a chance of at most {bound.posterior}; and a chance of at least {bound.posterior} stays at least "
+            f"{bound.prior}. Together the published values multiply anybody's odds by at most {bound.whole}, each one "
+            f"by at most {bound.amplification} (about {float(bound.amplification):.3f}), even if they know all other "
+            "columns and the true values of all other people. How many records a person has is not hidden."
+        )
+    if bound.is_of_odds:
+        return (
+            "Take a person with one record, and any statement about that person's sensitive value. Whatever chance "
+            "somebody gives the statement, from all they know and from everything in this release but that person's "
+            "own published value: the published value multiplies or divides the odds of that chance by at most "
+            f"{bound.amplification}, even if they know all other columns and the true values of all other people."
+        )
+    return (
+        "Take a person with one record, and any statement about that person's sensitive value. If somebody, from all "
+        "they know and from everything in this release but that person's own published value, gives the statement a "
+        f"chance of at most {bound.prior}, then with that value they give it a chance of at most {bound.posterior}; "
+        f"and a chance of at least {bound.posterior} stays at least {bound.prior}. The published value multiplies "
+        f"anybody's odds by at most {bound.amplification}, even if they know all other columns and the true values of "
+        "all other people."
+    )
+
+
+def chosen(bound: BreachBound) -> str:
+    """What the choice of a mechanism tells under a tolerance, of which a bound on odds alone is made."""
+    if not bound.is_of_odds:
+        return ""
+    return (
+        " These numbers follow no count of the table. If the publisher did not name the mechanism, the choice of it "
+        "follows how frequent the values are, in shares rounded down to two digits and never finer than ten records, "
+        "so that one record can change it where a share lies at an edge. Whoever knows the values of everybody else "
+        "may learn from the choice what that record holds."
+    )
+
+
+def cells_summary(cells: Sequence[JsonView]) -> str:
+    """What a plan of cells decided, in one line."""
+    if len(cells) == 1:
+        return f"retention {cells[0]['retention']}; odds may rise {times(cells[0]['amplification'])}"
+    sizes = sorted({len(cell["values"]) for cell in cells})
+    width = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
+    return f"{len(cells)} cells of {width} values"
+
+
+def check_several(histogram: Histogram) -> None:
+    """Refuse a domain of one value."""
+    if histogram.domain_size == 1:
+        raise InfeasibleError(
+            "the sensitive column has one value, so there is nothing to hide it among; declare the whole domain with a "
+            "domain file, or publish without this column."
+        )

@@ -1,0 +1,373 @@
+"""The harmonic operator: one coin for all values, and redraws that favour the values with the strictest bounds.
+
+Claim: for each value with a bound and every prior: whoever gave the value a chance of at most its prior gives it at
+most its posterior afterwards. Single values only, and it is not promised that a chance does not fall.
+Source: none; it meets the upward demands of the fine-grain paper, every one of them with equality, and so keeps more
+records than any other operator with one coin for all values.
+Published: the domain, the bounds, the retention and the chance to be redrawn into each value. Nothing in it follows the
+counts but bounds that come from a tolerance, which hold shares that were rounded down.
+Notation: m = domain_size, γ_j = amplification of the bound of value j, p = retention, b_j = swaps: the chance that a
+record is redrawn into value j, whatever it holds, so that p + (sum of b_j) = 1. The demand of value j is
+p + b_j <= γ_j b_j, the smallest b_j is p / (γ_j - 1), and p = 1 / (1 + sum of 1 / (γ_j - 1)). A value without a bound
+is never drawn. Of other values than j, a record of j is as likely to show each as anybody else, or less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from sfumato._core.arrays import Codes, Floats, Indices, UInts
+from sfumato._core.cell_values import Value, labels, values_from_json, values_to_json
+from sfumato._core.exact_numbers import exact
+from sfumato._core.json_types import Json, JsonView
+from sfumato._core.random_draws import LARGEST_BOUND, Draws
+from sfumato._records import Replaced
+from sfumato._records.tally import Holdings, Tally
+from sfumato._records.value_records import Values
+from sfumato._request.guarantee import Guarantee
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBoundPerValue
+from sfumato._request.warnings import Notice
+from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.mechanisms._randomized_response import value_bounds as per_value
+from sfumato.mechanisms._randomized_response.estimation_weights import Weighing, of_records, of_sets, weighed
+from sfumato.mechanisms._randomized_response.estimators import DEFAULT, NO_ASSUMPTION
+from sfumato.mechanisms._randomized_response.guarantee_sentences import check_several, figure, ratio, times
+from sfumato.mechanisms._randomized_response.inverse_estimation import flat_variance
+from sfumato.mechanisms._randomized_response.value_bounds import Bounds, Direction, amplifications
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    Comparability,
+    ErrorPrediction,
+    EstimationWeights,
+    PerValue,
+    PlanExplanation,
+    ReleaseErrorPrediction,
+    WeightColumns,
+)
+from sfumato.mechanisms.estimator import Method, Moments, Twin, Weights
+from sfumato.mechanisms.mechanism import Mechanism
+
+NAME = "harmonic"
+
+CLEAR = "A record that shows a value without a bound holds it, for certain."
+
+MOST_KEPT = 1 << 40
+"""So many outcomes keep a value where the exact chances need more; the others are rounded up, towards privacy."""
+
+
+Options = per_value.Directed
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Of `words` outcomes the first `keep_words` keep a value, and each value owns `swap_words` of the rest."""
+
+    histogram: Histogram
+    bounds: Bounds
+    tolerance: Fraction | None
+    keep_words: int
+    swap_words: tuple[int, ...]
+
+    @property
+    def words(self) -> int:
+        """The number of equally likely outcomes."""
+        return self.keep_words + sum(self.swap_words)
+
+    @cached_property
+    def ends(self) -> UInts:
+        """The outcome after the last of each value."""
+        return np.cumsum([self.keep_words, *self.swap_words], dtype=np.uint64)[1:]
+
+    @cached_property
+    def published(self) -> Design:
+        """What is published of the plan."""
+        words = self.words
+        retention, *swaps = (Fraction(each, words) for each in (self.keep_words, *self.swap_words))
+        return Design(self.histogram.values, self.bounds, self.tolerance, retention, tuple(swaps))
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the analyst needs: the domain, the bounds, the retention and the chance to be redrawn into each value."""
+
+    domain: tuple[Value, ...]
+    bounds: Bounds
+    tolerance: Fraction | None
+    retention: Fraction
+    swaps: tuple[Fraction, ...]
+
+    @cached_property
+    def weighing(self) -> DrawnWeights:
+        """The chances as floats."""
+        return DrawnWeights(float(self.retention), np.array([float(each) for each in self.swaps]))
+
+    def to_json(self) -> Json:
+        """Write the design down; rationals as strings."""
+        return {
+            "domain": values_to_json(self.domain),
+            **per_value.bounds_json(self.bounds, self.tolerance),
+            "retention": str(self.retention),
+            "swaps": [str(each) for each in self.swaps],
+        }
+
+
+# ------------------------------------------------------------------------------------------------------------- planning
+
+
+def plan(histogram: Histogram, spec: BreachBoundPerValue, options: Options, draws: Draws, /) -> Plan:
+    """Choose the largest retention, and redraw into each value as often as its bound demands."""
+    check_several(histogram)
+    bounds = per_value.bounds_of(histogram, spec)
+    if options.direction is Direction.BOTH:
+        raise InfeasibleError(
+            "the harmonic operator keeps beliefs from rising and not from falling; leave --direction both out, or "
+            "choose --mechanism fine-grain, uniform or subset."
+        )
+    gains = [None if bound is None else bound.amplification - 1 for bound in bounds]
+    keep = math.lcm(*(gain.numerator for gain in gains if gain is not None))
+    keep = min(keep, MOST_KEPT)
+    while keep + sum(swaps := [_least_swap(keep, gain) for gain in gains]) > LARGEST_BOUND:
+        keep //= 2
+    if not keep:
+        raise InfeasibleError(
+            "a posterior is so close to its prior that no value could ever be kept, and nothing could be counted; "
+            "allow larger posteriors."
+        )
+    return Plan(histogram, bounds, spec.tolerance, keep, tuple(swaps))
+
+
+def _least_swap(keep: int, gain: Fraction | None) -> int:
+    """How many outcomes a value must own so that its bound holds: keep / (γ - 1), rounded up."""
+    return 0 if gain is None else -(-keep * gain.denominator // gain.numerator)
+
+
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+    """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
+    drawn = draws.stream(f"{NAME}/coins").integers(first_row, len(codes), plan.words)
+    swapped = np.searchsorted(plan.ends, drawn, side="right")
+    return Replaced(np.where(drawn < plan.keep_words, codes, swapped).astype(codes.dtype))
+
+
+def design(plan: Plan, /) -> Design:
+    """What is published of the plan."""
+    return plan.published
+
+
+def read_design(written: JsonView, types: Sequence[str], /) -> Design:
+    """Read a design back, given the Data Package types of its columns."""
+    read = Design(
+        values_from_json(written["domain"], types),
+        *per_value.read_bounds(written),
+        exact(written["retention"], "the retention"),
+        tuple(exact(each, "a swap") for each in written["swaps"]),
+    )
+    size = len(set(read.domain))
+    if not size == len(read.domain) == len(read.bounds) == len(read.swaps) or size == 1:
+        raise ReleaseFormatError("the design's domain, bounds and swaps do not fit together.")
+    if not 0 < read.retention < 1 or min(read.swaps) < 0 or read.retention + sum(read.swaps) != 1:
+        raise ReleaseFormatError("the design's retention or swaps are out of range.")
+    pairs = zip(amplifications(read.bounds), read.swaps, strict=True)
+    if any(bound is not None and read.retention > (bound - 1) * swap for bound, swap in pairs):
+        raise ReleaseFormatError("the design's retention is higher than its bounds allow, so its promise is untrue.")
+    return read
+
+
+# ------------------------------------------------------------------------------------------------------------- counting
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnWeights(Weighing):
+    """Records kept by one coin, or redrawn by one law for all of them."""
+
+    retention: float
+    swaps: Floats
+
+    def entries(self, theta: Floats) -> Floats:
+        """Every place is an entry."""
+        return theta
+
+    def unbiased(self, scores: Floats) -> Weights:
+        """A record that shows y adds (score_y - sum of b_j score_j) / p."""
+        return Weights(scores / self.retention, -(scores * self.swaps).sum(axis=-1) / self.retention)
+
+    def spread(self, theta: Floats) -> Floats:
+        """The variance of the score that a record of y shows, over p²: its own with p, and that of j with b_j.
+
+        A constant changes nothing, and is chosen so that nothing large cancels.
+        """
+        scores = theta - theta[..., :1]
+        drawn, squares = ((each * self.swaps).sum(axis=-1, keepdims=True) for each in (scores, scores**2))
+        found = self.retention * scores**2 + squares - (self.retention * scores + drawn) ** 2
+        return np.asarray(np.maximum(found, 0.0) / self.retention**2)
+
+    def range(self, scores: Floats) -> tuple[Weights, Weights]:
+        """The least and the largest score of all."""
+        nothing = np.zeros_like(scores)
+        return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
+
+
+def shown(design: Design, /) -> Values:
+    """Each record shows one value of the domain."""
+    return Values(np.arange(len(design.domain)))
+
+
+def weights(design: Design, /) -> WeightColumns:
+    """What a row adds to the unbiased count of a value: if it shows that value, and otherwise."""
+    size, swaps = len(design.domain), design.weighing.swaps
+    return {
+        "cell": np.zeros(size, dtype=np.int32),
+        "value": np.arange(size),
+        "if_equal": (1 - swaps) / design.weighing.retention,
+        "otherwise": -swaps / design.weighing.retention,
+    }
+
+
+def _by_closed_form(design: Design, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+    """Estimate (o - R b) / p, where b is the chance to be redrawn into a wanted value.
+
+    A wanted record shows a wanted value with p + b and another one with b: hits are two binomials, and their variance
+    does not depend on what the other records hold.
+    """
+    rows, found = tally.rows.astype(np.float64), []
+    retention, nothing = np.array(design.weighing.retention), np.zeros(len(rows))
+    for places in wanted:
+        if len(places) in (0, len(design.domain)):
+            found.append(Moments.exact(rows if len(places) else nothing))
+            continue
+        other = design.weighing.swaps[places].sum()
+        value = (tally.counts[:, places].sum(axis=1) - rows * other) / retention
+        base, slope = flat_variance(retention, other, rows, 1)
+        moments = Moments(value, base, np.full(len(rows), slope), rows, nothing)
+        chances = np.repeat([[retention + other], [other]], len(rows), axis=1)
+        found.append(dataclass_replace(moments, chances=chances))
+    return found
+
+
+def _twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
+    """The coin, and how often each value is redrawn."""
+    weighing = design.weighing
+    return Twin(Path(__file__).with_suffix(".js"), {"retention": weighing.retention, "swaps": weighing.swaps})
+
+
+METHODS: Mapping[str, Method[Design]] = {
+    DEFAULT: weighed(
+        lambda design: design.weighing,
+        "unbiased count, exact or score interval",
+        NO_ASSUMPTION,
+        _by_closed_form,
+        needs_hits_only=lambda design: True,
+        twin=_twin,
+    )
+}
+
+
+def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+    """By the coin, and by how often each value is redrawn."""
+    weighing = design.weighing
+    base, slope = flat_variance(np.array(weighing.retention), weighing.swaps, np.ones(len(design.domain)), 1)
+    return base + slope, base
+
+
+def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+    """The exact variance of a count of each value."""
+    return of_records(record_variances(plan.published), rows, counts)
+
+
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+    """The exact variance of the count of each set of values."""
+    return of_sets(plan.published.weighing, plan.histogram.counts, share, sets)
+
+
+# ----------------------------------------------------------------------------------------------------------- explaining
+
+
+def explain(plan: Plan, /) -> Json:
+    """The coin, how often each value is drawn, and what it may be drawn for."""
+    made, names = plan.published, labels(plan.histogram.values)
+    limits = amplifications(plan.bounds)
+    return {
+        "direction": Direction.UPWARD.value,
+        "retention": ratio(made.retention),
+        "swap": dict(zip(names, map(ratio, made.swaps), strict=True)),
+        "amplification": {name: each and ratio(each) for name, each in zip(names, limits, strict=True)},
+    }
+
+
+def summary(plan: Plan, /) -> str:
+    """The coin, in one line."""
+    factors = [each for each in amplifications(plan.bounds) if each is not None]
+    return (
+        f"retention {figure(ratio(plan.published.retention))}; odds may rise {times(min(factors))} for the strictest "
+        f"bound, {times(max(factors))} for the loosest"
+    )
+
+
+def remarks(plan: Plan, /) -> list[Notice]:
+    """Which values have no bound, and that beliefs may fall."""
+    said = per_value.remarks(plan.histogram.values, plan.bounds, may_fall=True)
+    return [
+        dataclass_replace(each, sentence=f"{each.sentence} {CLEAR}") if each.code == "values-unprotected" else each
+        for each in said
+    ]
+
+
+def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+    """Each record by its coin: from every value alike, and more from the one that it shows."""
+    shown = np.asarray(replaced.values)
+    return revealed(plan.published, shown, shown, np.arange(len(shown)))
+
+
+def revealed(design: Design, shown: Codes, held: Codes, rows: Indices, /) -> tuple[Floats]:
+    """The same from the design, whatever anybody holds."""
+    weighing, seen = design.weighing, shown[rows]
+    found = np.repeat(weighing.swaps[seen][:, np.newaxis], len(weighing.swaps), axis=1)
+    found[np.arange(len(seen)), seen] += weighing.retention
+    return (found,)
+
+
+def promise(design: Design, /) -> str:
+    """The guarantee in plain words, with the numbers of this design."""
+    said = per_value.promise(design.domain, design.bounds, design.tolerance, may_fall=True)
+    return said if all(design.bounds) else f"{said} {CLEAR}"
+
+
+MECHANISM = Mechanism(
+    name=NAME,
+    guarantee=Guarantee.SINGLE_VALUES,
+    request=BreachBoundPerValue,
+    options=Options,
+    plan=plan,
+    perturb=replace,
+    design=design,
+    read_design=read_design,
+    make_encoding=shown,
+    estimators=METHODS,
+    state_guarantee=promise,
+    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+    explanation=PlanExplanation(
+        explain=explain,
+        summarize=summary,
+        list_remarks=remarks,
+        remark_codes=per_value.REMARKS,
+        value_columns=(
+            PerValue("swap", "drawn", figure),
+            PerValue("amplification", "odds may rise", times, "no bound"),
+        ),
+    ),
+    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    comparability=Comparability(
+        match_posterior=BreachBoundPerValue.of_every,
+        read_request=lambda design: BreachBoundPerValue.of_bounds(design.domain, design.bounds),
+    ),
+    estimation_weights=EstimationWeights(make_weights=weights),
+)

@@ -1,0 +1,454 @@
+"""Small domain randomization: deal the records into cells of few values, and perturb within each cell.
+
+Claim: for a value whose share of the table is at most the prior, nobody whose knowledge is how the values are
+distributed in the record's cell, and no more, comes to believe it with more than the posterior from the record's cell
+and published value. That is one prior only: knowledge of other columns or of other people is not covered, nor is what
+the other records of the cell show (in small cells that adds a little), nor are statements about several values, nor
+beliefs that should not fall.
+Source: Chaytor and Wang, "Small Domain Randomization", and the thesis that follows it. What their title says beyond
+this prior does not hold (docs/errata.md): who knows the sex of a person breaches a quarter of a census table.
+Published: the domain, the bound, and for each cell its values, its retention and the prior that the retention was
+chosen for, which is the largest share of a protected value in the cell: the claim assumes that these shares are known.
+The counts of the cells only if the holder asks for it.
+Notation: ρ1 = prior, ρ2 = posterior, T_i = cell, ρ1i = the cell's prior, γ_i = its amplification, p_i = its retention,
+θ = balance, w_i(x) = the share of the records with value x that is in cell i.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+from functools import cached_property
+from operator import index
+
+import numpy as np
+
+from sfumato._core.arrays import Codes, Counts, Floats, Indices, UInts
+from sfumato._core.cell_values import Value, display, values_from_json, values_to_json
+from sfumato._core.exact_numbers import exact
+from sfumato._core.json_types import Json, JsonView
+from sfumato._core.option_fields import option
+from sfumato._core.random_draws import Draws
+from sfumato._records import Replaced
+from sfumato._records.value_records import Values
+from sfumato._request.guarantee import Guarantee
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato._request.warnings import Notice
+from sfumato.errors import InfeasibleError, InternalError, ReleaseFormatError
+from sfumato.mechanisms._randomized_response import posterior_risk as belief
+from sfumato.mechanisms._randomized_response.estimation_weights import CoinWeights
+from sfumato.mechanisms._randomized_response.estimators import SEVERAL_CELLS
+from sfumato.mechanisms._randomized_response.guarantee_sentences import RISK, cell_json, cells_summary
+from sfumato.mechanisms._randomized_response.inverse_estimation import flat_variance, revealed, shares_from
+from sfumato.mechanisms._randomized_response.operators import Cell, Coins, Operator, amplified_words, retention_of
+from sfumato.mechanisms._randomized_response.small_domain import merging
+from sfumato.mechanisms._randomized_response.small_domain.balancing import Group, balance, protected_places
+from sfumato.mechanisms._randomized_response.small_domain.merging import (
+    cell,
+    error_bound,
+    merged_by_bound,
+    merged_by_variance,
+)
+from sfumato.mechanisms._randomized_response.small_domain.planning_steps import groups_json, groups_table
+from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearranged
+from sfumato.mechanisms._randomized_response.small_domain.sub_table_assignment import CellLayout
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    Comparability,
+    ErrorPrediction,
+    EstimationWeights,
+    GroupRisk,
+    PlanExplanation,
+    PlanTable,
+    Risk,
+    WeightColumns,
+)
+from sfumato.mechanisms.mechanism import Mechanism, PlanRules
+
+NAME = "small-domain"
+
+USUAL_MINIMUM = 1000
+"""Smaller cells are merged on: whoever knows some of the people of a small cell knows much of the others."""
+
+
+class Merge(StrEnum):
+    """What merging makes small: the variance of counts, or the error bound of the paper."""
+
+    VARIANCE = "variance"
+    PAPER = "paper"
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How cells are merged, how small they may be, and whether their counts are published."""
+
+    merge: Merge = Merge.VARIANCE
+    """Only reproductions set another one."""
+    min_cell: int | None = option(None, "--min-cell", "The fewest records of a cell (1000).", metavar="N", least=0)
+    publish_shares: bool = option(False, "--publish-shares", "Publish the counts of the cells, for gls and em.")
+
+    @property
+    def minimum(self) -> int:
+        """The smallest cell, as asked for or as usual for this way of merging."""
+        if self.min_cell is not None:
+            return self.min_cell
+        return USUAL_MINIMUM if self.merge is Merge.VARIANCE else 0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The cells with their exact counts."""
+
+    histogram: Histogram
+    bound: BreachBound
+    options: Options
+    balance: int
+    protected: tuple[int, ...]
+    groups: tuple[Group, ...]
+    """As balancing made them."""
+    parts: tuple[merging.Part, ...]
+    """The groups of each cell, in their order."""
+    cells: tuple[merging.CountedCell, ...]
+
+    @cached_property
+    def words(self) -> tuple[tuple[int, int], ...]:
+        """How the outcomes of each cell's draw are split."""
+        return tuple(amplified_words(each.domain_size, self._amplification(each)) for each in self.cells)
+
+    def _amplification(self, each: merging.CountedCell) -> Fraction:
+        amplification = each.amplification(self.bound.posterior)
+        if amplification is None:
+            raise InternalError("a cell has no protected value.")
+        return amplification
+
+    @cached_property
+    def layout(self) -> CellLayout:
+        """Where the slots of each value lead."""
+        return CellLayout(tuple(each.counts for each in self.cells))
+
+    @cached_property
+    def coins(self) -> Coins:
+        """A coin for each cell."""
+        return Coins.of(self.words, [each.domain_size for each in self.cells])
+
+    @cached_property
+    def shares(self) -> Floats:
+        """Which part of each value's records is in each cell."""
+        operator = self.published.operator
+        counts = np.array([each.counts for each in self.cells], dtype=np.float64)
+        return shares_from(operator, counts[operator.cells, operator.places])
+
+    @cached_property
+    def published(self) -> Design:
+        """The cells without their counts, unless the holder wants them public."""
+        cells = []
+        for made, words in zip(self.cells, self.words, strict=True):
+            counts = tuple(made.counts[place] for place in made.places) if self.options.publish_shares else None
+            retention = retention_of(words, made.domain_size)
+            cells.append(PublishedCell(made.places, retention, made.prior or Fraction(0), counts))
+        return Design(self.histogram.values, self.bound, tuple(cells))
+
+
+@dataclass(frozen=True)
+class PublishedCell:
+    """A cell as it is published: its values, its retention, the prior it was made for, and perhaps its counts."""
+
+    places: tuple[int, ...]
+    retention: Fraction
+    prior: Fraction
+    counts: tuple[int, ...] | None
+
+    @property
+    def amplification(self) -> Fraction:
+        """How much likelier a published value is from itself than from another value of the cell."""
+        swap = (1 - self.retention) / len(self.places)
+        return (self.retention + swap) / swap
+
+    def to_json(self) -> Json:
+        """Write the cell down."""
+        written = {"places": list(self.places), "prior": str(self.prior), "retention": str(self.retention)}
+        return written if self.counts is None else {**written, "counts": list(self.counts)}
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the analyst needs: the domain, the bound, and the cells."""
+
+    domain: tuple[Value, ...]
+    bound: BreachBound
+    cells: tuple[PublishedCell, ...]
+
+    @cached_property
+    def operator(self) -> Operator:
+        """The cells, laid out."""
+        return Operator([Cell.flat(each.places, each.retention) for each in self.cells], len(self.domain))
+
+    @cached_property
+    def cell_shares(self) -> Floats | None:
+        """Which part of each value's records is in each cell, if the counts are published."""
+        groups = [each.counts for each in self.cells]
+        if None in groups:
+            return None
+        counts = [count for each in self.cells for count in each.counts or ()]
+        return shares_from(self.operator, np.array(counts, dtype=np.float64))
+
+    def to_json(self) -> Json:
+        """Write the design down; rationals as strings."""
+        return {
+            "domain": values_to_json(self.domain),
+            "prior": str(self.bound.prior),
+            "posterior": str(self.bound.posterior),
+            "cells": [each.to_json() for each in self.cells],
+        }
+
+
+# ------------------------------------------------------------------------------------------------------------- planning
+
+
+def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
+    """Balance the records into groups of few values, and merge groups into cells."""
+    counts = histogram.counts
+    protected = protected_places(counts, spec.prior)
+    if not protected:
+        raise InfeasibleError(
+            f"every value that occurs holds more than the prior {spec.prior} of the records, so nothing would be "
+            "protected; raise the prior above the share of the values to protect."
+        )
+    balanced = balance(counts, protected)
+    groups = balanced.groups
+    if options.merge is Merge.PAPER:
+        parts = merged_by_bound(groups, rearranged(groups), protected, spec.posterior, options.minimum)
+    else:
+        parts = merged_by_variance(groups, protected, spec.posterior, options.minimum)
+    cells = tuple(cell([groups[number] for number in part], protected) for part in parts)
+    made = Plan(histogram, spec, options, balanced.balance, protected, groups, parts, cells)
+    if not all(keep for keep, _ in made.words):
+        raise InfeasibleError(
+            f"the posterior {spec.posterior} is so close to the share of a value in its cell that nothing could ever "
+            "be kept, and nothing could be counted; allow a larger posterior."
+        )
+    return made
+
+
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+    """Find the cell of each record by its slot, and perturb it among the values of that cell."""
+    if slots is None:
+        raise InternalError("small-domain needs slots.")
+    operator = plan.published.operator
+    cells = plan.layout.cells_of(codes, slots)
+    is_kept, swapped = plan.coins.throw(draws.stream(f"{NAME}/coins"), first_row, cells)
+    drawn = operator.places.take(operator.first.take(cells) + swapped).astype(codes.dtype)
+    return Replaced(np.where(is_kept, codes, drawn), cells)
+
+
+def design(plan: Plan, /) -> Design:
+    """What is published of the plan."""
+    return plan.published
+
+
+def read_design(written: JsonView, types: Sequence[str], /) -> Design:
+    """Read a design back, given the Data Package types of its columns."""
+    domain = values_from_json(written["domain"], types)
+    bound = BreachBound(written["prior"], written["posterior"])
+    cells = tuple(_read_cell(each, len(domain), bound) for each in written["cells"])
+    if len(set(domain)) != len(domain) or not 0 < len(cells) <= len(domain) + 1:  # balancing makes no more groups
+        raise ReleaseFormatError("the design's domain or cells are out of range.")
+    return Design(domain, bound, cells)
+
+
+def _read_cell(written: JsonView, domain_size: int, bound: BreachBound) -> PublishedCell:
+    counts = written.get("counts")
+    read = PublishedCell(
+        tuple(index(place) for place in written["places"]),
+        exact(written["retention"], "the retention of a cell"),
+        exact(written["prior"], "the prior of a cell"),
+        None if counts is None else tuple(index(count) for count in counts),
+    )
+    places = set(read.places)
+    if len(places) != len(read.places) or len(places) < 2 or not places <= set(range(domain_size)):  # noqa: PLR2004
+        raise ReleaseFormatError("a cell of the design has values out of range.")
+    if not 0 < read.retention < 1 or not 0 < read.prior < bound.posterior:
+        raise ReleaseFormatError("a cell of the design has a retention or a prior out of range.")
+    if read.counts is not None and (len(read.counts) != len(places) or min(read.counts) < 1):
+        raise ReleaseFormatError("a cell of the design has counts out of range.")
+    if read.amplification > BreachBound(read.prior, bound.posterior).amplification:
+        raise ReleaseFormatError("a cell's retention is higher than its bound allows, so its promise is untrue.")
+    return read
+
+
+# ------------------------------------------------------------------------------------------------------------- counting
+
+
+def shown(design: Design, /) -> Values:
+    """Each record shows its cell and one value of that cell."""
+    return Values(design.operator.places, design.operator.cells)
+
+
+def weights(design: Design, /) -> WeightColumns:
+    """What a row of a cell adds to the unbiased count of a value: if it shows that value, and otherwise.
+
+    A row of a cell that does not have the value adds nothing, so there is no line for it.
+    """
+    operator = design.operator
+    return {
+        "cell": operator.cells.astype(np.int32),
+        "value": operator.places,
+        "if_equal": (1 - operator.swap) / operator.retention,
+        "otherwise": -operator.swap / operator.retention,
+    }
+
+
+def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+    """The exact variance of a count of each value, if the rows are spread over the cells as the table is."""
+    operator = plan.published.operator
+    sizes = np.array([each.total for each in plan.cells], dtype=np.float64)
+    cell_rows = rows[operator.places] * (sizes / sizes.sum())[operator.cells]
+    base, slope = flat_variance(operator.retention, operator.swap, cell_rows, 1)
+    return operator.by_place(base + slope * plan.shares * counts[operator.places])
+
+
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+    """The exact variance of the count of each set of values."""
+    operator, counts = plan.published.operator, np.array(plan.histogram.counts, dtype=np.float64)
+    held = share * plan.shares * counts[operator.places]
+    return CoinWeights(operator).set_variances(held, sets, len(counts))
+
+
+# ----------------------------------------------------------------------------------------------------------- explaining
+
+
+def explain(plan: Plan, /) -> Json:
+    """The cells with their counts, the groups that they were merged from, and the error bound of the paper."""
+    cells = []
+    for each, shown, part in zip(plan.cells, plan.published.cells, plan.parts, strict=True):
+        counts = [each.counts[place] for place in each.places]
+        told = cell_json(plan.histogram, each.places, counts, shown.prior, shown.retention)
+        cells.append({**told, "groups": [number + 1 for number in part]})
+    return {
+        "balance": plan.balance,
+        "error_bound": error_bound(plan.cells, plan.bound.posterior),
+        "error_bound_risk": RISK,
+        "groups": groups_json(plan.histogram, plan.groups, plan.parts),
+        "cells": cells,
+    }
+
+
+def tables(plan: Plan, /) -> list[PlanTable]:
+    """The groups, in their order, and the cells that they went to."""
+    return [groups_table(plan.groups, plan.parts, error_bound(plan.cells, plan.bound.posterior))]
+
+
+def summary(plan: Plan, /) -> str:
+    """The cells, in one line."""
+    return cells_summary(explain(plan)["cells"])
+
+
+def decided(plan: Plan, /) -> list[list[int]]:
+    """How many records of each value each cell has."""
+    return [list(each.counts) for each in plan.cells]
+
+
+def remarks(plan: Plan, /) -> list[Notice]:
+    """The corners of the mechanism, where they are met."""
+    said = []
+    posterior = plan.bound.posterior
+    occurring = sum(map(bool, plan.histogram.counts))
+    protected = {"protected": len(plan.protected), "occurring": occurring}
+    if len(plan.protected) == 1:
+        value = plan.histogram.values[plan.protected[0]]
+        alone = f"only {display(value)!r} is rare enough for the prior {plan.bound.prior}: it alone is protected."
+        said.append(Notice("values-unprotected", alone, numbers=protected))
+    elif len(plan.protected) < occurring:
+        some = (
+            f"{len(plan.protected)} of the {occurring} values that occur are rare enough for the prior "
+            f"{plan.bound.prior}; the others are not protected."
+        )
+        said.append(Notice("values-unprotected", some, numbers=protected))
+    if plan.balance == 1 and len(plan.protected) > 1:
+        lone = "one protected value is more frequent than the other protected ones together: nothing balances it."
+        said.append(Notice("nothing-balances", lone))
+    elif plan.balance > 1 and posterior <= Fraction(1, plan.balance):
+        merged = (
+            f"the posterior {posterior} is not above 1/{plan.balance}, the share that a value has in the smallest "
+            "groups, so these had to be merged; a larger posterior would allow smaller cells and a smaller error."
+        )
+        said.append(Notice("groups-merged", merged, numbers={"posterior": str(posterior), "balance": plan.balance}))
+    if len(plan.cells) == 1:
+        whole = (
+            "one cell of all values is the best here: this is uniform perturbation, for nobody but those whose beliefs "
+            "are the shares of the table; subset or uniform would cover everybody else too."
+        )
+        said.append(Notice("one-cell", whole))
+    tiny = [each.total for each in plan.cells if each.total < USUAL_MINIMUM]
+    if tiny:
+        few = (
+            f"{len(tiny)} of {len(plan.cells)} cells have fewer than {USUAL_MINIMUM} records (the smallest "
+            f"{min(tiny)}): whoever knows the values of some of their people learns much of the rest."
+        )
+        said.append(Notice("small-cells", few, numbers={"cells": len(tiny), "smallest": min(tiny)}))
+    return said
+
+
+def risk(plan: Plan, groups: Counts, /) -> Risk:
+    """What knowing a public column adds: this is where the promise ends, so it can be much."""
+    size = plan.histogram.domain_size
+    posteriors = np.ones(size)
+    posteriors[list(plan.protected)] = float(plan.bound.posterior)
+    priors = np.full(size, float(plan.bound.prior))
+    return belief.risk(plan.published.operator, plan.shares, groups, priors, posteriors)
+
+
+def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+    """By the part of each value that is in the cell, and by the coin of the cell."""
+    return (plan.published.operator.likelihoods(plan.shares, np.asarray(replaced.values), replaced.cells),)
+
+
+def promise(design: Design, /) -> str:
+    """The guarantee in plain words, with the numbers of this design."""
+    bound, cells = design.bound, design.cells
+    sizes = [len(each.places) for each in cells]
+    width = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    return (
+        "Take a person with one record, and one value that at most "
+        f"{bound.prior} of the people of the table have. Somebody who knows how often each value occurs in each of the "
+        f"{len(cells)} cells, and nothing about that person, comes to believe that the person has that value with a "
+        f"chance of at most {bound.posterior}, after seeing the person's cell and published value. Nothing else is "
+        "covered: whoever also looks at what the other records of the cell show, or knows the person's other columns, "
+        "or the values of other people, may come to believe more; so may whoever asks whether the value is one of "
+        f"several. Values that more people have are not protected. The cell tells that the true value is one of its "
+        f"{width} values, and the cells together tell which values nobody has."
+    )
+
+
+MECHANISM: Mechanism[BreachBound, Options, Plan, Design] = Mechanism(
+    name=NAME,
+    guarantee=Guarantee.MARGINAL_PRIOR,
+    request=BreachBound,
+    options=Options,
+    plan=plan,
+    perturb=replace,
+    design=design,
+    read_design=read_design,
+    make_encoding=shown,
+    estimators=SEVERAL_CELLS,
+    state_guarantee=promise,
+    uses_slots=True,
+    plan_rules=PlanRules(fingerprint=decided),
+    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    explanation=PlanExplanation(
+        explain=explain,
+        summarize=summary,
+        list_remarks=remarks,
+        remark_codes=("values-unprotected", "nothing-balances", "groups-merged", "one-cell", "small-cells"),
+        list_tables=tables,
+    ),
+    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    group_risk=GroupRisk(measure=risk),
+    comparability=Comparability(
+        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
+    ),
+    estimation_weights=EstimationWeights(make_weights=weights),
+)

@@ -1,0 +1,199 @@
+"""Phase 3: merge neighbouring groups into cells, each with a uniform perturbation of its own.
+
+Claim: of all ways to cut a sequence of groups into runs, the one of least cost is found. A run must be a cell that can
+be perturbed: it has a protected value, and no protected value whose share reaches the posterior, compared in integers.
+Costs are floats: they rank, and promise nothing. Of equal costs the one with the longest last cell wins.
+Source: Chaytor and Wang, section 5.3 (least error bound) and Eq. (12). Least variance is ours: the bound is valid, but
+ranks partitions wrongly (docs/errata.md).
+Notation: T_i = a cell, n = total, m = domain_size, ρ1 = prior, ρ2 = posterior, γ = amplification, p = retention,
+q = swap_probability, a = p + q, δ = 1/20; ε = 2·√ln(2/δ) / (√n·p); variance = n·(a(1-a) + (m-1)q(1-q)) / p².
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato.errors import InfeasibleError, InternalError
+from sfumato.mechanisms._randomized_response.guarantee_sentences import BOUND_FACTOR
+from sfumato.mechanisms._randomized_response.small_domain.balancing import Group
+
+Part = tuple[int, ...]
+"""The numbers of the groups that make a cell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """All that the perturbation of a cell depends on; `peak` is its largest count of a protected value."""
+
+    total: int
+    domain_size: int
+    peak: int
+
+    @property
+    def prior(self) -> Fraction | None:
+        """The largest share of a protected value; None without one."""
+        return Fraction(self.peak, self.total) if self.peak else None
+
+    def is_feasible(self, posterior: Fraction) -> bool:
+        """Whether there is a value to protect, and beliefs about it may rise; then there is also a second value."""
+        return 0 < self.peak * posterior.denominator < posterior.numerator * self.total
+
+    def words(self, posterior: Fraction) -> tuple[int, int]:
+        """Of `keep + domain_size * swap` outcomes, `keep` keep the value, and each value of the cell owns `swap`.
+
+        p / q = γ - 1 = (ρ2 - ρ1) / (ρ1 (1-ρ2)), in integers. Not positive, and of no use, where the cell is infeasible.
+        """
+        keep = posterior.numerator * self.total - posterior.denominator * self.peak
+        swap = (posterior.denominator - posterior.numerator) * self.peak
+        return keep, swap
+
+    def amplification(self, posterior: Fraction) -> Fraction | None:
+        """The factor that takes the odds of the prior to those of the posterior; None, unbounded, without a prior."""
+        keep, swap = self.words(posterior)
+        return Fraction(keep + swap, swap) if swap else None
+
+    def retention(self, posterior: Fraction) -> Fraction:
+        """The probability of the coin that keeps a value."""
+        keep, swap = self.words(posterior)
+        if keep <= 0:
+            raise InternalError(f"a cell with prior {self.prior} has no retention at the posterior {posterior}.")
+        return Fraction(keep, keep + self.domain_size * swap)
+
+    def swap_probability(self, posterior: Fraction) -> Fraction:
+        """The probability that a record becomes one given other value of its cell."""
+        return (1 - self.retention(posterior)) / self.domain_size
+
+
+@dataclass(frozen=True, slots=True)
+class CountedCell(Shape):
+    """A sub-table: groups that are perturbed together, inside the values that occur in them."""
+
+    counts: Group
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The places of the domain that occur, in order."""
+        return tuple(place for place, count in enumerate(self.counts) if count)
+
+
+def cell(groups: Sequence[Group], protected: Sequence[int]) -> CountedCell:
+    """The union of groups."""
+    counts = tuple(map(sum, zip(*groups, strict=True)))
+    peak = max((counts[place] for place in protected), default=0)
+    return CountedCell(sum(counts), sum(map(bool, counts)), peak, counts)
+
+
+def error_bound(cells: Sequence[Shape], posterior: Fraction) -> float:
+    """The paper's bound on the error of a reconstructed share, Eq. (12); infinite if a belief could not rise."""
+    return BOUND_FACTOR * sum(_bound(cell, posterior) for cell in cells) / sum(cell.total for cell in cells)
+
+
+def total_variance(cells: Sequence[Shape], posterior: Fraction) -> float:
+    """The variances of the reconstructed counts of all values, added up; infinite if a belief could not rise."""
+    return sum(_variance(cell, posterior) for cell in cells)
+
+
+def _bound(shape: Shape, posterior: Fraction) -> float:
+    """√n / p: what a cell adds to the error bound, but for a factor that all cells have in common."""
+    return math.sqrt(shape.total) * (1 + shape.domain_size * _noise(shape, posterior))
+
+
+def _variance(shape: Shape, posterior: Fraction) -> float:
+    """n·(a(1-a) + (m-1)q(1-q)) / p² = n·(m-1)·(q/p)·(1/p + 1), as 1-a = (m-1)q."""
+    noise = _noise(shape, posterior)
+    if noise == math.inf:
+        return noise
+    return shape.total * (shape.domain_size - 1) * noise * (2 + shape.domain_size * noise)
+
+
+def _noise(shape: Shape, posterior: Fraction) -> float:
+    """The ratio q/p, with 1/p = 1 + m·q/p; infinite if no belief may rise, or by less than a float can say."""
+    keep, swap = shape.words(posterior)
+    try:
+        return swap / keep if keep > 0 else math.inf
+    except OverflowError:
+        return math.inf
+
+
+def merged_by_bound(
+    groups: Sequence[Group], order: Sequence[int], protected: Sequence[int], posterior: Fraction, minimum: int
+) -> tuple[Part, ...]:
+    """The runs of `order` with the least error bound; no cell below `minimum` records, but for the whole table."""
+    return _merged(groups, order, protected, _price(groups, protected, posterior, minimum, _bound))
+
+
+def merged_by_variance(
+    groups: Sequence[Group], protected: Sequence[int], posterior: Fraction, minimum: int
+) -> tuple[Part, ...]:
+    """The runs of the groups, as they were made, with the least variance; `minimum` as in `merged_by_bound`."""
+    return _merged(groups, range(len(groups)), protected, _price(groups, protected, posterior, minimum, _variance))
+
+
+def _price(
+    groups: Sequence[Group],
+    protected: Sequence[int],
+    posterior: Fraction,
+    minimum: int,
+    cost: Callable[[Shape, Fraction], float],
+) -> Callable[[Shape], float]:
+    """The cost of a cell, infinite if it is not allowed; refuses a table that is not even allowed as one cell."""
+    whole = cell(groups, protected)
+    if not whole.peak:
+        raise InfeasibleError("no value of the sensitive column is protected; ask for a prior that covers rare values.")
+    if whole.domain_size == 1:
+        raise InfeasibleError(
+            "the sensitive column has one value, so there is nothing to hide it among; publish without this column."
+        )
+    if not whole.is_feasible(posterior):
+        raise InfeasibleError(
+            f"a protected value holds {whole.prior} of the records, and the posterior {posterior} is not above that, "
+            f"so nobody may learn anything; allow a posterior above {whole.prior}, or ask for a prior below it."
+        )
+
+    def price(shape: Shape) -> float:
+        return cost(shape, posterior) if shape.total >= minimum and shape.is_feasible(posterior) else math.inf
+
+    return price
+
+
+def _merged(
+    groups: Sequence[Group], order: Sequence[int], protected: Sequence[int], price: Callable[[Shape], float]
+) -> tuple[Part, ...]:
+    """The cheapest runs by dynamic programming, Eq. (14).
+
+    best[i] is, for the first i groups, the least cost, and where the last cell starts. If no cost is finite, the whole
+    table is one cell.
+    """
+    # The places that occur, each with its count: most groups hold few of them.
+    records = [[(place, count) for place, count in enumerate(groups[number]) if count] for number in order]
+    hidden = frozenset(protected)
+    best = [(0.0, 0)] + [(math.inf, 0)] * len(order)
+    for start in range(len(order)):
+        cost, _ = best[start]
+        if cost < math.inf:
+            for end, shape in enumerate(_unions(records[start:], hidden), start + 1):
+                best[end] = min(best[end], (cost + price(shape), start))
+    runs: list[Part] = []
+    end = len(order)
+    while end:
+        _, start = best[end]
+        runs.append(tuple(order[start:end]))
+        end = start
+    return tuple(reversed(runs))
+
+
+def _unions(groups: Sequence[list[tuple[int, int]]], protected: frozenset[int]) -> Iterator[Shape]:
+    """The shapes of the first group, of the first two, of the first three, and so on."""
+    counts: dict[int, int] = defaultdict(int)
+    total = peak = 0
+    for group in groups:
+        for place, count in group:
+            counts[place] += count
+            total += count
+            if place in protected:
+                peak = max(peak, counts[place])
+        yield Shape(total, len(counts), peak)

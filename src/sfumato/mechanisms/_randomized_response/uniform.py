@@ -1,0 +1,252 @@
+"""Uniform perturbation: keep the value with a coin, else redraw it from the whole domain.
+
+Claim: (prior, posterior)-privacy for every record and every predicate of its value, upward and downward. Prior is what
+is believed from everything but the record's own published value, which may be anything: all other columns, and the true
+values of all other records.
+Source: Evfimievski et al. 2003, Statement 1; the largest retention: Chaytor and Wang, section 3.
+Published: the domain, the retention and the bound. Not published: any count of the original table.
+Notation: p = retention, m = domain_size, γ = amplification, q = swap_probability = (1-p)/m; Pr[kept] = p + q = γ q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from sfumato._core.arrays import Codes, Floats, Indices, UInts
+from sfumato._core.cell_values import Value, values_from_json, values_to_json
+from sfumato._core.exact_numbers import exact
+from sfumato._core.json_types import Json, JsonView
+from sfumato._core.random_draws import Draws
+from sfumato._records import Replaced
+from sfumato._records.tally import Holdings
+from sfumato._records.value_records import Values
+from sfumato._request.guarantee import Guarantee
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound, BreachBoundPerValue
+from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.mechanisms._randomized_response.empirical_bayes import shrunk
+from sfumato.mechanisms._randomized_response.estimation_weights import CoinWeights, of_records, of_sets
+from sfumato.mechanisms._randomized_response.estimators import CLOSED, DEFAULT, EM
+from sfumato.mechanisms._randomized_response.guarantee_sentences import (
+    any_prior,
+    cell_json,
+    cells_summary,
+    check_several,
+    chosen,
+)
+from sfumato.mechanisms._randomized_response.inverse_estimation import flat_variance, revealed
+from sfumato.mechanisms._randomized_response.operators import Cell, Operator, amplified_words, retention_of
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    Comparability,
+    ErrorPrediction,
+    EstimationWeights,
+    PlanExplanation,
+    ReleaseErrorPrediction,
+    WeightColumns,
+)
+from sfumato.mechanisms.estimator import Method
+from sfumato.mechanisms.mechanism import Mechanism, NoOptions
+
+NAME = "uniform"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A draw below `keep_words + domain_size * swap_words` decides a record.
+
+    The first `keep_words` outcomes keep the value; each value of the domain owns `swap_words` of the rest.
+    """
+
+    histogram: Histogram
+    bound: BreachBound
+    keep_words: int
+    swap_words: int
+
+    @property
+    def words(self) -> int:
+        """The number of equally likely outcomes."""
+        return self.keep_words + self.histogram.domain_size * self.swap_words
+
+    @property
+    def retention(self) -> Fraction:
+        """The probability of the coin that keeps a value."""
+        return retention_of((self.keep_words, self.swap_words), self.histogram.domain_size)
+
+    @cached_property
+    def published(self) -> Design:
+        """What is published of the plan: nothing in it depends on the counts."""
+        return Design(self.histogram.values, self.retention, self.bound)
+
+
+@dataclass(frozen=True)
+class Design:
+    """What the analyst needs: the domain, the retention, and the bound that it was chosen for."""
+
+    domain: tuple[Value, ...]
+    retention: Fraction
+    bound: BreachBound
+
+    @property
+    def swap_probability(self) -> Fraction:
+        """The probability that a record becomes one given other value."""
+        return (1 - self.retention) / len(self.domain)
+
+    @cached_property
+    def operator(self) -> Operator:
+        """One cell of all values."""
+        size = len(self.domain)
+        return Operator([Cell.flat(range(size), self.retention)], size)
+
+    @cached_property
+    def cell_shares(self) -> Floats:
+        """All records of every value are in the one cell."""
+        return np.ones(len(self.domain))
+
+    def to_json(self) -> Json:
+        """Write the design down; rationals as strings."""
+        return {
+            "domain": values_to_json(self.domain),
+            "retention": str(self.retention),
+            **self.bound.to_json(),
+        }
+
+
+def plan(histogram: Histogram, spec: BreachBound, options: NoOptions, draws: Draws, /) -> Plan:
+    """Choose the largest retention that the amplification allows."""
+    check_several(histogram)
+    keep_words, swap_words = amplified_words(histogram.domain_size, spec.amplification)
+    if not keep_words:
+        raise InfeasibleError(
+            f"the posterior {spec.posterior} is so close to the prior {spec.prior} that no value could ever be kept, "
+            "and nothing could be counted; allow a larger posterior."
+        )
+    return Plan(histogram, spec, keep_words, swap_words)
+
+
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+    """Perturb a batch of codes; `first_row` is the number of the batch's first record."""
+    drawn = draws.stream(f"{NAME}/coins").integers(first_row, len(codes), plan.words)
+    published = ((drawn - np.uint64(plan.keep_words)) // np.uint64(plan.swap_words)).astype(codes.dtype)
+    np.copyto(published, codes, where=drawn < plan.keep_words)
+    return Replaced(published)
+
+
+def design(plan: Plan, /) -> Design:
+    """What is published of the plan."""
+    return plan.published
+
+
+def read_design(written: JsonView, types: Sequence[str], /) -> Design:
+    """Read a design back, given the Data Package types of its columns."""
+    read = Design(
+        values_from_json(written["domain"], types),
+        exact(written["retention"], "the retention"),
+        BreachBound.from_json(written),
+    )
+    size = len(set(read.domain))
+    if not 0 < read.retention < 1 or size in (0, 1) or size != len(read.domain):
+        raise ReleaseFormatError("the design's retention or domain is out of range.")
+    if read.retention > (read.bound.amplification - 1) * read.swap_probability:
+        raise ReleaseFormatError("the design's retention is higher than its bound allows, so its promise is untrue.")
+    return read
+
+
+def shown(design: Design, /) -> Values:
+    """Each record shows one value of the domain."""
+    return design.operator.shown()
+
+
+METHODS: Mapping[str, Method[Design]] = {
+    DEFAULT: CLOSED,
+    "shrunk": shrunk(
+        CLOSED,
+        lambda design: (float(design.retention + design.swap_probability), float(design.swap_probability)),
+    ),
+    "em": EM,
+}
+
+
+def weights(design: Design, /) -> WeightColumns:
+    """What a row adds to the unbiased count of a value: if it shows that value, and otherwise."""
+    size, retention, swap = len(design.domain), design.retention, design.swap_probability
+    return {
+        "cell": np.zeros(size, dtype=np.int32),
+        "value": np.arange(size),
+        "if_equal": np.full(size, float((1 - swap) / retention)),
+        "otherwise": np.full(size, float(-swap / retention)),
+    }
+
+
+def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+    """By the coin, the same for every value."""
+    retention, swap = (np.array(float(number)) for number in (design.retention, design.swap_probability))
+    base, slope = flat_variance(retention, swap, np.ones(len(design.domain)), 1)
+    return base + slope, base
+
+
+def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+    """The exact variance of a count, the same for every value."""
+    return of_records(record_variances(plan.published), rows, counts)
+
+
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+    """The exact variance of the count of each set of values."""
+    return of_sets(CoinWeights(plan.published.operator), plan.histogram.counts, share, sets)
+
+
+def explain(plan: Plan, /) -> Json:
+    """One cell of all values."""
+    histogram = plan.histogram
+    cell = cell_json(histogram, range(histogram.domain_size), histogram.counts, plan.bound.prior, plan.retention)
+    return {"error_bound": cell["error_bound"], "cells": [cell]}
+
+
+def summary(plan: Plan, /) -> str:
+    """The coin, in one line."""
+    return cells_summary(explain(plan)["cells"])
+
+
+def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+    """By the coin."""
+    made, shown = plan.published, np.asarray(replaced.values)
+    return (made.operator.likelihoods(made.cell_shares, shown),)
+
+
+def promise(design: Design, /) -> str:
+    """The guarantee in plain words, with the numbers of this design."""
+    kept = design.retention + design.swap_probability
+    return (
+        f"{any_prior(design.bound)} It is the true one with probability {float(kept):.4g}, and any given other one of "
+        f"the {len(design.domain)} values with probability {float(design.swap_probability):.4g}.{chosen(design.bound)}"
+    )
+
+
+MECHANISM: Mechanism[BreachBound, NoOptions, Plan, Design] = Mechanism(
+    name=NAME,
+    guarantee=Guarantee.ANY_PRIOR,
+    request=BreachBound,
+    options=NoOptions,
+    plan=plan,
+    perturb=replace,
+    design=design,
+    read_design=read_design,
+    make_encoding=shown,
+    estimators=METHODS,
+    state_guarantee=promise,
+    further_requests=(BreachBoundPerValue,),
+    covers_predicates=True,
+    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+    explanation=PlanExplanation(explain=explain, summarize=summary),
+    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    comparability=Comparability(
+        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
+    ),
+    estimation_weights=EstimationWeights(make_weights=weights),
+)

@@ -1,0 +1,1 @@
+"""Mechanisms that publish a random set of values for each record."""

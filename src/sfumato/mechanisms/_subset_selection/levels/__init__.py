@@ -1,0 +1,413 @@
+"""Records of several levels: each is drawn at one level of a hierarchy, as a set of the groups of that level.
+
+Claim: (prior, posterior)-privacy for every record and every predicate of its value, upward and downward, as subset
+selection has it: a public coin, thrown for each record whatever its value is, says at which level it is drawn, and at
+each level the odds of two values rise by the amplification at most. Groups are counted with a much smaller error than
+from sets of values alone, and values with a little larger one.
+Source: subset selection (Ye and Barg 2018, Wang et al. 2016) at each level; the combination of levels is our own.
+Published: the domain, the groups of each level, its share of the records, the size of its sets and how often they hold
+the true group, how much say each level has in each count, and the bound; of each record its level. Nothing of this
+follows the counts of the original table.
+Notation: n = groups of a level, d = subset_size, γ = amplification; a = hold, b = other as for subset selection; w =
+share, λ = says.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from dataclasses import replace as dataclass_replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+
+from sfumato._core.arrays import Codes, Floats, Indices, UInts
+from sfumato._core.json_types import Json
+from sfumato._core.random_draws import LARGEST_BOUND, Draws
+from sfumato._records import Replaced
+from sfumato._records.level_records import LeveledSets
+from sfumato._records.tally import Holdings, Tally
+from sfumato._request.guarantee import Guarantee
+from sfumato._request.hierarchy import Hierarchy
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato.errors import InfeasibleError, SpecError
+from sfumato.mechanisms._randomized_response.estimation_weights import of_sets, weighed
+from sfumato.mechanisms._randomized_response.estimators import DEFAULT, NO_ASSUMPTION
+from sfumato.mechanisms._randomized_response.guarantee_sentences import any_prior, check_several, ratio, times
+from sfumato.mechanisms._subset_selection.levels.level_options import Options
+from sfumato.mechanisms._subset_selection.levels.level_shares import (
+    Variances,
+    best_shares,
+    kinds,
+    says,
+    tiers_of,
+    variances_of,
+)
+from sfumato.mechanisms._subset_selection.levels.level_weights import LevelWeights, sibling_weights
+from sfumato.mechanisms._subset_selection.levels.levels_design import MOST_LEVELS, Design, Level, read_design
+from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
+from sfumato.mechanisms.capabilities import (
+    AttackModel,
+    Comparability,
+    ErrorPrediction,
+    EstimationWeights,
+    PlanExplanation,
+    PlanTable,
+    ReleaseErrorPrediction,
+    WeightColumns,
+)
+from sfumato.mechanisms.estimator import Method, Moments, Twin
+from sfumato.mechanisms.mechanism import Mechanism, PlanRules
+
+NAME = "levels"
+
+MOST_BITS = 1 << 24
+"""As many rows are drawn at once as have this many bits."""
+
+COMPARED = (Fraction(0), Fraction(1, 10), Fraction(1, 5), Fraction(3, 10), Fraction(1, 2))
+"""Shares of the levels above the values, whose errors are told beside those of a plan."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be published, and how the sets are drawn."""
+
+    histogram: Histogram
+    design: Design
+    selections: tuple[SubsetSelection, ...]
+    """The sets of each level, with the words that decide their coins."""
+
+
+# ------------------------------------------------------------------------------------------------------------- planning
+
+
+def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws, /) -> Plan:
+    """Take the shares that were asked for, or those of least error; at each level the best sets within the bound."""
+    check_several(histogram)
+    hierarchy = histogram.hierarchy
+    if hierarchy is None:
+        raise InfeasibleError(
+            "records are drawn at several levels of a hierarchy, and the values have no groups; declare them with "
+            "--hierarchy COL=FILE."
+        )
+    asked = options.shares(hierarchy)
+    importance = {} if asked is not None else options.important(hierarchy)
+    numbers = list(importance if asked is None else asked)
+    groups = [hierarchy.places(number) for number in numbers]
+    _check_levels(hierarchy, numbers, groups)
+    selections = tuple(SubsetSelection.best(max(places) + 1, spec) for places in groups)
+    known = variances_of(tiers_of(groups), selections)
+    shares = best_shares(list(importance.values()), known) if asked is None else list(asked.values())
+    if _words(shares) > LARGEST_BOUND:
+        raise SpecError("the shares of the levels have too many digits to be drawn exactly; round them.")
+    names = [hierarchy.levels[number] for number in numbers]
+    levels = itertools.starmap(Level, zip(names, shares, groups, (each.published for each in selections), strict=True))
+    design = Design(histogram.values, tuple(levels), tuple(map(tuple, says(shares, known))), spec)
+    return Plan(histogram, design, selections)
+
+
+def _check_levels(hierarchy: Hierarchy, numbers: Sequence[int], groups: Sequence[Sequence[int]]) -> None:
+    """Refuse levels that tell nothing, or too many of them."""
+    first = hierarchy.levels[0]
+    if len(numbers) > MOST_LEVELS:
+        raise InfeasibleError(f"records can be drawn at {MOST_LEVELS} levels at most; name fewer with --levels.")
+    if len(numbers) == 1:
+        raise InfeasibleError(
+            f"no level above {first!r} has a share or several groups; give one a share, or use the mechanism 'subset'."
+        )
+    for (lower, below), (upper, above) in itertools.pairwise(zip(numbers, groups, strict=True)):
+        if max(above) == max(below):
+            raise InfeasibleError(
+                f"the levels {hierarchy.levels[lower]!r} and {hierarchy.levels[upper]!r} have the same groups; leave "
+                f"one of them out, as in --levels {first}=4/5,... with the levels that differ."
+            )
+    if not max(groups[-1]):
+        raise InfeasibleError(
+            f"the level {hierarchy.levels[numbers[-1]]!r} has one group, so there is nothing to tell apart; leave it "
+            f"out, as in --levels {first}=4/5,... with the levels that differ."
+        )
+
+
+def _words(shares: Sequence[Fraction]) -> int:
+    """Below what a draw decides the level of a record."""
+    return math.lcm(*(share.denominator for share in shares))
+
+
+# ------------------------------------------------------------------------------------------------------------- sampling
+
+
+def replace(plan: Plan, codes: Codes, slots: UInts | None, draws: Draws, first_row: int, /) -> Replaced:
+    """Draw a level for each record, and a set of its groups; as bits of their values, with the number of the level."""
+    size = plan.histogram.domain_size
+    step = max(1, MOST_BITS // size)
+    shares = [level.share for level in plan.design.levels]
+    words = _words(shares)
+    ends = np.array([int(share * words) for share in itertools.accumulate(shares)], dtype=np.uint64)
+    drawn = draws.stream(f"{NAME}/level").integers(first_row, len(codes), words)
+    numbers = np.searchsorted(ends, drawn, side="right").astype(np.uint8)
+    bits = np.zeros((len(codes), -(-size // 8)), dtype=np.uint8)
+    for start in range(0, len(codes), step):
+        mine = slice(start, start + step)
+        chosen = [
+            selection.drawn(tier.places[codes[mine]], draws, f"{NAME}/{number}", first_row + start)
+            for number, (tier, selection) in enumerate(zip(plan.design.tiers[:-1], plan.selections, strict=True))
+        ]
+        held = chosen[0]  # the groups of the first level are the values
+        for number, tier in enumerate(plan.design.tiers[1:-1], 1):
+            rows = np.flatnonzero(numbers[mine] == number)
+            held[rows] = chosen[number][rows].take(tier.places, axis=1)
+        bits[mine] = np.packbits(held, axis=1)
+    return Replaced(bits, numbers)
+
+
+def design(plan: Plan, /) -> Design:
+    """What is published: nothing in it depends on the counts."""
+    return plan.design
+
+
+# ------------------------------------------------------------------------------------------------------------- counting
+
+
+def shown(design: Design, /) -> LeveledSets:
+    """Each record shows its level and a set of values."""
+    return LeveledSets(
+        len(design.domain),
+        False,
+        tuple(level.name for level in design.levels),
+        tuple(level.groups for level in design.levels),
+        tuple(level.selection.members for level in design.levels),
+    )
+
+
+def weights(design: Design, /) -> WeightColumns | None:
+    """What a row of each level adds to the unbiased count of a value, by what its set holds."""
+    return sibling_weights(design.weighing, [level.name for level in design.levels])
+
+
+def _by_least_squares(design: Design, tally: Tally, wanted: Sequence[Indices]) -> list[Moments]:
+    """Add the weights of all records up.
+
+    The variance of a record depends on how near of kin its value is to those that are wanted. All that are of other
+    groups of the last level are alike; for the others, what their variance differs by is estimated by weights too.
+    """
+    rows = tally.rows.astype(np.float64)
+    nothing, top, found = np.zeros(len(rows)), design.tiers[-2].places, []
+    for places in wanted:
+        if len(places) in (0, len(design.domain)):
+            found.append(Moments.exact(rows if len(places) else nothing))
+            continue
+        theta = np.isin(np.arange(len(design.domain)), places).astype(np.float64)
+        is_kin, spread = np.isin(top, top[places]), design.weighing.spread(theta)
+        is_other = theta == 0 if is_kin.all() else ~is_kin
+        inside, outside = float(spread[theta == 1].mean()), float(spread[is_other].mean())
+        slope = inside - outside
+        rest = np.where(is_kin, spread - outside - slope * theta, 0.0)
+        value, further = (tally.counts @ design.weighing.weights(each).shown for each in (theta, rest))
+        base = rows * outside + np.clip(further, rows * rest.min(), rows * rest.max())
+        # Whatever the others are, no record has less: at the estimate itself the variance is at least this.
+        base = np.maximum(base, rows * float(spread.min()) - slope * np.clip(value, 0.0, rows))
+        found.append(Moments(value, base, np.full(len(rows), slope), rows, nothing))
+    return found
+
+
+def _twin(design: Design, whole: Tally, holdings: Holdings | None) -> Twin:
+    """The levels: their groups, their sets, their shares, and how much say each has."""
+    weighing = design.weighing
+    numbers = {
+        "groups": np.concatenate([tier.places for tier in weighing.tiers[:-1]]),
+        "sets": [asdict(each) for each in weighing.sets],
+        "shares": weighing.shares,
+        "says": weighing.says,
+    }
+    return Twin(Path(__file__).with_name("counting.js"), numbers)
+
+
+METHODS: Mapping[str, Method[Design]] = {
+    DEFAULT: weighed(
+        lambda design: design.weighing,
+        "unbiased count from the records of all levels, score interval",
+        NO_ASSUMPTION,
+        _by_least_squares,
+        twin=_twin,
+    )
+}
+
+
+def record_variances(design: Design, holdings: Holdings | None = None, /) -> tuple[Floats, Floats]:
+    """By the sets of all levels, if the values are equally frequent."""
+    size, own, other = len(design.domain), np.zeros(len(design.domain)), np.zeros(len(design.domain))
+    for first, alike in kinds(design.tiers, 0):
+        spread = design.weighing.spread((design.tiers[0].places == first).astype(np.float64))
+        own[alike], other[alike] = spread[first], (spread.sum() - spread[first]) / (size - 1)
+    return own, other
+
+
+def variances(plan: Plan, rows: Floats, counts: Floats, /) -> Floats:
+    """The variance of the count of each value, if the other records of the rows are composed as those of the table."""
+    tiers, held = plan.design.tiers, np.array(plan.histogram.counts, dtype=np.float64)
+    inside, outside = np.zeros(len(held)), np.zeros(len(held))
+    for first, alike in kinds(tiers, 0):
+        spread = plan.design.weighing.spread((tiers[0].places == first).astype(np.float64))
+        inside[alike] = spread[first]
+        for below, tier in itertools.pairwise(tiers):  # all that are as near of kin vary alike
+            is_kin = (tier.places == tier.places[first]) & (below.places != below.places[first])
+            records = [np.bincount(each.places, weights=held)[each.places[alike]] for each in (below, tier)]
+            outside[alike] += (records[1] - records[0]) * (spread[is_kin].mean() if is_kin.any() else 0.0)
+    others = held.sum() - held
+    return np.asarray(counts * inside + (rows - counts) * outside / np.where(others > 0, others, 1.0))
+
+
+def set_variances(plan: Plan, share: float, sets: Sequence[Indices], /) -> Floats:
+    """The exact variance of the count of each set of values."""
+    return of_sets(plan.design.weighing, plan.histogram.counts, share, sets)
+
+
+# ----------------------------------------------------------------------------------------------------------- explaining
+
+
+def explain(plan: Plan, /) -> Json:
+    """The levels with their sets, and their errors at other shares, in those of subset selection at the same bound."""
+    return {
+        "levels": [
+            {
+                "name": level.name,
+                "share": ratio(level.share),
+                "groups": level.selection.size,
+                "subset_size": level.selection.members,
+                "hold_probability": ratio(level.selection.hold),
+                "other_probability": ratio(level.selection.other),
+                "amplification": ratio(level.selection.amplification),
+            }
+            for level in plan.design.levels
+        ],
+        "errors": [
+            {"above": ratio(above), "relative_to_subset": errors} for above, errors in _relative_errors(plan).items()
+        ],
+    }
+
+
+def _relative_errors(plan: Plan) -> dict[Fraction, dict[str, float]]:
+    """For shares above the values, also that of the plan: of each level the error, divided by subset selection's."""
+    design, known = plan.design, variances_of(plan.design.tiers, plan.selections)
+    plain = _errors(_with_shares(design, Fraction(0), known))
+    found = {}
+    for above in sorted({*COMPARED, 1 - design.levels[0].share}):
+        errors = zip(design.levels, _errors(_with_shares(design, above, known)), plain, strict=True)
+        found[above] = {level.name: error / beside for level, error, beside in errors}
+    return found
+
+
+def _with_shares(design: Design, above: Fraction, known: Variances) -> LevelWeights:
+    """The weights that records would have with another share of the levels above the values, divided as in a design."""
+    levels = design.levels
+    shares = [1 - above, *(above * level.share / (1 - levels[0].share) for level in levels[1:])]
+    lines = says(shares, known)
+    return dataclass_replace(
+        design.weighing,
+        shares=[float(share) for share in shares],
+        says=[[float(say) for say in line] for line in lines],
+    )
+
+
+def _errors(weighing: LevelWeights) -> list[float]:
+    """The standard error that one record adds to the count of a rare group, over the groups of each level."""
+    found = []
+    for number, tier in enumerate(weighing.tiers[:-1]):
+        variance = 0.0
+        for first, alike in kinds(weighing.tiers, number):
+            is_wanted = tier.places == first
+            spread = weighing.spread(is_wanted.astype(np.float64))
+            variance += len(alike) * float(spread[~is_wanted].mean())
+        found.append(math.sqrt(variance / tier.groups))
+    return found
+
+
+def tables(plan: Plan, /) -> list[PlanTable]:
+    """The error of each level against the shares."""
+    finest, *_ = levels = plan.design.levels
+    rows = [
+        (
+            f"{float(above):.0%}{' (this plan)' if above == 1 - finest.share else ''}",
+            *(f"{error:.2f}" for error in errors.values()),
+        )
+        for above, errors in _relative_errors(plan).items()
+    ]
+    title = (
+        "error of a count, divided by that of subset selection, by the share of the records shown above the level "
+        f"{finest.name!r}:"
+    )
+    return [PlanTable(title, ("share above", *(level.name for level in levels)), rows)]
+
+
+def summary(plan: Plan, /) -> str:
+    """The levels, in one line."""
+    levels = plan.design.levels
+    said = ", ".join(
+        f"{float(each.share):.3g} as sets of {each.selection.members} of {each.selection.size} {each.name}"
+        for each in levels
+    )
+    return f"shares of the records: {said}; odds may rise {times(max(each.selection.amplification for each in levels))}"
+
+
+def likelihoods(plan: Plan, replaced: Replaced, /) -> tuple[Floats]:
+    """A set is likelier from a value that it holds, by the amplification of its level; the level tells nothing."""
+    bits = np.unpackbits(np.asarray(replaced.values), axis=1, count=plan.histogram.domain_size)
+    factors = np.array([float(each.amplification) for each in plan.selections])[np.asarray(replaced.cells)]
+    return (np.where(bits, factors[:, np.newaxis], 1.0),)
+
+
+def revealed(design: Design, read: Codes, held: Codes, rows: Indices, /) -> tuple[Floats]:
+    """The same from the design and from rows of zeros and ones for the groups of all levels, whatever anybody holds."""
+    found = np.ones((len(rows), len(design.domain)))
+    for level, (start, places, first) in zip(design.levels, shown(design).layout, strict=True):
+        is_mine = read[rows, start + len(first)] == 1
+        factor = float(level.selection.amplification)
+        found[is_mine] = np.where(read[rows[is_mine]][:, start + places], factor, 1.0)
+    return (found,)
+
+
+def promise(design: Design, /) -> str:
+    """The guarantee in plain words, with the numbers of this design."""
+    said = "; ".join(
+        f"{float(each.share):.4g} of them at the level {each.name!r}, as a set of {each.selection.members} of its "
+        f"{each.selection.size} groups, which holds the true one with probability {float(each.selection.hold):.4g} and "
+        f"any given other one with probability {float(each.selection.other):.4g}"
+        for each in design.levels
+    )
+    return (
+        f"{any_prior(design.bound)} What is published of a record is a level, drawn whatever its value is, and a set "
+        f"of values, which are whole groups of that level: {said}."
+    )
+
+
+def _is_asked(options: Options) -> bool:
+    return options.is_given
+
+
+MECHANISM = Mechanism(
+    name=NAME,
+    guarantee=Guarantee.ANY_PRIOR,
+    request=BreachBound,
+    options=Options,
+    plan=plan,
+    perturb=replace,
+    design=design,
+    read_design=read_design,
+    make_encoding=shown,
+    estimators=METHODS,
+    state_guarantee=promise,
+    covers_predicates=True,
+    plan_rules=PlanRules(is_implied_by=_is_asked),
+    error_prediction=ErrorPrediction(predict_variances=variances, predict_set_variances=set_variances),
+    release_error_prediction=ReleaseErrorPrediction(predict_record_variances=record_variances),
+    explanation=PlanExplanation(explain=explain, summarize=summary, list_tables=tables),
+    attack_model=AttackModel(compute_likelihoods=likelihoods, compute_published_likelihoods=revealed),
+    comparability=Comparability(
+        match_posterior=lambda bound, values: bound, read_request=lambda design: design.bound.asked
+    ),
+    estimation_weights=EstimationWeights(make_weights=weights),
+)

@@ -1,0 +1,88 @@
+"""What a holder asks of the levels of a hierarchy: their shares, or how much each matters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sfumato._core.exact_numbers import exact
+from sfumato._core.option_fields import option
+from sfumato._request.hierarchy import Hierarchy
+from sfumato.errors import SchemaError, SpecError
+
+USUAL_SHARE = Fraction(4, 5)
+"""The share of the records that are drawn among the values themselves, if nothing is said: it costs the count of a
+value an eighth of its error, and the levels above gain most of what can be gained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How the records are divided among the levels: by shares, or as the importance of each level makes best."""
+
+    levels: str | None = option(
+        None, "--levels", "The share of the records that each level of the hierarchy has.", metavar="CODE=0.8,GROUP=0.2"
+    )
+    importance: str | None = option(
+        None, "--importance", "How much the error of each level matters, for the best shares.", metavar="CODE=1,GROUP=3"
+    )
+
+    def __post_init__(self) -> None:
+        if self.levels is not None and sum(_numbers(self.levels, "--levels").values()) != 1:
+            raise SpecError(f"the shares of the levels must add up to 1, and {self.levels!r} does not.")
+        if self.importance is not None and not any(_numbers(self.importance, "--importance").values()):
+            raise SpecError("no level has any importance; give one of them a number above 0.")
+
+    @property
+    def is_given(self) -> bool:
+        """Whether something was said of the levels."""
+        return self.levels is not None or self.importance is not None
+
+    def shares(self, hierarchy: Hierarchy) -> dict[int, Fraction] | None:
+        """The share of each level that has one, by its number; None where they follow from the importance."""
+        if self.levels is not None and self.importance is not None:
+            raise SpecError("shares of the levels and their importance were given; give one of --levels, --importance.")
+        if self.importance is not None:
+            return None
+        if self.levels is None:
+            told = _telling(hierarchy)
+            above = {number: (1 - USUAL_SHARE) / len(told) for number in told}
+            return {0: USUAL_SHARE, **above}
+        found = _by_number(hierarchy, self.levels, "--levels")
+        if 0 not in found:
+            raise SpecError(
+                f"without records of the level {hierarchy.levels[0]!r} its values cannot be counted; give it a share."
+            )
+        return found
+
+    def important(self, hierarchy: Hierarchy) -> dict[int, Fraction]:
+        """The importance of each level that has some, by its number; the values themselves always have records."""
+        return {0: Fraction(0), **_by_number(hierarchy, self.importance or "", "--importance")}
+
+
+def _telling(hierarchy: Hierarchy) -> list[int]:
+    """The levels above the first that have several groups, and not those of the level below."""
+    counts = [len(hierarchy.groups(number)) for number in range(len(hierarchy.levels))]
+    return [number for number in range(1, len(counts)) if 1 < counts[number] < counts[number - 1]]
+
+
+def _by_number(hierarchy: Hierarchy, text: str, flag: str) -> dict[int, Fraction]:
+    """Numbers above 0 by the number of their level, the finest first."""
+    try:
+        numbers = {hierarchy.number(name): number for name, number in _numbers(text, flag).items()}
+    except SchemaError as error:
+        raise SpecError(f"{flag}: {error}") from error
+    return {level: numbers[level] for level in sorted(numbers) if numbers[level]}
+
+
+def _numbers(text: str, flag: str) -> dict[str, Fraction]:
+    """Numbers by the name of a level, from `code=0.8,chapter=0.2`."""
+    found: dict[str, Fraction] = {}
+    for part in text.split(","):
+        name, mark, number = part.rpartition("=")
+        name = name.strip().lower()
+        if not mark or not name or name in found:
+            raise SpecError(f"{part!r} is no level with a number of its own; write {flag} code=4/5,chapter=1/5.")
+        found[name] = exact(number.strip(), f"the number of the level {name!r}")
+        if found[name] < 0:
+            raise SpecError(f"the number of the level {name!r} is below 0; give 0 or more.")
+    return found

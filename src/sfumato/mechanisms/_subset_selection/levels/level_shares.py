@@ -1,0 +1,173 @@
+"""Values in groups, groups in larger ones: which share of the records each level should have, and how much say.
+
+A tier is a level that some records are drawn at; above the last one is the whole domain. What a record says of a tier
+are contrasts: whether the true value lies in a group, less what the size of the group lets one expect from the group
+above it. A record says nothing of tiers below its own.
+
+Notation: n = groups of a level, r and R = how many of them a group and the group above it hold, k and K = how many
+values; x = the contrast of a group, 1 on its r and then k/K less on all R; d, a, b as for the sets of the level.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from sfumato._core.arrays import Counts, Floats, Indices
+from sfumato.mechanisms._subset_selection.set_sampler import SubsetSelection
+
+FINEST_SHARE = 100
+"""Shares that are computed are hundredths, and none is below one."""
+FINEST_SAY = 10_000
+LARGEST_DENOMINATOR = 10**9
+"""Variances that decide nothing but shares and says are rounded to such fractions, so that sums of them stay short."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tier:
+    """Groups of the values, each known by the place of its group."""
+
+    places: Indices
+
+    @cached_property
+    def sizes(self) -> Counts:
+        """How many values each group holds."""
+        return np.bincount(self.places)
+
+    @property
+    def groups(self) -> int:
+        """How many groups there are."""
+        return len(self.sizes)
+
+    @cached_property
+    def order(self) -> Indices:
+        """The values, group by group."""
+        return np.argsort(self.places, kind="stable")
+
+    @cached_property
+    def starts(self) -> Indices:
+        """Where in that order each group begins."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    @cached_property
+    def first(self) -> Indices:
+        """The first value of each group."""
+        return self.order[self.starts]
+
+    def held(self, level: Tier) -> Counts:
+        """How many groups of a lower level each group holds."""
+        return np.bincount(self.places[level.first], minlength=self.groups)
+
+    def means(self, theta: Floats) -> Floats:
+        """For each value, the mean of theta over its group; theta may be several, in its last axis."""
+        sums = np.add.reduceat(theta[..., self.order], self.starts, axis=-1)
+        return np.asarray((sums / self.sizes)[..., self.places])
+
+
+def tiers_of(groups: Sequence[Sequence[int]]) -> tuple[Tier, ...]:
+    """The tiers of some levels, and the whole domain above them."""
+    return tuple(Tier(np.array(places)) for places in (*groups, [0] * len(groups[0])))
+
+
+def kinds(tiers: Sequence[Tier], number: int) -> list[tuple[int, Indices]]:
+    """The groups of a tier by the sizes of all that is above them: the first of each kind, and all that are alike."""
+    first = tiers[number].first
+    sizes = [
+        above.held(level)[above.places[first]]
+        for at, above in enumerate(tiers)
+        if at >= number
+        for level in tiers[: at + 1]
+    ]
+    _, found = np.unique(np.array(sizes), axis=1, return_inverse=True)
+    alike = [np.flatnonzero(found.ravel() == kind) for kind in range(int(found.max()) + 1)]
+    return [(int(groups[0]), groups) for groups in alike]
+
+
+Variances = list[list[list[Fraction]]]
+
+
+def variances_of(tiers: Sequence[Tier], selections: Sequence[SubsetSelection]) -> Variances:
+    """What a record of each level adds to the variance of a group's count, by tier, by tier of contrasts and by level.
+
+    All groups of a level are taken for equally frequent: a set is then one of all sets of d, the sum of x over it has
+    the variance d (n-d) / (n (n-1)) times that of x, and a contrast of a tier is divided among the groups that it holds
+    as their sizes are. It is the mean over the groups of the tier.
+    """
+    count = len(selections)
+    found: Variances = [[[Fraction(0)] * count for _ in range(count)] for _ in range(count)]
+    for at, (tier, above) in enumerate(itertools.pairwise(tiers)):
+        parents = above.places[tier.first].tolist()
+        parts = [Fraction(int(size), int(above.sizes[up])) for size, up in zip(tier.sizes, parents, strict=True)]
+        shares = [_squared_parts(tiers[lower], tier) for lower in range(at + 1)]
+        for level, drawn in enumerate(selections[: at + 1]):
+            scale = Fraction(drawn.members * (drawn.size - drawn.members), drawn.size * (drawn.size - 1))
+            scale /= (drawn.hold - drawn.other) ** 2
+            held, beside = tier.held(tiers[level]).tolist(), above.held(tiers[level]).tolist()
+            spreads = []
+            for part, inside, around in zip(parts, held, (beside[up] for up in parents), strict=True):
+                squares = inside * (1 - part) ** 2 + (around - inside) * part**2
+                spreads.append(squares - (inside - part * around) ** 2 / drawn.size)
+            for lower, divided in enumerate(shares):
+                total = sum(spread * share for spread, share in zip(spreads, divided, strict=True))
+                mean = scale * total / tiers[lower].groups
+                found[lower][at][level] = mean.limit_denominator(LARGEST_DENOMINATOR)
+    return found
+
+
+def _squared_parts(lower: Tier, tier: Tier) -> list[Fraction]:
+    """For each group of a tier, the sum of the squares of the parts that its groups of a lower tier are of it."""
+    squares = np.bincount(tier.places[lower.first], weights=lower.sizes**2).astype(np.int64)
+    return [Fraction(square, size**2) for square, size in zip(squares.tolist(), tier.sizes.tolist(), strict=True)]
+
+
+def says(shares: Sequence[Fraction], known: Variances) -> list[list[Fraction]]:
+    """For each tier, how much of its contrasts each level up to it tells: as its precision is.
+
+    This is generalised least squares for equally frequent groups, with one number for all groups of a tier, large or
+    small: so what a record adds depends on how near of kin a value is to the counted one and on nothing else, and
+    groups add up.
+    """
+    found = []
+    for tier in range(len(shares)):
+        precise = [shares[level] / known[tier][tier][level] for level in range(tier + 1)]
+        # Rounded down, so that what is left for the first level is never below nothing.
+        rounded = [Fraction(math.floor(each / sum(precise) * FINEST_SAY), FINEST_SAY) for each in precise[1:]]
+        found.append([1 - sum(rounded, Fraction(0)), *rounded])
+    return found
+
+
+def best_shares(importance: Sequence[Fraction], known: Variances) -> list[Fraction]:
+    """The shares of least error, in hundredths: of the variances of a group of each level, weighed by its importance.
+
+    The sum is convex in the shares, so that a hundredth is moved from level to level as long as that helps.
+    """
+    count = len(importance)
+
+    def error(parts: Sequence[int]) -> Fraction:
+        shares = [Fraction(part, FINEST_SHARE) for part in parts]
+        total = Fraction(0)
+        for contrast in range(count):
+            precise = [shares[level] / known[contrast][contrast][level] for level in range(contrast + 1)]
+            for tier, level in itertools.product(range(contrast + 1), range(contrast + 1)):
+                factor = precise[level] / sum(precise)
+                total += importance[tier] * factor**2 / shares[level] * known[tier][contrast][level]
+        return total
+
+    best = [FINEST_SHARE // count + (level < FINEST_SHARE % count) for level in range(count)]
+    least, is_moving = error(best), True
+    while is_moving:
+        is_moving = False
+        for source, target in itertools.permutations(range(count), 2):
+            while best[source] > 1:
+                moved = [part - (at == source) + (at == target) for at, part in enumerate(best)]
+                found = error(moved)
+                if found >= least:
+                    break
+                best, least, is_moving = moved, found, True
+    return [Fraction(part, FINEST_SHARE) for part in best]

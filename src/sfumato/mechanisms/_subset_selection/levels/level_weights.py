@@ -1,0 +1,139 @@
+"""Records of several levels as weights: of the counts and sums of a table, and of their variances.
+
+Notation: l = the level of a record, w = the share of its level, λ = how much say that level has about a tier, κ = λ/w;
+M_t = the mean of theta over a value's group of tier t. A record of level l adds, to the sum of theta, the mean of all
+theta and the sum of z s over the groups of its level, where z is the unbiased estimate of which of them is true, and
+s = sum of κ (M_t - M_t+1) over the tiers from l on. Over all levels s has the mean theta less the mean of all theta,
+because what remains of κ w is 1 at every tier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato._core.arrays import Floats, Mask
+from sfumato._records.set_records import packed
+from sfumato.mechanisms._randomized_response.estimation_weights import SetWeights, Weighing
+from sfumato.mechanisms._subset_selection.levels.level_shares import Tier, kinds
+from sfumato.mechanisms.capabilities import WeightColumns
+from sfumato.mechanisms.estimator import Weights
+
+MOST_BITS = 1 << 30
+"""Weights have bits for each pair of values, level and degree of kinship; there are none beyond so many."""
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LevelWeights(Weighing):
+    """Records that show their level and a random set of its groups.
+
+    A record shows a number of things: for each level in turn its groups, and that the record is of this level.
+    """
+
+    tiers: Sequence[Tier]
+    """The groups of each level, and the whole domain."""
+    sets: Sequence[SetWeights]
+    """The sets of each level."""
+    shares: Sequence[float]
+    says: Sequence[Sequence[float]]
+
+    def entries(self, theta: Floats) -> Floats:
+        """Every place is an entry."""
+        return theta
+
+    def factor(self, tier: int, level: int) -> float:
+        """How often what a record of a level tells of a tier is counted; never, if no record is of that level."""
+        return self.says[tier][level] / self.shares[level] if self.shares[level] else 0.0
+
+    def scores(self, theta: Floats) -> list[Floats]:
+        """For each level the s of its groups, with nothing taken away at the last tier: where theta is 0, so is it."""
+        means = [tier.means(theta) for tier in self.tiers[:-1]]
+        found = []
+        for level, groups in enumerate(self.tiers[:-1]):
+            score = np.zeros_like(means[0])
+            for tier in range(level, len(means)):
+                above = means[tier + 1] if tier + 1 < len(means) else 0.0
+                score = score + self.factor(tier, level) * (means[tier] - above)
+            found.append(score[..., groups.first])
+        return found
+
+    def unbiased(self, scores: Floats) -> Weights:
+        """A set adds (the sum of s in it - b times that of all) / (a - b); and what the last tier took away comes back.
+
+        The whole is 1 for a theta of ones, whatever the level.
+        """
+        middle, shown = scores.mean(axis=-1), []
+        for level, (score, sets) in enumerate(zip(self.scores(scores), self.sets, strict=True)):
+            gain = sets.hold - sets.other
+            always = middle * (1 - self.factor(-1, level))
+            always = always - sets.other * score.sum(axis=-1) / gain
+            shown += [score / gain, always[..., np.newaxis]]
+        return Weights(np.concatenate(shown, axis=-1), np.zeros_like(middle))
+
+    def spread(self, theta: Floats) -> Floats:
+        """By level, the variance of what the set adds, and how far its mean is from the theta of the true value."""
+        centred = theta - theta.mean(axis=-1, keepdims=True)
+        found = np.zeros_like(centred)
+        for level, (score, sets) in enumerate(zip(self.scores(centred), self.sets, strict=True)):
+            places = self.tiers[level].places
+            off = score[..., places] - centred
+            found = found + self.shares[level] * (sets.spread(score)[..., places] + off**2)
+        return np.asarray(found)
+
+    def range(self, scores: Floats) -> tuple[Weights, Weights]:
+        """The least and the largest score of all."""
+        nothing = np.zeros((*scores.shape[:-1], sum(each.size + 1 for each in self.sets)))
+        return Weights(nothing, scores.min(axis=-1)), Weights(nothing, scores.max(axis=-1))
+
+
+def sibling_weights(weighing: LevelWeights, names: Sequence[str]) -> WeightColumns | None:
+    """The columns of weights.parquet: a line for each level and value; None for domains that would need too many bits.
+
+    A record adds `if_equal` or `otherwise`, and `per_sibling` for each group of its own level that its set holds beside
+    the one of the value in the same group of the level above; `siblings` marks the first value of each. Those in the
+    same group of the level after that, but not before, are in `per_sibling_2` and `siblings_2`, and so on.
+    """
+    tiers, size = weighing.tiers, len(weighing.tiers[0].places)
+    if size**2 * len(names) * (len(names) - 1) > MOST_BITS:
+        return None
+    by_kind = [
+        (first, alike, weighing.weights((np.arange(size) == first).astype(np.float64)).shown)
+        for first, alike in kinds(tiers, 0)
+    ]
+    endings = ["", *(f"_{degree}" for degree in range(2, len(names)))]
+    numbers = ["if_equal", "otherwise", *(f"per_sibling{ending}" for ending in endings)]
+    found = {name: np.zeros((len(names), size)) for name in numbers}
+    marks = {f"siblings{ending}": np.zeros((len(names), size, -(-size // 8)), dtype=np.uint8) for ending in endings}
+    start = 0
+    for level, own in enumerate(tiers[:-1]):
+        for first, alike, shown in by_kind:
+            *mine, always = shown[start : start + own.groups + 1].tolist()
+            found["if_equal"][level, alike] = always + mine[own.places[first]]
+            found["otherwise"][level, alike] = always
+            for degree, ending in enumerate(endings, 1):
+                kin = _kin(tiers, level, degree, first)
+                found[f"per_sibling{ending}"][level, alike] = mine[own.places[kin.argmax()]] if kin.any() else 0.0
+        for degree, ending in enumerate(endings[: len(names) - 1 - level], 1):
+            marks[f"siblings{ending}"][level] = [
+                np.packbits(_kin(tiers, level, degree, value)) for value in range(size)
+            ]
+        start += own.groups + 1
+    return {
+        "level": np.repeat(names, size).tolist(),
+        "place": np.tile(np.arange(size, dtype=np.int32), len(names)),
+        "value": np.tile(np.arange(size), len(names)),
+        **{name: each.ravel() for name, each in found.items()},
+        **{name: packed(each.reshape(len(names) * size, -1)) for name, each in marks.items()},
+    }
+
+
+def _kin(tiers: Sequence[Tier], level: int, degree: int, value: int) -> Mask:
+    """The first value of each group of a level that is in the same group as a value so many tiers up, not before."""
+    found = np.zeros(len(tiers[0].places), dtype=np.bool_)
+    if level + degree < len(tiers) - 1:
+        found[tiers[level].first] = True
+        near, far = tiers[level + degree - 1].places, tiers[level + degree].places
+        found &= (far == far[value]) & (near != near[value])
+    return found

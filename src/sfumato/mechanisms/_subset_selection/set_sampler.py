@@ -1,0 +1,168 @@
+"""Sets of one size that hold the true value by a coin: planned, drawn and weighed, for the mechanisms that show sets.
+
+Notation: n = size, d = members, γ = amplification; a = hold = γd / (γd + n - d), b = other = (d - a) / (n - 1). All
+sets of d that hold the true value are equally likely, and so are all that do not; the former have γ times the chance of
+the latter.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from sfumato._core.arrays import Bytes, Codes, Indices, Mask
+from sfumato._core.random_draws import LARGEST_BOUND, Draws
+from sfumato._core.sorting import LARGEST_WORD
+from sfumato._request.requirements import BreachBound
+from sfumato.errors import InfeasibleError, ReleaseFormatError
+from sfumato.mechanisms._randomized_response.estimation_weights import SetWeights
+from sfumato.mechanisms._subset_selection.unranking import MOST_VALUES, sets_of
+
+
+@dataclass(frozen=True, slots=True)
+class SubsetSelection:
+    """A draw below `words` decides whether a set holds its record's value: it does for the first `hold_words`."""
+
+    size: int
+    """From how many values sets are drawn."""
+    members: int
+    """How many of them each set holds."""
+    hold_words: int
+    words: int
+
+    @classmethod
+    def best(cls, size: int, bound: BreachBound) -> SubsetSelection:
+        """The sets that give the rarest value the smallest error within a bound.
+
+        A chance that needs more than 63 bits is rounded down, towards privacy.
+        """
+        members, factor = best_members(size, bound.amplification), bound.amplification
+        hold = members * factor / (members * factor + size - members)
+        words = min(hold.denominator, LARGEST_BOUND)
+        found = cls(size, members, math.floor(hold * words), words)
+        if found.hold * size <= members:
+            raise InfeasibleError(
+                f"the posterior {bound.posterior} is so close to the prior {bound.prior} that a set could not hold its "
+                "own value more often than others, and nothing could be counted; allow a larger posterior."
+            )
+        return found
+
+    @classmethod
+    def read(cls, size: int, members: int, hold: Fraction, bound: BreachBound) -> SubsetSelection:
+        """The sets that a design speaks of; those that its bound does not allow are refused."""
+        if not 0 < members < size or not 0 < hold < 1:
+            raise ReleaseFormatError("the design's sets or domain are out of range.")
+        found = cls(size, members, hold.numerator, hold.denominator)
+        if not 1 < found.amplification <= bound.amplification:
+            raise ReleaseFormatError(
+                "the design's sets hold the true value more often than its bound allows, or never."
+            )
+        return found
+
+    @property
+    def published(self) -> SubsetSelection:
+        """The same as a design has it: the chance in lowest terms."""
+        return replace(self, hold_words=self.hold.numerator, words=self.hold.denominator)
+
+    @property
+    def hold(self) -> Fraction:
+        """The chance that a set holds the true value."""
+        return Fraction(self.hold_words, self.words)
+
+    @property
+    def other(self) -> Fraction:
+        """The chance that a set holds one given value that is not the true one."""
+        return (self.members - self.hold) / (self.size - 1)
+
+    @property
+    def amplification(self) -> Fraction:
+        """How much likelier a set is from a value it holds than from one it does not."""
+        return self.hold * (self.size - self.members) / (self.members * (1 - self.hold))
+
+    @property
+    def weighing(self) -> SetWeights:
+        """How sets become weights."""
+        return SetWeights(self.size, self.members, float(self.hold), float(self.other))
+
+    def bits(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Codes:
+        """The set of each record, by draws of this name; as bits, the first value highest in the first byte."""
+        if self.is_ranked:
+            return self._ranked(codes, draws, name, first_row)
+        return np.packbits(self._picked(codes, draws, name, first_row), axis=1)
+
+    def drawn(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
+        """The same as a row of membership for each record."""
+        if not self.is_ranked:
+            return self._picked(codes, draws, name, first_row)
+        return np.unpackbits(self._ranked(codes, draws, name, first_row), axis=1, count=self.size).view(np.bool_)
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether the sets are so few that one number tells which it is."""
+        return self.size - 1 <= MOST_VALUES
+
+    def _ranked(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Bytes:
+        """Draw the number of a set of the other values: of one member less beside the record's own value, or of all.
+
+        Both numbers are drawn for every record, so that no bound depends on another draw.
+        """
+        rows, others = len(codes), self.size - 1
+        holds = draws.stream(f"{name}/hold").integers(first_row, rows, self.words) < self.hold_words
+        fewer, all_members = math.comb(others, self.members - 1), math.comb(others, self.members)
+        beside = draws.stream(f"{name}/beside").integers(first_row, rows, fewer)
+        without = draws.stream(f"{name}/without").integers(first_row, rows, all_members)
+        sets = sets_of(others, self.members - 1, self.members)
+        found = sets.found(np.where(holds, beside, without + np.uint64(fewer))) << np.uint64(64 - others)
+        # The bits from the own value on make room for it.
+        own = codes.astype(np.uint64)
+        low = found & (LARGEST_WORD >> own)
+        found ^= low ^ (low >> np.uint64(1)) ^ (holds.astype(np.uint64) << (np.uint64(63) - own))
+        lowest_first = found.astype("<u8", copy=False).view(np.uint8).reshape(rows, 8)
+        bits = np.empty((rows, -(-self.size // 8)), dtype=np.uint8)
+        for place in range(bits.shape[1]):  # twice as fast as row by row, because a row has few bytes
+            bits[:, place] = lowest_first[:, 7 - place]
+        return bits
+
+    def _picked(self, codes: Codes, draws: Draws, name: str, first_row: int) -> Mask:
+        """Floyd's algorithm on the other values: as many draws as a set has members, each below a bound of its own.
+
+        A set that holds its record's value has one other member less, and leaves the first draw out.
+        """
+        rows, size = len(codes), self.size
+        # Members lie row after row in one array, which is quicker to reach than a table of two dimensions.
+        start = np.arange(rows) * size
+        own = start + codes
+        holds = draws.stream(f"{name}/hold").integers(first_row, rows, self.words) < self.hold_words
+        chosen = np.zeros(rows * size, dtype=np.bool_)
+        first = size - 1 - self.members
+        for last in range(first, size - 1):
+            picked = draws.stream(f"{name}/member/{last}").integers(first_row, rows, last + 1).astype(np.int64)
+            place = _beside(start + picked, own)
+            place = np.where(chosen.take(place), _beside(start + last, own), place)
+            np.put(chosen, place, ~holds if last == first else True)
+        np.put(chosen, own, holds)
+        return chosen.reshape(rows, size)
+
+
+def best_members(size: int, amplification: Fraction) -> int:
+    """The size d that minimises b(1-b) / (a-b)², the variance that each record adds to the count of a rare value.
+
+    It lies beside n / (1 + γ), where the real-valued minimum is.
+    """
+    middle = math.floor(size / (1 + amplification))
+    near = range(max(1, middle - 1), min(size - 1, middle + 2) + 1)
+    return min(near, key=lambda members: (_variance(size, members, amplification), members))
+
+
+def _variance(size: int, members: int, amplification: Fraction) -> Fraction:
+    hold = members * amplification / (members * amplification + size - members)
+    other = (members - hold) / (size - 1)
+    return other * (1 - other) / (hold - other) ** 2
+
+
+def _beside(places: Indices, own: Indices) -> Indices:
+    """The places of other values, which are numbered without the own one."""
+    return places + (places >= own)

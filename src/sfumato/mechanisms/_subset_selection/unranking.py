@@ -1,0 +1,102 @@
+"""Sets by their number: all sets of some sizes that few values have, each numbered once, and found from its number.
+
+So a set of any size needs one draw below the number of sets, which is exactly uniform, instead of a draw a member.
+
+Values are halved until all sets of a part stand in a table. The sets of two halves are numbered by how many members
+they have, then by how many of these are in the first half, then by the first half's number, then by the second's: the
+number of a set falls apart into those of its halves by one search and one division, both of integers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cache
+from typing import Protocol
+
+import numpy as np
+
+from sfumato._core.arrays import Bits64, UInts
+from sfumato.mechanisms._bucketization.run_lengths import Runs
+
+MOST_VALUES = 63
+"""So many values have sets whose numbers, and whose bits, fit into 64."""
+
+TABLE_VALUES = 13
+"""All sets of so many values stand in a table, which stays in the cache of a core."""
+
+
+class Numbered(Protocol):
+    """The sets of some sizes, in the order of their numbers."""
+
+    values: int
+
+    def first(self, members: int) -> int:
+        """The number of the first set of so many members."""
+        ...
+
+    def found(self, numbers: UInts) -> Bits64:
+        """The set of each number: a bit for each value, the first value highest."""
+        ...
+
+
+class _Listed:
+    """All sets of a few values, written out."""
+
+    def __init__(self, values: int) -> None:
+        self.values = values
+        bits = np.arange(1 << values, dtype=np.uint64)
+        self._sets: Bits64 = bits[np.argsort(np.bitwise_count(bits), kind="stable")]
+
+    def first(self, members: int) -> int:
+        return sum(math.comb(self.values, fewer) for fewer in range(members))
+
+    def found(self, numbers: UInts) -> Bits64:
+        return self._sets.take(numbers)
+
+
+class _Halved:
+    """The sets of two parts of values together, of neighbouring sizes."""
+
+    def __init__(self, left: Numbered, right: Numbered, sizes: Sequence[int]) -> None:
+        self.values = left.values + right.values
+        self._left, self._right, self._sizes = left, right, sizes
+        splits = [
+            (size, within)
+            for size in sizes
+            for within in range(max(0, size - right.values), min(size, left.values) + 1)
+        ]
+        lengths = [math.comb(left.values, within) * math.comb(right.values, size - within) for size, within in splits]
+        self._splits = Runs(np.array(lengths, dtype=np.int64))
+        kind = self._splits.type
+        self._starts = (np.cumsum(lengths, dtype=np.int64) - lengths).astype(kind)
+        self._widths = np.array([math.comb(right.values, size - within) for size, within in splits], dtype=kind)
+        self._lefts = np.array([left.first(within) for _, within in splits], dtype=kind)
+        self._rights = np.array([right.first(size - within) for size, within in splits], dtype=kind)
+
+    def first(self, members: int) -> int:
+        return sum(math.comb(self.values, size) for size in self._sizes if size < members)
+
+    def found(self, numbers: UInts) -> Bits64:
+        numbers = numbers.astype(self._splits.type, copy=False)
+        split = self._splits.find(numbers)
+        rest = numbers - self._starts.take(split)
+        widths = self._widths.take(split)
+        quotient = rest // widths
+        left = self._left.found(self._lefts.take(split) + quotient)
+        right = self._right.found(self._rights.take(split) + (rest - quotient * widths))
+        return (left << np.uint64(self._right.values)) | right
+
+
+@cache
+def _every(values: int) -> Numbered:
+    """The sets of all sizes."""
+    if values <= TABLE_VALUES:
+        return _Listed(values)
+    return _Halved(_every((values + 1) // 2), _every(values // 2), range(values + 1))
+
+
+@cache
+def sets_of(values: int, *sizes: int) -> Numbered:
+    """The sets of so many values that have these sizes, which follow each other."""
+    return _Halved(_every((values + 1) // 2), _every(values // 2), sizes)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import hypothesis.strategies as st
+import pyarrow as pa
+import pytest
+from hypothesis import given
+
+from sfumato._evidence.singling_out import SIZES, singling
+from sfumato._risk.attackers.record_linkage import shared_codes
+
+NAMES = ("a", "b", "c", "d")
+
+
+def alone_with(rows: list[tuple[int, ...]], places: tuple[int, ...]) -> float:
+    counts = Counter(tuple(row[place] for place in places) for row in rows)
+    return sum(number for number in counts.values() if number == 1) / len(rows)
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 3)] * 4), min_size=1, max_size=40))
+def test_shares_and_sets_are_those_of_counting_by_hand(rows: list[tuple[int, ...]]) -> None:
+    table = pa.table({name: [row[place] for row in rows] for place, name in enumerate(NAMES)})
+    found = singling(NAMES, table, None)
+    counts = Counter(rows)
+    for size, share in found.after:
+        assert share == pytest.approx(sum(each for each in counts.values() if each <= size) / len(rows))
+    assert found.smallest == min(counts.values())
+    expected = {
+        tuple(NAMES[place] for place in places): alone_with(rows, places)
+        for number in (1, 2, 3)
+        for places in itertools.combinations(range(4), number)
+    }
+    assert found.tried == len(expected)
+    assert dict(found.sets) == pytest.approx({names: share for names, share in expected.items() if share})
+    assert [share for _, share in found.sets] == sorted((share for _, share in found.sets), reverse=True)
+
+
+def test_columns_before_bins_are_compared_too() -> None:
+    table = pa.table({"age": ["young", "young", "old", "old"]})
+    ages = dict(zip(["age"], shared_codes(["age"], [pa.table({"age": [1, 2, 80, 81]})])[0], strict=True))
+    found = singling(["age"], table, ages)
+    assert found.before is not None
+    assert dict(found.after)[1] == 0
+    assert dict(found.before)[1] == 1
+
+
+def test_without_public_columns_all_are_alike() -> None:
+    found = singling([], pa.table({"disease": ["flu"] * 300}), None)
+    assert found.smallest == 300
+    assert dict(found.after) == {size: float(size >= 300) for size in SIZES}
+    assert found.sets == ()
+
+
+def test_of_many_columns_those_of_most_values_are_tried() -> None:
+    table = pa.table({f"c{number}": [row % (number + 1) for row in range(50)] for number in range(12)})
+    found = singling(table.column_names, table, None)
+    assert found.left_out == ("c0", "c1", "c2", "c3")
+    assert found.tried == 8 + 28 + 56

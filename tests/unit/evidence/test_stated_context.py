@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sfumato._evidence import Context
+from sfumato._evidence.stated_context import NOT_STATED, SECTIONS
+from sfumato.errors import SpecError
+
+COLUMNS = ("age", "sex")
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "context.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_what_is_stated_is_told_and_the_rest_is_not_stated(tmp_path: Path) -> None:
+    text = """
+    [decision]
+    name = "Ada Lovelace"
+    role = "officer"
+    date = 2026-03-01
+    [judgement]
+    threshold = 11
+    [columns]
+    age = "study plan"
+    """
+    found = Context.read(written(tmp_path, text), COLUMNS)
+    assert found.decider == "Ada Lovelace, officer"
+    assert found.entry("decision", "date") == "2026-03-01"
+    assert found.entry("judgement", "threshold") == "11"
+    assert found.entry("setting", "licence") == NOT_STATED
+    assert found.needed == {"age": "study plan"}
+    assert found.to_json()["columns"] == {"age": "study plan"}
+
+
+def test_nothing_is_stated_by_nobody() -> None:
+    found = Context()
+    assert found.decider is None
+    assert {text for section in SECTIONS for _, text in found.entries(section)} == {NOT_STATED}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[decisions]\nname = 'Ada'", "'decisions' is no section of a context"),
+        ("[decision]\nnmae = 'Ada'", "'nmae' is no key of \\[decision\\]; there are: purpose"),
+        ("[columns]\nheight = 'needed'", "'height' is no column of \\[columns\\]; there are: age, sex"),
+        ("decision = 'yes'", "write \\[decision\\] above its lines"),
+        ("[decision]\nname = ['Ada']", "a text, a number or a date"),
+        ("[decision]\nname = 'Ada", "is not TOML"),
+        (f"[decision]\nname = {'9' * 9999}", "too long or too deep"),
+        (f"[decision]\nname = '{'A' * 2001}'", "more than 2,000 characters"),
+    ],
+)
+def test_what_would_be_lost_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        Context.read(written(tmp_path, text), COLUMNS)
+
+
+def test_file_that_is_not_there_or_too_large_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="cannot be read"):
+        Context.read(tmp_path / "none.toml")
+    with pytest.raises(SpecError, match="is larger than 1 MiB"):
+        Context.read(written(tmp_path, "#" * (1 << 21)))

@@ -1,0 +1,241 @@
+"""What figures say of the numbers at hand: exact sentences, and what plans, attacks and estimates give them."""
+
+from __future__ import annotations
+
+import math
+import xml.etree.ElementTree as ET
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from figure_examples import EXAMPLES
+from selection import examples
+from sfumato import Answer, BreachBound, Estimate, ShareCap, choose
+from sfumato._figures import (
+    AlikeCurve,
+    AnswerRow,
+    BesideTheTruth,
+    ColumnExposure,
+    Composition,
+    Corruption,
+    Cost,
+    ErrorCurve,
+    Figure,
+    GuessedRight,
+    PromisedBelief,
+    TradeOff,
+    TradeOffs,
+    answer_rows,
+    attackers_ladder,
+    bucket_composition,
+    corruption,
+    cost_per_value,
+    costs_of,
+    error_by_count,
+    exposure_by_column,
+    forest,
+    posterior_by_prior,
+    risk_utility,
+    rows_of_answer,
+    uniqueness,
+)
+from sfumato._profile.equivalence_classes import Alike
+from sfumato._query.estimate import Estimates
+from sfumato._risk.attackers.attack_result import Attack, Belief
+from sfumato.mechanisms.estimator import Moments
+
+READINGS = {
+    "1-error-by-count": "A count of 1,000 records is typically off by 14% with subset (standard error); from about "
+    "1,800 on by at most 10%.",
+    "2-attackers-ladder": "Somebody who knows all public columns guesses 20% right without the release and 24% with it "
+    "(uniform).",
+    "3-risk-utility": "Among settings with a gain of at most 10 points, subset with 1/3 has the smallest error (14%, "
+    "gain 10 points).",
+    "4-posterior-by-prior": "A belief of 1/13 can rise to 1/3; hypertension, believed with 30%, to 72% at most.",
+    "5-exposure-by-column": "Knowing Education alone puts 2.7% of the records beyond the bound; the release adds none.",
+    "6-uniqueness": "5% of the records are alone with their public columns after bins (15% before bins).",
+    "7-forest": "6 of 9 intervals exclude zero, at 95%; 1 answer not to be relied on.",
+    "8-against-truth": "95.0% of 5,000 intervals hold the truth; 95% are meant to.",
+    "9-cost-per-value": "HIV's bound costs most: loosening it to 1/4 saves 11% of the error.",
+    "10-bucket-composition": "9,812 buckets of 4 records, and 2 other sizes; no value takes more than its cap, "
+    "epilepsy comes nearest: 33% of the 88 buckets of 9, at most 33%.",
+    "11-corruption": "If 20% of the others are known, right guesses are: subset unchanged 31%, anatomy 48% and decoys "
+    "34%.",
+}
+
+
+@pytest.mark.parametrize("name", list(EXAMPLES))
+def test_reading_says_what_the_example_shows(name: str) -> None:
+    assert EXAMPLES[name](760).reading == READINGS[name]
+
+
+def test_truth_table_adds_up_to_its_reading() -> None:
+    rows = EXAMPLES["8-against-truth"](760).table.rows
+    number = sum(row[1] for row in rows)
+    assert number == 5000
+    assert sum(row[1] * row[2] for row in rows) / number == pytest.approx(0.95, abs=0.0005)
+
+
+@pytest.mark.parametrize(
+    ("errors", "end"),
+    [
+        (((100, 0.05), (1000, 0.01)), "at every size shown by at most 10%."),
+        (((100, 0.5), (1000, 0.2)), "at no size shown by 10% or less."),
+        (((100, 0.05), (1000, 0.2)), "at no size shown by 10% or less."),  # it rises again: nothing holds "from on"
+        (((100, 1.0), (10_000, 0.01)), "from about 1,000 on by at most 10%."),
+    ],
+)
+def test_error_is_within_the_target_from_where_it_stays_there(
+    errors: tuple[tuple[float, float], ...], end: str
+) -> None:
+    assert error_by_count([ErrorCurve("a", errors)]).reading.endswith(end)
+
+
+def test_readings_say_no_more_than_is_known() -> None:
+    told = {
+        "with it is not told": attackers_ladder([GuessedRight("sex", "a", 0.2, None)]),
+        "the release adds none": exposure_by_column([ColumnExposure("Education", 0.027, 0.027)]),
+        "with the release is not told": exposure_by_column([ColumnExposure("Education", 0.027, None)]),
+        "About 5%": uniqueness([AlikeCurve("after", ((1, 0.05),), is_exact=False)]),
+        "nothing is promised": posterior_by_prior(
+            PromisedBelief(Fraction(1, 13), Fraction(1, 3), None, (("flu", 0.3),))
+        ),
+        "promises less than was asked for": risk_utility(
+            [TradeOffs("a", (TradeOff("1/3", 0.1, 0.1, is_weaker=True),))], accepted=0.2
+        ),
+        "No setting keeps the gain within 5 points": risk_utility(
+            [TradeOffs("a", (TradeOff("1/3", 0.1, 0.1),))], accepted=0.05
+        ),
+        "No bound costs anything": cost_per_value([Cost("a", "1/3", 0.0)]),
+        "No share of known others": corruption([Corruption("a", ((0.1, 0.5),)), Corruption("b", ((0.2, 0.5),))]),
+        "0 of 1 interval exclude zero": forest([AnswerRow("a", 3, -1, 4), AnswerRow("b", 9), AnswerRow("c", math.nan)]),
+    }
+    assert {words for words, figure in told.items() if words not in figure.reading} == set()
+
+
+def rows_of(figure: Figure) -> list[tuple[object, ...]]:
+    return list(figure.table.rows)
+
+
+def test_error_curve_is_that_of_the_plan() -> None:
+    chosen = choose({"flu": 5000, "gout": 1200, "HIV": 300}, BreachBound("1/10", "1/3"))
+    sizes = [100, 1000]
+    expected = [(each.count, each.evenly) for each in chosen.error_curve(sizes)]
+    curve = ErrorCurve.of(
+        chosen.mechanism.name, chosen.error_curve([*sizes, 10**6]), guarantee=chosen.mechanism.guarantee
+    )
+    assert curve.known == expected
+    shown = [row[2:] for row in rows_of(error_by_count([curve]))]
+    assert shown[:2] == expected
+
+
+def test_ladder_and_exposures_are_those_of_attacks() -> None:
+    without = Belief(0.2, (0.19, 0.21), 0.1, 0.5, 0.03, 0.01)
+    with_release = Belief(0.31, (0.3, 0.32), 0.2, 0.6, 0.05, 0.02)
+    attacks = [
+        Attack("one column", ("age",), "diagnosis", 100, without, with_release),
+        Attack("all columns", ("age", "sex"), "diagnosis", 100, without, None),
+    ]
+    ladder = attackers_ladder([GuessedRight.of(each, "subset") for each in attacks])
+    assert rows_of(ladder) == [
+        ("age", "subset", 0.2, 0.31, (0.3, 0.32), None),
+        ("all 2 public columns", "subset", 0.2, None, None, None),
+    ]
+    exposure = exposure_by_column([ColumnExposure.of(each) for each in attacks])
+    assert rows_of(exposure) == [("age", 0.01, 0.02), ("all 2 columns", 0.01, None)]
+    assert "age alone puts 1% of the records beyond the bound, and with the release 2%." in exposure.reading
+
+
+def test_uniqueness_is_that_of_the_table() -> None:
+    figure = uniqueness([AlikeCurve.of("after bins", Alike(0.05, 0.2, 0.3))])
+    assert rows_of(figure) == [("after bins", 1, 0.05), ("after bins", 4, 0.2), ("after bins", 10, 0.3)]
+
+
+def test_belief_is_that_of_the_bound() -> None:
+    promised = PromisedBelief.of(BreachBound("1/13", "1/3"), {"flu": 0.3}, for_every_belief=True)
+    assert promised.factor == 6
+    assert promised.after(1 / 13) == pytest.approx(1 / 3)
+    assert rows_of(posterior_by_prior(promised))[1][2] == pytest.approx(0.72)
+
+
+def test_forest_is_that_of_estimates() -> None:
+    size = 3
+    moments = Moments(
+        np.array([50.0, -5.0, 7.0]), np.array([100.0, 100.0, 0.0]), np.zeros(size), np.full(size, 90.0), np.zeros(size)
+    )
+    estimates = Estimates(moments, "closed", "none: a test")
+    answers = answer_rows(["a", "b", "c"], estimates)
+    low, high = estimates.interval()
+    assert [each.value for each in answers] == [50.0, -5.0, 7.0]
+    assert [(each.low, each.high) for each in answers] == list(zip(low.tolist(), high.tolist(), strict=True))
+    assert answers[1].note == "below zero by chance"
+    assert (answers[0].least, answers[0].most) == (0.0, 90.0)
+    beside = BesideTheTruth.of(48, estimates[0])
+    assert (beside.low, beside.high) == (low[0], high[0])
+    assert beside.is_held
+    missing = AnswerRow.of("none", Estimate.missing("nothing is counted"))
+    assert not missing.has_interval
+    assert "2 of 3 intervals exclude zero" in forest([*answers, missing]).reading
+
+
+def test_forest_is_that_of_an_answer() -> None:
+    first, second = Estimate.exact(5), Estimate.exact(7)
+    rows = ({"sex": "F", "n": first, "mean": second}, {"sex": None, "n": second, "mean": first})
+    answer = Answer(("sex", "n", "mean"), ("n", "mean"), rows, "exact", "none")
+    assert [each.label for each in rows_of_answer(answer)] == ["F: n", "F: mean", "(missing): n", "(missing): mean"]
+    assert [each.value for each in rows_of_answer(answer)] == [5, 7, 7, 5]
+    whole = Answer(("n",), ("n",), ({"n": first},), "exact", "none")
+    assert [(each.label, each.low, each.high) for each in rows_of_answer(whole)] == [("n", 5, 5)]
+    assert rows_of_answer(Answer(("n",), ("n",), (), "exact", "none")) == []
+
+
+def test_costs_are_those_of_a_plan() -> None:
+    explained = {"amplification": {"a": "6/1", "b": None}, "shadow_price": {"a": 0.5, "b": 0.0}}
+    assert costs_of(explained) == [Cost("a", "odds ×6", 0.5), Cost("b", "no bound", 0.0)]
+    assert costs_of({"amplification": "9/2"}) == []
+
+
+@pytest.mark.slow
+def test_composition_is_that_of_a_plan() -> None:
+    counts = {"a": 40, "b": 40, "c": 40, "d": 40}
+    plan = choose(counts, ShareCap(dict.fromkeys(counts, Fraction(1, 3))), mechanism="buckets").to_json()
+    composition = Composition.of(plan["buckets"], plan["caps"])
+    assert sum(each.size * each.buckets for each in composition.sizes) == 160
+    figure = bucket_composition(composition)
+    assert sum(int(str(row[2])) for row in rows_of(figure)) == 160
+    assert "no value takes more than its cap" in figure.reading
+
+
+shares = st.floats(0, 1)
+anything = st.floats(allow_nan=True, allow_infinity=True)
+names = st.text(max_size=30)
+
+
+@settings(max_examples=examples(25))
+@given(
+    st.lists(st.tuples(names, anything, anything, anything), max_size=6),
+    st.lists(st.tuples(names, shares, shares), max_size=6),
+    st.integers(200, 900),
+)
+def test_any_numbers_and_names_make_a_picture(
+    answers: list[tuple[str, float, float, float]], guesses: list[tuple[str, float, float]], width: int
+) -> None:
+    found = [
+        forest([AnswerRow(label, value, *sorted(ends)) for label, value, *ends in answers], width),
+        error_by_count(
+            [ErrorCurve(label, ((abs(one), abs(two)), (three, 0.1))) for label, one, two, three in answers], width
+        ),
+        attackers_ladder([GuessedRight("sex", label, one, two) for label, one, two in guesses], width),
+        risk_utility([TradeOffs(label, (TradeOff("p", one - two, two),)) for label, one, two in guesses], width),
+        cost_per_value([Cost(label, "", value) for label, value, *_ in answers], width),
+        corruption([Corruption(label, ((0.0, one), (0.5, two))) for label, one, two in guesses], width),
+    ]
+    for figure in found:
+        root = ET.fromstring(figure.svg)
+        right, bottom = (float(each) for each in root.attrib["viewBox"].split()[2:])
+        for each in root.iter():
+            assert 0 <= float(each.get("cx", 0)) <= right
+            assert 0 <= float(each.get("cy", 0)) <= bottom

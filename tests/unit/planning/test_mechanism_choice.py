@@ -1,0 +1,248 @@
+"""Which mechanism is taken: by the size of the domain, the request and the options, and by no count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from selection import examples
+from sfumato._core.random_draws import Draws
+from sfumato._planning.mechanism_choice import choose
+from sfumato._planning.predicted_error import Chosen
+from sfumato._publication_plan import Request
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound, BreachBoundPerValue, Tolerance
+from sfumato._request.schema import Schema
+from sfumato.errors import InfeasibleError, SpecError
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms._randomized_response import fine_grain
+from sfumato.mechanisms._subset_selection import set_sampler
+from strategies import breach_bounds
+
+DRAWS = Draws.unsafe_test_key("07" * 32)
+BOUND = BreachBound("1/10", "1/3")
+
+
+def taken(counts: Sequence[int], bound: BreachBound = BOUND, guarantee: str | None = None) -> tuple[str, str]:
+    """The mechanism that is chosen for values of these counts, and why."""
+    chosen = choose(Histogram.of(range(len(counts)), counts), bound, DRAWS, guarantee=guarantee)
+    return chosen.mechanism.name, chosen.reason
+
+
+@given(data=st.data(), bound=breach_bounds(50), size=st.integers(2, 40))
+@settings(max_examples=examples(100))
+def test_choice_and_its_reason_are_the_same_for_all_counts(data: st.DataObject, bound: BreachBound, size: int) -> None:
+    """Not only for tables that differ in one record."""
+    tables = st.lists(st.integers(0, 10**9), min_size=size, max_size=size).filter(any)
+    try:
+        first = taken(data.draw(tables), bound)
+    except InfeasibleError:
+        with pytest.raises(InfeasibleError):
+            taken(data.draw(tables), bound)
+    else:
+        assert taken(data.draw(tables), bound) == first
+
+
+def even_but_one(most: int) -> list[int]:
+    """100,000 records of 1,500 values, of which the first has so many and no other a thousandth."""
+    rest, more = divmod(100_000 - most, 1499)
+    return [most, *[rest + 1] * more, *[rest] * (1499 - more)]
+
+
+def test_one_record_does_not_decide_the_mechanism() -> None:
+    """Errors are predicted for counts of a thousandth of the records; with 99 of 100,000 there is no such count."""
+    counts, other = even_but_one(99), even_but_one(100)
+    assert sum(counts) == sum(other) == 100_000
+    assert sum(abs(one - two) for one, two in zip(counts, other, strict=True)) == 2
+    assert taken(counts) == taken(other)
+    assert taken(counts)[0] == "subset"
+
+
+def test_predicted_errors_would_follow_one_record() -> None:
+    """What the choice must not be made by: the prediction is there with one record more, and is not with one less."""
+    mechanism = REGISTRY["uniform"]
+    found = []
+    for most in (99, 100):
+        histogram = Histogram.of(range(1500), even_but_one(most))
+        plan = mechanism.plan(histogram, BOUND, mechanism.options(), DRAWS)
+        found.append(Chosen(mechanism, plan, histogram).predicted["0.001"])
+    assert found[0] is None
+    assert found[1] is not None
+
+
+@pytest.mark.parametrize("size", [2, 3, 5, 7, 8, 9, 16, 40, 1500])
+@pytest.mark.parametrize("bound", [BOUND, BreachBound("1/10", "1/2"), BreachBound("1/3", "2/3")], ids=str)
+def test_sets_are_taken_where_the_best_hold_more_than_one_value(size: int, bound: BreachBound) -> None:
+    """Sets of one value are uniform perturbation, which is the simpler one of the two."""
+    is_set = set_sampler.best_members(size, bound.amplification) > 1
+    assert taken([7] * size, bound)[0] == ("subset" if is_set else "uniform")
+
+
+def test_reason_names_no_count_and_says_by_what_was_compared() -> None:
+    """Uniform: p = 7/3007, q = 2/3007; sets of 273: a = 0.5003, b = 0.1818. Variances of nobody are 9.15² apart."""
+    name, reason = taken(even_but_one(100))
+    assert name == "subset"
+    assert reason == (
+        "subset has the smallest predicted error of the mechanisms that give this guarantee, for a rare value and on "
+        "average over all 1,500 (uniform has 9.15 times as much)."
+    )
+    assert taken([60, 30, 10])[1].endswith("on average over all 3 (subset has the same).")
+
+
+def test_mechanism_of_a_weaker_guarantee_is_taken_where_only_unequal_frequencies_allow_it() -> None:
+    """Of seven equally frequent values each has more than the prior of a tenth; of these, some are rarer."""
+    counts = [40_000, 30_000, 10_000, 8_000, 5_000, 4_000, 3_000]
+    name, reason = taken(counts, BOUND, "marginal-prior")
+    assert (name, reason) == (
+        "small-domain",
+        "small-domain is taken wherever it meets the request, as it does here because frequencies differ.",
+    )
+    assert taken([1000] * 7, BOUND, "marginal-prior")[0] == "uniform"
+
+
+@pytest.mark.parametrize(
+    ("size", "name"), [(2, "uniform"), (7, "uniform"), (16, "subset"), (46, "subset"), (1420, "subset")]
+)
+def test_skewed_tables_get_the_mechanism_of_the_smaller_predicted_error(size: int, name: str) -> None:
+    """As when it was chosen by that; so do the columns of these sizes in the census and in vaccine reports."""
+    counts = [1_000_000 // (place + 1) for place in range(size)]
+    chosen = choose(Histogram.of(range(size), counts), BOUND, DRAWS)
+    assert chosen.mechanism.name == name
+    (rival,) = chosen.others
+    for share, error in chosen.predicted.items():
+        assert error is not None
+        assert error <= (rival.predicted[share] or 0) * (1 + 1e-9)
+
+
+# ----------------------------------------------------------------------------------------------- a bound for each value
+
+
+AGGREGATE = {"fine-grain": fine_grain.Options(objective=fine_grain.Objective.AGGREGATE)}
+
+
+def zipf(size: int) -> list[int]:
+    """150,000 records, of which every value has a share by its rank."""
+    whole = sum(1 / rank for rank in range(1, size + 1))
+    return [max(1, int(150_000 / rank / whole)) for rank in range(1, size + 1)]
+
+
+def errors(counts: Sequence[int], factor: int) -> dict[str, float]:
+    """The mean standard error of the counts of a table by each mechanism that meets a tolerance, by that of fine-grain.
+
+    Exact, from the designs: the mean is over the values, each with the records that it has.
+    """
+    histogram = Histogram.of(range(len(counts)), counts)
+    request, held = Tolerance(factor).resolved(histogram), np.array(counts, dtype=float)
+    found = {}
+    for name in ("fine-grain", "uniform", "subset", "harmonic"):
+        mechanism = REGISTRY[name]
+        plan = mechanism.plan(
+            histogram, mechanism.adapt_request(request), AGGREGATE.get(name) or mechanism.options(), DRAWS
+        )
+        variances = mechanism.error_prediction.predict_variances(plan, np.full(len(held), held.sum()), held)
+        found[name] = float(np.sqrt(np.maximum(variances, 0.0)).mean())
+    return {name: error / found["fine-grain"] for name, error in found.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("size", "factor", "subset_error", "harmonic_error"),
+    [
+        (843, 3, 0.12, 1.00),
+        (843, 10, 0.22, 1.00),
+        (843, 50, 0.47, 0.98),
+        (50, 3, 0.48, 0.98),
+        (50, 10, 0.82, 0.93),
+        (50, 50, 1.29, 0.79),
+        (19, 3, 0.77, 0.94),
+        (19, 10, 1.21, 0.84),
+        (5, 3, 1.335, 0.79),
+    ],
+)
+def test_sets_and_the_harmonic_operator_have_less_error_than_fine_grain_under_a_tolerance(
+    size: int, factor: int, subset_error: float, harmonic_error: float
+) -> None:
+    """Frequencies by Zipf's law: sets on large domains and strict bounds, the harmonic operator on small ones."""
+    found = errors(zipf(size), factor)
+    assert found["subset"] == pytest.approx(subset_error, abs=0.005)
+    assert found["harmonic"] == pytest.approx(harmonic_error, abs=0.005)
+    least = min(found, key=found.__getitem__)
+    chosen = choose(Histogram.of(range(size), zipf(size)), Tolerance(factor), DRAWS, options=AGGREGATE)
+    assert chosen.mechanism.name == least
+    assert {each.mechanism.name for each in chosen.others} == found.keys() - {least}
+
+
+per_value = st.lists(st.none() | breach_bounds(50), min_size=2, max_size=12).filter(any)
+
+
+@settings(max_examples=examples(30))
+@given(data=st.data(), bounds=per_value)
+def test_choice_under_bounds_is_the_same_for_all_counts(data: st.DataObject, bounds: list[BreachBound | None]) -> None:
+    """And so it is under a tolerance for all tables of the same rounded shares, because these are the bounds."""
+    spec = BreachBoundPerValue({place: bound for place, bound in enumerate(bounds) if bound is not None})
+    tables = st.lists(st.integers(0, 10**6), min_size=len(bounds), max_size=len(bounds)).filter(any)
+    first, second = (choose(Histogram.of(range(len(bounds)), data.draw(tables)), spec, DRAWS) for _ in range(2))
+    assert (first.mechanism, first.reason) == (second.mechanism, second.reason)
+
+
+def test_reason_compares_all_that_meet_the_bounds() -> None:
+    chosen = choose(Histogram.of(range(19), zipf(19)), Tolerance(10), DRAWS, options=AGGREGATE)
+    assert chosen.reason == (
+        "harmonic has the smallest predicted error of the mechanisms that give this guarantee, for a rare value and on "
+        "average over all 19 (uniform has 1.52 times as much, subset has 1.52 times as much, fine-grain has 1.26 times "
+        "as much)."
+    )
+
+
+def test_beliefs_that_must_not_fall_leave_the_harmonic_operator_out() -> None:
+    """What was asked of one mechanism by an option that others share is asked of all of them."""
+    both = {name: REGISTRY[name].options(direction=fine_grain.Direction.BOTH) for name in ("fine-grain", "harmonic")}
+    chosen = choose(Histogram.of(range(19), zipf(19)), Tolerance(10), DRAWS, options=both)
+    assert "harmonic" not in {chosen.mechanism.name, *(each.mechanism.name for each in chosen.others)}
+    alone = {"fine-grain": both["fine-grain"]}
+    same = choose(Histogram.of(range(19), zipf(19)), Tolerance(10), DRAWS, options=alone)
+    assert (same.mechanism, same.digest, same.reason) == (chosen.mechanism, chosen.digest, chosen.reason)
+    requests = [
+        Request("t.csv", schema=Schema.of("disease"), spec=Tolerance(10), options=each) for each in (alone, both)
+    ]
+    assert requests[0].options == requests[1].options == both
+    assert requests[0].remembered() == requests[1].remembered()  # and so a plan file of one is one of the other
+
+
+@pytest.mark.parametrize("name", ["uniform", "subset"])
+def test_one_bound_for_all_values_is_no_looser_than_any_that_was_asked_for(name: str) -> None:
+    """Values without a bound are protected too, and nothing of the design follows the table."""
+    bounds = {0: BreachBound("1/10", "1/2"), 2: BreachBound("1/4", "1/3"), 3: BreachBound("1/50", "1/2")}
+    designs = []
+    for spec in (BreachBoundPerValue(bounds), Tolerance(3)):
+        found = [choose(Histogram.of(range(40), counts), spec, DRAWS, name) for counts in (zipf(40), [7] * 40)]
+        assert found[0].design == found[1].design
+        designs.append(found[0].design)
+    assert designs[0].bound == bounds[2]
+    assert designs[1].bound.amplification == 3
+    assert "multiplies or divides the odds of that chance by at most 3," in REGISTRY[name].state_guarantee(designs[1])
+    said = [
+        "the choice of it follows how frequent the values are" in REGISTRY[name].state_guarantee(each)
+        for each in designs
+    ]
+    assert said == [False, True]  # whoever names each bound has chosen it without the table
+    assert "gives the statement a chance of at most 1/4," in REGISTRY[name].state_guarantee(designs[0])
+
+
+@pytest.mark.parametrize("name", ["uniform", "subset", "harmonic"])
+def test_bounds_that_let_nothing_be_told_are_refused_in_one_sentence(name: str) -> None:
+    close = BreachBound("1/2", Fraction(10**30 + 1, 2 * 10**30))
+    spec = BreachBoundPerValue({0: close, 1: BreachBound("1/4", "1/3")})
+    with pytest.raises(InfeasibleError, match=r"so close to (its|the) prior"):
+        choose(Histogram.of(range(3), [1, 2, 3]), spec, DRAWS, name)
+
+
+@pytest.mark.parametrize("name", ["magic", "", "auto"])
+def test_options_of_no_mechanism_are_refused_in_one_sentence(name: str) -> None:
+    with pytest.raises(SpecError, match=f"^the mechanism '{name}' is unknown; there are uniform, [^.]*\\.$"):
+        choose({"flu": 1, "HIV": 1}, BOUND, DRAWS, options={name: fine_grain.Options()})

@@ -1,0 +1,126 @@
+"""Declared domains: their type and spelling come from the declaration alone, and columns are brought to it."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sfumato._profile.declared_domains import brought, fitted, typed_domain
+from sfumato._records.column_codes import dense
+from sfumato.errors import SchemaError
+
+DAY, NOON = datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 12)
+
+
+@pytest.mark.parametrize(
+    ("declared", "kind", "values"),
+    [
+        (["b", "a"], pa.string(), ["b", "a"]),
+        (["042", "250"], pa.string(), ["042", "250"]),
+        (["2", "1"], pa.int64(), [2, 1]),
+        (["2", "1", "n/a"], pa.string(), ["2", "1", "n/a"]),
+        (["0.5", "1"], pa.float64(), [0.5, 1.0]),
+        (["true", "false"], pa.bool_(), [True, False]),
+        (["True", "False"], pa.string(), ["True", "False"]),
+        (["2024-02-29"], pa.date32(), [DAY]),
+        (["2023-02-29"], pa.string(), ["2023-02-29"]),
+        (["2024-02-29 12:00", "2024-02-29T00:00:00"], pa.timestamp("us"), [NOON, NOON.replace(hour=0)]),
+        (["2024-02-29T12:00:00Z"], pa.timestamp("us", "UTC"), [NOON.replace(tzinfo=datetime.UTC)]),
+        (["9" * 30, "1"], pa.string(), ["9" * 30, "1"]),
+        (["a", None], pa.string(), ["a"]),
+        ([], pa.string(), []),
+        ([2, 1], pa.int64(), [2, 1]),
+        ([1, 2**63], pa.uint64(), [1, 2**63]),
+        ([0.5, 1], pa.float64(), [0.5, 1.0]),
+        ([True, False], pa.bool_(), [True, False]),
+        ([DAY], pa.date32(), [DAY]),
+    ],
+    ids=str,
+)
+def test_type_of_a_domain_is_that_of_all_its_values(declared: list[Any], kind: pa.DataType, values: list[Any]) -> None:
+    domain = typed_domain("s", declared)
+    assert (domain.type, domain.to_pylist()) == (kind, values)
+
+
+def test_domain_is_one_of_texts_on_request() -> None:
+    assert typed_domain("s", ["1", "2", None], is_text=True).to_pylist() == ["1", "2"]
+    assert typed_domain("s", [1, 2], is_text=True).to_pylist() == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "words"),
+    [
+        ([1, "1"], "holds values of different types; give it one type"),
+        ([True, 2], "holds values of different types; give it one type"),
+        ([-1, 2**63], "holds values of different types; give it one type"),
+        ([b"a"], "is of type binary, which cannot be published"),
+        ([(1, 2)], "which cannot be published"),
+        ([float("nan"), 1.0], "holds a number that is not finite"),
+        (["1e400", "1"], "holds a number that is not finite"),
+        (["a", "a"], "names a value twice"),
+        (["1", "1.0"], "names a value twice"),
+        ([0.0, -0.0], "names a value twice"),
+        ([None, "a", None], "names a value twice"),
+    ],
+    ids=str,
+)
+def test_domain_that_is_none_is_refused(declared: list[Any], words: str) -> None:
+    with pytest.raises(SchemaError, match=words):
+        typed_domain("s", declared)
+
+
+@pytest.mark.parametrize(
+    ("given", "declared", "values"),
+    [
+        # As CSV has them: a whole number may be written with a fraction, as pandas does beside missing values.
+        (pa.array(["1", "1.0", "01", "1.5", "x", "", "9" * 30]), ["1", "2"], [1, 1, None, None, None, None, None]),
+        (pa.array(["1", "1.50", "1e1", "01"]), ["1.5", "1"], [1.0, 1.5, 10.0, None]),
+        (pa.array(["2024-02-29", "29.2.2024"]), ["2024-02-29"], [DAY, None]),
+        (pa.array(["true", "True", "FALSE", "1"]), ["true", "false"], [True, True, False, None]),
+        (pa.array([True, False]), ["True", "False", "unknown"], ["True", "False"]),
+        (pa.array([NOON], pa.timestamp("ns")), ["2024-02-29 12:00", "never"], ["2024-02-29 12:00"]),
+        (pa.array([1.0, 1.5, 1e300]), ["1", "2"], [1, None, None]),
+        (pa.array([1, 2], pa.int8()), [1, 2], [1, 2]),
+        (pa.array([1, 2**63], pa.uint64()), [1, 2], [1, None]),
+        (pa.array([0, 1, 2]), [True, False], [False, True, None]),
+        (pa.array([42, 250]), ["042", "250"], ["42", "250"]),
+        (pa.array([DAY]), ["2024-02-29", "never"], ["2024-02-29"]),
+        (pa.array([NOON, NOON.replace(hour=0)]), [DAY], [None, DAY]),
+        (pa.array([NOON], pa.timestamp("ns")), [NOON], [NOON]),
+        (pa.array([NOON], pa.timestamp("us", "UTC")), [NOON], [None]),
+        (pa.array([Decimal("0.10"), Decimal("0.25")]), ["0.1", "0.25"], [0.1, 0.25]),
+        (pa.array([0.1, 0.3], pa.float32()), ["0.1", "0.2"], [0.1, pytest.approx(0.3)]),
+        (pa.nulls(2), ["1", "2"], [None, None]),
+    ],
+    ids=str,
+)
+def test_values_fit_a_domain_if_they_are_the_same_in_its_type(
+    given: pa.Array, declared: list[Any], values: list[Any]
+) -> None:
+    domain = typed_domain("s", declared)
+    found = fitted(given, domain)
+    assert found.type == domain.type
+    assert found.to_pylist() == values
+
+
+def test_numbers_that_a_narrow_type_cannot_tell_apart_are_not_taken_for_each_other() -> None:
+    close = [0.1, 0.1 + 1e-12]
+    assert fitted(pa.array([0.1], pa.float32()), typed_domain("s", close)).to_pylist() == [pytest.approx(0.1, abs=1e-8)]
+    assert fitted(pa.array([0.1], pa.float32()), typed_domain("s", close))[0].as_py() not in close
+
+
+def test_column_is_brought_to_its_domain_with_its_missing_values() -> None:
+    for given in (["2", None, "1.0", "2"], [2.0, None, 1.0, 2.0]):
+        column = brought(pa.array(given), typed_domain("s", ["1", "2"]), "s")
+        assert dense(column).to_pylist() == [2, None, 1, 2]
+
+
+def test_value_that_no_row_has_need_not_fit() -> None:
+    listed = pa.DictionaryArray.from_arrays(pa.array([0, 0, None], pa.int8()), pa.array(["1", "unused"]))
+    assert dense(brought(listed, typed_domain("s", ["1"]), "s")).to_pylist() == [1, 1, None]
+    with pytest.raises(SchemaError, match=r"do not read as integer, the type of its domain \(1 different ones in the"):
+        brought(listed.dictionary_decode().fill_null("unused"), typed_domain("s", ["1"]), "s")

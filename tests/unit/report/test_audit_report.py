@@ -1,0 +1,310 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from generated_pages import DAY, Made, check_sound, made, read_out, verdicts
+from releases import SENSITIVE, accepting, people
+from sabotage import (
+    beside_in_order,
+    bind_no_key,
+    in_order,
+    kept_too_often,
+    patients,
+    plan_of,
+    released,
+    residue_alone,
+)
+from sfumato._evidence import Dossier, audit_release
+from sfumato._figures.number_format import percent
+from sfumato._publication import publish
+from sfumato._publication_plan import Request
+from sfumato._report import report_page
+from sfumato._request.requirements import BreachBound
+from sfumato._request.schema import Schema
+from sfumato.errors import ReleaseFormatError, SfumatoError
+
+SECTIONS = (
+    "0. Summary",
+    "1. Setting",
+    "2. Columns",
+    "3. Singling out",
+    "4. Linkability",
+    "5. Inference",
+    "6. Motivated intruder",
+    "7. Utility",
+    "8. How it was made",
+    "9. Limits",
+)
+HOSTILE = "<script>alert('x')</script>\"&=$`"
+
+
+@pytest.fixture(scope="module")
+def subset(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return made("subset", tmp_path_factory.mktemp("made"), people(600))
+
+
+def page_of(found: Dossier) -> str:
+    text = report_page(found).html()
+    check_sound(text)
+    assert not verdicts(text)
+    return text
+
+
+# ------------------------------------------------------------------------------------------------------- what it says
+
+
+@pytest.mark.slow
+def test_report_has_ten_sections_each_of_them_private(subset: Made) -> None:
+    text = page_of(subset.dossier)
+    found = re.findall(r"<h2>([^<]*)<span class=\"tag\">PRIVATE</span>", text)
+    assert tuple(found) == SECTIONS
+    assert text.count("not stated") > 10
+
+
+@pytest.mark.slow
+def test_five_numbers_are_those_of_the_release_and_say_what_they_leave_open(subset: Made) -> None:
+    dossier, text = subset.dossier, page_of(subset.dossier)
+    assert dossier.audit.odds[SENSITIVE] == pytest.approx(float(subset.release.manifest.design.amplification))
+    (tiles,) = re.findall(r'<div class="tiles">(.*?)</div></div>', text, flags=re.DOTALL)
+    assert tiles.count("<strong>") == 5
+    assert tiles.count('class="quiet"') == 5
+    assert f"<strong>{percent(dossier.singling.alike.alone)}</strong>" in tiles
+    assert "odds alone are bounded" not in text
+    everybody = next(each for each in dossier.audit.attacks if each.who == "all columns")
+    assert everybody.with_release is not None
+    assert f"{percent(everybody.without.right)} \u2192 {percent(everybody.with_release.right)}" in tiles
+
+
+@pytest.mark.slow
+def test_summary_names_the_values_that_the_bound_does_not_cover(subset: Made) -> None:
+    first, *others = subset.dossier.values
+    text = page_of(replace(subset.dossier, values=(replace(first, is_covered=False), *others)))
+    told = (
+        f"What {first.count:,} people have ({percent(first.count / 600)}), which is &#x27;{first.name}&#x27;: above the"
+    )
+    assert re.search(rf">{first.name}</th>(<td[^>]*>[^<]*</td>){{2}}<td[^>]*>\u2013</td><td>no: above the prior", text)
+    assert text.index("What is not covered") < text.index(told) < text.index("Whether this is enough")
+
+
+@pytest.mark.slow
+def test_own_questions_stand_beside_the_truth(subset: Made) -> None:
+    answered, refused = subset.dossier.own
+    truths = {each.label: truth for each, truth in answered.rows}
+    table: pa.Table = subset.request.table
+    counted = table.filter(pa.compute.equal(table["disease"], "flu")).group_by("sex").aggregate([([], "count_all")])
+    assert truths == dict(zip(counted["sex"].to_pylist(), counted["count_all"].to_pylist(), strict=True))
+    assert "no column 'nothing'" in refused.why_not
+    assert "Not answered: the release has no column" in page_of(subset.dossier)
+
+
+@pytest.mark.slow
+def test_counts_at_random_are_beside_their_truth(subset: Made) -> None:
+    table: pa.Table = subset.request.table
+    total = {value: table["disease"].to_pylist().count(value) for value in ("flu", "HIV", "cold", "asthma")}
+    truths = [each.truth for each in subset.dossier.utility.answers]
+    assert len(truths) == 60 * 4
+    assert max(truths) == max(total.values())
+    assert subset.dossier.utility.coverage is not None
+    assert subset.dossier.utility.coverage > 0.75  # 240 counts of one release, which go together
+
+
+@pytest.mark.slow
+def test_everything_is_in_the_json(subset: Made) -> None:
+    told = json.loads(json.dumps(subset.dossier.to_json(), allow_nan=False))
+    assert told["request_met"] is True
+    assert told["audit"]["matched_by"] == "key"
+    assert {each["who"] for each in told["audit"]["attacks"]} >= {"frequencies", "all columns", "release alone"}
+    assert [each["is_noticed"] for each in told["audit"]["controls"]].count(True) >= 1
+    assert told["audit"]["attacks"][0]["seed"] == 1
+    assert len(told["values"]) == 4
+
+
+@pytest.mark.slow
+def test_without_the_key_people_are_found_by_their_columns(subset: Made) -> None:
+    found = audit_release(subset.release.path, subset.request.table, on=DAY, seed=1)
+    assert found.audit.alone == 0
+    assert "No key told whose record is whose" in page_of(found)
+    assert len(found.audit.attacks) == len(subset.dossier.audit.attacks)
+
+
+@pytest.mark.slow
+def test_rows_and_columns_that_were_left_out_are_told(tmp_path: Path) -> None:
+    """One row of each of 80 persons, who have three; the table is a part of a larger one."""
+    table = people(300, person=[number // 3 for number in range(300)]).slice(30, 240)
+    schema = Schema.of(SENSITIVE, person="person", one_row="random")
+    request = Request(table, schema=schema, spec=BreachBound("1/10", "1/2"), **accepting(table, schema))
+    publish(request, tmp_path / "release", plan_file=tmp_path / "plan", on_notice=lambda notice: None)
+    found = audit_release(tmp_path / "release", table, on=DAY, plan_file=tmp_path / "plan")
+    assert (found.release.rows, found.left_out, found.dropped) == (80, 160, ("person",))
+    assert "160 rows of the table were not published" in page_of(found)
+
+
+@pytest.mark.slow
+def test_buckets_are_not_scored_without_the_key(tmp_path: Path) -> None:
+    told = made("anatomy", tmp_path)
+    found = audit_release(told.release.path, told.request.table, on=DAY)
+    assert found.audit.attacks == ()
+    assert "publish with --plan-file" in page_of(found)
+
+
+# ------------------------------------------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.slow
+def test_table_that_has_changed_is_refused_in_a_sentence(subset: Made, tmp_path: Path) -> None:
+    release, table = subset.release.path, subset.request.table
+    ages = table.set_column(0, "age", pa.array([31, *table["age"].to_pylist()[1:]]))
+    with pytest.raises(ReleaseFormatError, match="another table, or it has changed since"):
+        audit_release(release, ages, on=DAY)
+    values = table["disease"].to_pylist()
+    swapped = table.set_column(2, "disease", pa.array([*values[-7:], *values[:-7]]))
+    with pytest.raises(
+        ReleaseFormatError, match="the plan file belongs to another table than this one, or the table has changed"
+    ):
+        audit_release(release, swapped, on=DAY, plan_file=subset.plan)
+    with pytest.raises(SfumatoError, match="not the original of this release"):
+        audit_release(release, table.drop_columns(["sex"]), on=DAY)
+
+
+@pytest.mark.slow
+def test_files_that_were_changed_are_refused(tmp_path: Path) -> None:
+    told = made("uniform", tmp_path)
+    (told.release.path / "README.md").write_text("changed", encoding="utf-8")
+    with pytest.raises(ReleaseFormatError, match="does not pass the check of files"):
+        audit_release(told.release.path, told.request.table, on=DAY)
+
+
+# ------------------------------------------------------------------------------------------------------- hostile texts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mechanism", ["uniform", "subset"])
+def test_hostile_names_values_and_statements_stay_texts(tmp_path: Path, mechanism: str) -> None:
+    names = {HOSTILE: ["a", HOSTILE * 20], f"{HOSTILE} again": ["x", "y", "z"]}
+    values = [HOSTILE, f"{HOSTILE}2", "W" * 300, "plain"]
+    table = people(240, **names).set_column(2, SENSITIVE, pa.array([values[row % 7 % 4] for row in range(240)]))
+    schema = Schema.of(SENSITIVE)
+    request = Request(
+        table, schema=schema, spec=BreachBound("1/10", "1/2"), mechanism=mechanism, **accepting(table, schema)
+    )
+    release = publish(request, tmp_path / "release").release
+    context = tmp_path / "context.toml"
+    context.write_text(f"[decision]\nname = '''{HOSTILE}'''\npurpose = '''{HOSTILE}'''\n", encoding="utf-8")
+    asked = [f'SELECT "{HOSTILE.replace(chr(34), chr(34) * 2)}", COUNT(*) FROM release GROUP BY ALL', HOSTILE]
+    found = audit_release(release.path, table, on=DAY, context=context, questions=asked, seed=1, command=HOSTILE)
+    text = report_page(found).html()
+    check_sound(text)
+    assert "<script" not in text
+    assert "alert" in text
+    assert "&amp;lt;" not in text  # escaped once
+    assert "W" * 61 not in text
+    assert len(text.encode()) < 400_000
+
+
+# --------------------------------------------------------------------------------------------------- sabotaged releases
+
+
+def reported(release: Path, **more: Any) -> tuple[Dossier, str]:
+    given: dict[str, Any] = {"plan_file": plan_of(release), **more}
+    found = audit_release(release, patients(), on=DAY, seed=1, **given)
+    return found, page_of(found)
+
+
+def check_caught(found: Dossier, text: str, *names: str) -> None:
+    """The page says what is wrong, on its first sheet and where the look stands."""
+    assert {each.name for each in found.failed} >= set(names)
+    assert "The request is not met." in text
+    words = read_out(text)
+    assert all(words.count(each.detail[1:]) >= 2 for each in found.failed)
+    assert "FAILED" in text or "FOUND" in text
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_honest_release_is_reported_as_met_with_its_power(tmp_path: Path) -> None:
+    """Its checks fail by chance less than once in a hundred thousand runs; controls are noticed with 99.99%."""
+    found, text = reported(released("uniform", tmp_path))
+    assert found.is_met
+    assert "The request is met." in text
+    assert all(each.is_noticed for each in found.audit.controls)
+    assert "are noticed in 95 of 100 cases" in text
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+@pytest.mark.parametrize("has_key", [True, False])
+def test_true_values_shown_besides_are_in_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_key: bool
+) -> None:
+    """As in the tests of sabotage, 11 standard deviations; without the key of nearly all people, who are alone."""
+    kept_too_often(monkeypatch, "uniform", 0.3)
+    release = released("uniform", tmp_path)
+    found, text = reported(release, **({} if has_key else {"plan_file": None}))
+    check_caught(found, text, "law", "draws")
+    assert "whoever knows how frequent the values" in text
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_decoys_of_one_value_are_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept_too_often(monkeypatch, "decoys", 1.0)
+    check_caught(*reported(released("decoys", tmp_path)), "law", "draws")
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_rows_in_order_are_in_the_report(tmp_path: Path) -> None:
+    release = released("uniform", tmp_path)
+    in_order(release)
+    found, text = reported(release)
+    check_caught(found, text, "order")
+    assert "the rows stand in an order that gives them away" in text
+    assert "go together" in text
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_key_that_is_used_twice_is_in_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bind_no_key(monkeypatch)
+    specs = [BreachBound("1/10", "1/2"), BreachBound("1/10", "1/3")]
+    one, same = (
+        released("uniform", tmp_path, name=f"same {number}", spec=spec, key="05" * 32)
+        for number, spec in enumerate(specs)
+    )
+    found, text = reported(one, second=(same, plan_of(same)))
+    check_caught(found, text, "order")
+    assert "the rows of the two releases go together" in text
+    assert "a second release" in text
+
+
+@pytest.mark.slow
+@pytest.mark.statistical
+def test_table_beside_that_is_not_shuffled_is_in_the_report(tmp_path: Path) -> None:
+    release = released("anatomy", tmp_path)
+    honest, _ = reported(release)
+    assert honest.is_met
+    assert all(each.is_noticed for each in honest.audit.controls)
+    beside_in_order(release)
+    found, text = reported(release)
+    check_caught(found, text, "order")
+    assert "the records of groups and the values beside them go together" in text
+
+
+@pytest.mark.slow
+def test_residue_that_is_not_merged_is_in_the_report(tmp_path: Path) -> None:
+    release = released("anatomy", tmp_path)
+    residue_alone(release)
+    check_caught(*reported(release), "domain")
+
+
+@pytest.mark.slow
+def test_number_that_is_not_known_is_not_told(subset: Made) -> None:
+    bare = replace(subset.dossier, utility=replace(subset.dossier.utility, answers=(), why_not="nothing was asked."))
+    assert "No count was compared with the truth: nothing was asked." in page_of(bare)

@@ -1,0 +1,148 @@
+"""Several rows a person: how a bound is shared out, and how persons are described."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato import BreachBound, DecoyGroups, Diversity, LinearCap, Schema, SchemaError, SpecError, Tolerance
+from sfumato._core import exact_numbers
+from sfumato._core.exact_numbers import root_below
+from sfumato._request.person_rows import MOST_ROWS, OneRow, PersonRows, Persons, Surplus, Which
+
+WHOLES = st.builds(lambda above, below: 1 + Fraction(above, below), st.integers(1, 400), st.integers(1, 400))
+
+
+# ------------------------------------------------------------------------------------------------------------ the root
+
+
+@given(WHOLES, st.integers(2, 6))
+def test_root_is_the_largest_fraction_of_small_parts_within_the_whole(whole: Fraction, times: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exact_numbers, "LARGEST_PART", 40)
+        found = root_below.__wrapped__(whole, times)
+    parts = range(1, 40)
+    assert found == max(
+        Fraction(above, below)
+        for above in parts
+        for below in parts
+        if (above / below) ** times < 10**6 and Fraction(above, below) ** times <= whole
+    )
+
+
+@given(WHOLES, st.integers(2, 50))
+def test_root_keeps_the_whole_and_nothing_larger_near_it_does(whole: Fraction, times: int) -> None:
+    found = root_below(whole, times)
+    assert found**times <= whole
+    assert max(found.numerator, found.denominator) < 10**6
+    assert (found + Fraction(3, 10**6)) ** times > whole
+
+
+@pytest.mark.parametrize(
+    ("whole", "times", "root"),
+    [(4, 2, "2"), (Fraction(27, 8), 3, "3/2"), (Fraction(9, 2), 1, "9/2"), (10**13, 2, "999999")],
+)
+def test_root_of_a_power_is_exact(whole: Fraction, times: int, root: str) -> None:
+    assert root_below(Fraction(whole), times) == Fraction(root)
+
+
+def test_bound_of_one_row_is_the_whole() -> None:
+    bound = BreachBound("1/10", "1/3")
+    assert bound.amplification == bound.whole == bound.for_rows(1).amplification == Fraction(9, 2)
+
+
+def test_rows_share_the_whole() -> None:
+    bound = BreachBound("1/10", "1/3").for_rows(3)
+    assert (bound.rows, bound.whole) == (3, Fraction(9, 2))
+    assert 0 < bound.whole - bound.amplification**3 < Fraction(1, 10**9)
+    assert BreachBound.from_json(bound.to_json()) == bound
+
+
+def test_bound_that_leaves_nothing_for_a_row_is_refused() -> None:
+    with pytest.raises(SpecError, match="the bound leaves nothing that a row may tell"):
+        BreachBound("1/2", "500001/1000001").for_rows(3)
+
+
+@pytest.mark.parametrize(
+    "written", [{"rows_per_person": 0}, {"rows_per_person": -1}, {"rows_per_person": MOST_ROWS + 1}]
+)
+def test_design_with_impossible_rows_is_refused(written: dict[str, int]) -> None:
+    with pytest.raises(SpecError, match="the rows of a person are out of range"):
+        BreachBound.from_json({"prior": "1/10", "posterior": "1/3", **written})
+
+
+@pytest.mark.parametrize("spec", [Tolerance("3"), LinearCap("2", "1/10"), Diversity(3), DecoyGroups(3)], ids=str)
+def test_requests_with_bounds_of_their_own_are_refused_for_several_rows_and_say_why(spec: Tolerance) -> None:
+    assert spec.for_rows(1) is spec
+    with pytest.raises(SpecError, match="a harmless value in another row can carry the belief in a protected one"):
+        spec.for_rows(2)
+
+
+# ------------------------------------------------------------------------------------------------------ what is asked
+
+
+@pytest.mark.parametrize("text", ["first:admitted", "last:a:b", "random"])
+def test_row_of_each_person_is_written_as_it_is_read(text: str) -> None:
+    assert str(OneRow.parse(text)) == text
+
+
+@pytest.mark.parametrize("text", ["first", "last", "random:age", "any", "", ":age", "First:age"])
+def test_other_rows_of_each_person_are_refused(text: str) -> None:
+    with pytest.raises(SchemaError):
+        OneRow.parse(text)
+
+
+@pytest.mark.parametrize("most", [0, -1, MOST_ROWS + 1])
+def test_impossible_numbers_of_rows_are_refused(most: int) -> None:
+    with pytest.raises(SchemaError, match="must be a number from 1 to 1000"):
+        PersonRows(most)
+
+
+@pytest.mark.parametrize("given", [{"rows_per_person": 2}, {"surplus": "drop"}])
+def test_one_row_leaves_nothing_else_to_decide(given: dict[str, object]) -> None:
+    with pytest.raises(SchemaError, match="give one or the other"):
+        Schema.of("s", person="p", one_row="random", **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [{"rows_per_person": 2}, {"surplus": "drop"}, {"one_row": "random"}])
+def test_rows_are_nobody_s_without_a_person(given: dict[str, object]) -> None:
+    with pytest.raises(SchemaError, match=r"name it \(--person COL\)"):
+        Schema.of("s", **given)  # type: ignore[arg-type]
+
+
+def test_row_must_not_be_chosen_by_what_is_sensitive() -> None:
+    with pytest.raises(SchemaError, match="must not follow the sensitive column 's'"):
+        Schema.of("s", person="p", one_row="first:s")
+    with pytest.raises(SchemaError, match="the table has no column 'when'"):
+        Schema.of("s", person="p", one_row="first:when").check_columns(["p", "s", "x"])
+
+
+# ------------------------------------------------------------------------------------------------------- what is said
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (PersonRows(), "It was checked that each person has one row;"),
+        (PersonRows(3), "It was checked that each person has at most 3 rows;"),
+        (PersonRows(3, Surplus.DROP), "chosen at random, and 1,234 rows are not published;"),
+        (PersonRows(one_row=OneRow(Which.RANDOM)), "a random one, and 1,234 others are not;"),
+        (PersonRows(one_row=OneRow(Which.FIRST, "seen")), "the first by 'seen', and 1,234 others are not;"),
+        (PersonRows(one_row=OneRow(Which.LAST, "hidden")), "the last, and 1,234 others are not;"),
+    ],
+)
+def test_persons_are_described_without_a_column_that_is_not_published(rows: PersonRows, words: str) -> None:
+    persons = Persons.of(rows, 1234 if rows.chooses else 0, ("seen", "sex"))
+    assert words in persons.sentence
+    assert "hidden" not in str(persons.to_json()) + persons.sentence
+    assert Persons.from_json(persons.to_json()) == persons
+    assert PersonRows.from_json(rows.to_json()) == rows
+
+
+@pytest.mark.parametrize("change", [{"one_row": "best"}, {"surplus": "burn"}, {"most": "x"}])
+def test_persons_that_make_no_sense_are_refused(change: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"is not a valid|invalid literal"):
+        Persons.from_json({**Persons().to_json(), **change})

@@ -1,0 +1,134 @@
+"""Where a publication stops because public columns tell too much beside it, and what it says then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from sfumato._core.random_draws import Draws
+from sfumato._planning.mechanism_choice import choose
+from sfumato._planning.predicted_error import Chosen
+from sfumato._profile.record_sample import Sample
+from sfumato._request.guarantee import Guarantee
+from sfumato._request.histogram import Histogram
+from sfumato._request.requirements import BreachBound
+from sfumato._risk.attackers import planned_exposure
+from sfumato._risk.attackers.attack_result import Attack, Belief
+from sfumato._risk.attackers.planned_exposure import ALL_COLUMNS, ONE_COLUMN
+from sfumato._risk.attackers.publication_gates import Breach, breaches, check_breaches, check_lifted
+from sfumato.errors import InfeasibleError, MissingCapabilityError
+from sfumato.mechanisms import REGISTRY
+from sfumato.mechanisms._randomized_response import small_domain
+from sfumato.mechanisms.mechanism import AnyMechanism
+
+COUNTS = (12, 8, 6, 5, 4, 3, 1, 1, 1, 1)
+"""Example 1 of the small-domain paper."""
+
+
+def cells() -> Chosen:
+    options = {"small-domain": small_domain.Options(small_domain.Merge.PAPER)}
+    histogram = Histogram.of([f"x{number}" for number in range(10)], COUNTS)
+    draws = Draws.unsafe_test_key("5d" * 32)
+    return choose(histogram, BreachBound("1/3", "2/3"), draws, "small-domain", options=options)
+
+
+def table() -> Sample:
+    """Each value has its column: `fair` halves all of them, and `telling` parts three from the others."""
+    held = np.repeat(np.arange(10), COUNTS).repeat(2)
+    fair, telling = np.arange(len(held)) % 2, np.isin(held, [0, 3, 6]).astype(np.uint8)
+    return Sample({"fair": fair, "telling": telling, "alone": np.arange(len(held))}, held, len(held))
+
+
+@pytest.mark.parametrize("cells_at_once", [1, 25, 10**6])
+def test_breaches_are_those_of_the_mechanism_however_groups_are_cut(
+    cells_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(planned_exposure, "CHUNK_BELIEFS", cells_at_once)
+    chosen, sample = cells(), table()
+    found = {each.column: each for each in breaches(chosen, sample)}
+    assert list(found) == ["fair", "telling", "alone"]
+    for name, codes in sample.columns.items():
+        groups = np.zeros((int(codes.max()) + 1, 10), dtype=np.int64)
+        np.add.at(groups, (codes, sample.sensitive), 1)
+        risk = chosen.mechanism.group_risk.measure(chosen.plan, groups)
+        assert found[name].worst == pytest.approx(risk.worst)
+        assert found[name].breached == pytest.approx(risk.breached)
+    assert found["fair"].breached == 0 < found["telling"].breached
+    assert found["alone"].breached == 0  # what is certain before is no breach of the release
+
+
+def test_worst_column_stops_and_is_named_with_what_could_be_done() -> None:
+    found = [Breach("age", 0.7, 0.005), Breach("home town", 0.914, 0.0123), Breach("sex", 0.99, 0.011)]
+    with pytest.raises(InfeasibleError) as caught:
+        check_breaches(found, Fraction(1, 100))
+    sentence = str(caught.value)
+    assert sentence.startswith(
+        "whoever knows a person's 'home town' would breach the bound for 1.2% of the records (up to a chance of 0.91), "
+        "and the limit is 1.00%"
+    )
+    for remedy in ("--mechanism subset or uniform", "drop or coarsen", "--breach-limit", "--accept-marginal-prior"):
+        assert remedy in sentence
+
+
+def test_limit_itself_is_not_exceeded() -> None:
+    check_breaches([Breach("age", 0.9, 0.25)], Fraction(1, 4))
+    check_breaches([Breach("age", 0.9, 0.0)], Fraction(0))
+    check_breaches([], Fraction(0))
+    with pytest.raises(InfeasibleError):
+        check_breaches([Breach("age", 0.9, 0.25)], Fraction(249, 1000))
+
+
+def attacked(well_above: float, name: str = "sex", who: str = ONE_COLUMN, *, is_known: bool = True) -> Attack:
+    without, with_release = (Belief(0.5, (0.4, 0.6), 0.5, 0.876, each, each) for each in (0.0, well_above))
+    return Attack(who, (name,), "disease", 100, without, with_release if is_known else None)
+
+
+def giving(guarantee: Guarantee) -> AnyMechanism:
+    """The first mechanism that gives a guarantee."""
+    return next(each for each in REGISTRY.values() if each.guarantee is guarantee)
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY])
+def test_column_that_lifts_more_than_half_of_the_records_stops_where_the_promise_is_for_the_release_alone(
+    guarantee: Guarantee,
+) -> None:
+    found = [attacked(0.51), attacked(0.83, "home town"), attacked(0.1, "age")]
+    with pytest.raises(InfeasibleError) as caught:
+        check_lifted(found, giving(guarantee))
+    sentence = str(caught.value)
+    assert sentence.startswith(
+        "whoever knows a person's 'home town' and looks at the release would believe the true 'disease' of 83% of the "
+        "records well beyond what was asked for (up to 0.88)"
+    )
+    for remedy in ("--mechanism subset or uniform", "drop or coarsen", "--accept-exposure"):
+        assert remedy in sentence
+
+
+@pytest.mark.parametrize("guarantee", [each for each in Guarantee if each.name not in {"BUCKET_ONLY", "DECOYS_ONLY"}])
+def test_promise_that_holds_for_who_knows_columns_is_not_stopped_by_what_they_lift(guarantee: Guarantee) -> None:
+    check_lifted([attacked(1.0)], giving(guarantee))
+
+
+def test_half_of_the_records_do_not_stop_nor_do_all_columns_together_nor_what_is_not_known() -> None:
+    found = [attacked(0.5), attacked(1.0, who=ALL_COLUMNS), attacked(1.0, is_known=False)]
+    check_lifted(found, giving(Guarantee.BUCKET_ONLY))
+    check_lifted([], giving(Guarantee.BUCKET_ONLY))
+
+
+@pytest.mark.parametrize("guarantee", [Guarantee.BUCKET_ONLY, Guarantee.DECOYS_ONLY])
+def test_gate_refuses_a_mechanism_that_cannot_be_attacked(guarantee: Guarantee) -> None:
+    silent = replace(giving(guarantee), attack_model=None)
+    with pytest.raises(MissingCapabilityError) as caught:
+        check_lifted([attacked(1.0, is_known=False)], silent)
+    assert (caught.value.mechanism, caught.value.capability) == (silent.name, "AttackModel")
+    check_lifted([], silent)  # without public columns there is nothing to lift
+
+
+def test_gate_refuses_a_marginal_prior_mechanism_that_cannot_measure_groups() -> None:
+    silent = replace(cells(), mechanism=replace(cells().mechanism, group_risk=None))
+    with pytest.raises(MissingCapabilityError) as caught:
+        breaches(silent, table())
+    assert caught.value.capability == "GroupRisk"
