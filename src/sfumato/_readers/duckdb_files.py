@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import duckdb
 import pyarrow as pa
 
 from sfumato._core.object_store import File
@@ -39,6 +38,8 @@ def open_duckdb(opening: Opening) -> MemorySource:
 @contextmanager
 def rows_of(file: File, part: str | None) -> Iterator[pa.RecordBatchReader]:
     """The rows of a table, in the order in which the file gives them."""
+    import duckdb  # noqa: PLC0415 - takes long to load, and every command lists the readers
+
     try:
         with duckdb.connect(str(file), read_only=True, config=READ_ALONE) as database:
             found = {_said(*names): names for names in database.execute(NAMES).fetchall()}
