@@ -87,8 +87,8 @@ class Aggregates:
         except QueryError as error:  # a number of patients, for example, which no release has
             return QueryError(f"{error}{people}")
         return QueryError(
-            f"{allowed_sql.sql_of(node)} cannot be answered: which values occur is not known, only about how often; count "
-            "them with GROUP BY. Different values of public columns are counted by a query without sensitive columns."
+            f"{allowed_sql.sql_of(node)} cannot be answered: which values occur is not known, only about how often; "
+            "count them with GROUP BY. Different values of public columns are counted by a query without sensitive columns."
             f"{people}"
         )
 

@@ -6,8 +6,8 @@ people; L has the release and nothing else. All but L know the original, of each
 tells, which is as much as such columns can tell anybody; what L learns, it learns from the release, and its control is
 what that teaches about people of whom the release has no record.
 
-What is shown before publishing (`planned_exposure.attacks`) is not made by these: it looks for the strongest belief that a
-column allows, and these for how often somebody is right.
+What is shown before publishing (`planned_exposure.attacks`) is not made by these: it looks for the strongest belief
+that a column allows, and these for how often somebody is right.
 """
 
 from __future__ import annotations
