@@ -115,8 +115,7 @@ class Asker:
             PICKED if bench.picked else None,
             DECIDED.format(", ".join(decided)) if decided else None,
         ]
-        are_counts = all(bench.is_count(rows, own) for _, own in shown if own in rows.estimated)
-        note = [proposed(self, estimates) if are_counts else None, ". ".join(filter(None, notes))]
+        note = [proposed(self, estimates) if result.are_counts else None, ". ".join(filter(None, notes))]
         words, assumption = (method.words, method.assumption) if decided else _described(method, estimates)
         if self.is_simultaneous:
             words += TOGETHER.format(estimated)

@@ -289,6 +289,10 @@ class Estimator:
             return Estimate.missing("no record satisfies the condition")
         return self.combined({cell.public: {number: mask}})
 
+    def estimate_sum(self, factors: Factors) -> Estimate:
+        """A linear combination of sums of one row."""
+        return self._estimated(self._gathered(factors))
+
     def combined(self, factors: Factors) -> Estimate:
         """A linear combination of sums of many rows; a count where it is one."""
         return self._count_or_sum(self._gathered(factors))

@@ -308,6 +308,9 @@ def test_shrinking_is_proposed_where_more_is_done_with_counts_than_to_show_them(
     assert plain == within == proposal
     assert beside.startswith(f"{proposal} ")
     assert release.sql(f"SELECT SUM(n) FROM ({counts} HAVING age = 30)").note is None  # it only counts
+    nobody = "GROUP BY age, disease HAVING COUNT(*) < -1e9"
+    assert str(proposal) not in str(release.sql(f"SELECT age, SUM(age) AS s FROM release {nobody}").note)
+    assert str(proposal) in str(release.sql(f"SELECT age, COUNT(*) AS n FROM release {nobody}").note)
     assert str(proposal) not in str(release.sql(ranked, method="shrunk").note)
 
 

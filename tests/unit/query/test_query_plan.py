@@ -205,6 +205,17 @@ def test_subtotals_that_are_written_otherwise_are_refused(release: Release) -> N
         release.sql("SELECT sex, COUNT(*) FROM release WHERE disease = 'flu' GROUP BY sex WITH ROLLUP")
 
 
+def test_formula_of_one_row_has_the_error_of_the_sum_that_it_is_made_of(release: Release) -> None:
+    """The error of the square of a count is twice the count times its error, as next to nothing is added to it."""
+    flu, others = (f"COUNT(*) FILTER (WHERE disease {sign} 'flu' AND stay > 3)" for sign in ("=", "<>"))
+    counts = f"SELECT sex, {flu} AS n, {others} AS m FROM release GROUP BY sex"
+    plain = f"SELECT {flu} AS n, {flu} + 1e-9 * {others} AS s, {flu} * {flu} AS q FROM release GROUP BY sex"
+    for asked in (plain, f"SELECT * FROM ({plain})", f"SELECT n, n + 1e-9 * m AS s, n * n AS q FROM ({counts})"):
+        for row in release.sql(asked).rows:
+            expected = 2 * abs(row["n"].value) * row["s"].standard_error
+            assert row["q"].standard_error == pytest.approx(expected, rel=1e-6)
+
+
 def test_errors_of_numbers_that_never_meet_are_not_worked_out_together(
     release: Release, monkeypatch: pytest.MonkeyPatch
 ) -> None:

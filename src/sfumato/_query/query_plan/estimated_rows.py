@@ -163,3 +163,5 @@ class Result:
     """The name of each column, and what we call it."""
     candidates: tuple[Formula, ...] | None = None
     """What was estimated before rows were chosen among; None where windows or other queries may have chosen."""
+    are_counts: bool = False
+    """Whether every number is one COUNT(*)."""

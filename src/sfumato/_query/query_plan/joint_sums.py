@@ -133,7 +133,9 @@ class JointSums:
         return list(found.values())
 
     def _part(self, estimator: Estimator, gradient: Gradient) -> Estimate:
-        """What one part of the query adds; where everything is taken alike, what is added may be one count."""
+        """What one part of the query adds; where all of several rows is taken alike, what is added may be one count."""
+        if len({id(self._sum(leaf).cell) for leaf in gradient}) == 1:
+            return estimator.estimate_sum(self._factors(gradient))
         common = set(gradient.values())
         by = common.pop() if len(common) == 1 else 1.0
         return estimator.combined(self._factors({leaf: each / by for leaf, each in gradient.items()})).scaled(by, 0.0)

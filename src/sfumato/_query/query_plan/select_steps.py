@@ -212,6 +212,7 @@ def finished(bench: Bench, rows: EstimateRows, block: Ending, *, is_outer: bool 
     early = {name: tree for name, tree in named.items() if is_number(tree, rows) and not tree.find(exp.Window)}
     rows = with_columns(bench, rows, early)
     candidates = _list_candidates(bench, rows, block, [*early]) if is_outer else None
+    are_counts = all(bench.is_count(rows, name) for name in early)
     rows = bench.filtered(rows, block.having)
     late = [name for name in named if name not in early]
     trees = [*(named[name] for name in late), *(each.this for each in block.order)]
@@ -236,7 +237,12 @@ def finished(bench: Bench, rows: EstimateRows, block: Ending, *, is_outer: bool 
     else:
         table = rows.table.select([*columns, LINE])
     shown = tuple((name, column) for (name, _), column in zip(block.outputs, named, strict=True))
-    return Result(EstimateRows(table, rows.estimated & set(named)), shown, candidates)
+    return Result(
+        EstimateRows(table, rows.estimated & set(named)),
+        shown,
+        candidates,
+        are_counts and rows.estimated.isdisjoint(late),
+    )
 
 
 def _list_candidates(
