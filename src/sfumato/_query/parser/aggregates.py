@@ -88,8 +88,8 @@ class Aggregates:
             return QueryError(f"{error}{people}")
         return QueryError(
             f"{allowed_sql.sql_of(node)} cannot be answered: which values occur is not known, only about how often; "
-            "count them with GROUP BY. Different values of public columns are counted by a query without sensitive columns."
-            f"{people}"
+            "count them with GROUP BY. Different values of public columns are counted by a query without sensitive "
+            f"columns.{people}"
         )
 
     def _count(self, inner: Tree, where: list[Tree]) -> Formula:
