@@ -3,23 +3,34 @@
 from __future__ import annotations
 
 import inspect
+import re
+from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 import sfumato
+import sfumato.typing
+from sfumato.cli.app import build
 from sfumato.errors import SfumatoError
 
 NAMES = [
     "Answer",
+    "AskPage",
     "Attack",
     "Bins",
     "BreachBound",
     "BreachBoundPerValue",
+    "Certificate",
     "Chosen",
     "Comparison",
     "CountQuery",
     "DecoyGroups",
+    "Demonstration",
+    "Description",
     "Diversity",
+    "Dossier",
+    "Engine",
     "EngineError",
     "ErrorAt",
     "Estimate",
@@ -42,6 +53,7 @@ NAMES = [
     "NoticeWarning",
     "NullPolicy",
     "Outlook",
+    "PrivacySpec",
     "Publication",
     "QueryError",
     "Range",
@@ -49,6 +61,7 @@ NAMES = [
     "Release",
     "ReleaseFormatError",
     "Request",
+    "RequestDraft",
     "Role",
     "Schema",
     "SchemaError",
@@ -60,20 +73,27 @@ NAMES = [
     "TargetError",
     "Tolerance",
     "Verification",
+    "audit",
     "bound_for_error",
+    "certificate",
     "choose",
     "compare",
+    "demo",
     "export",
+    "info",
+    "init",
     "lint",
     "measure",
-    "plan_table",
+    "page",
+    "plan",
     "publish",
+    "query",
     "verify",
 ]
 
 
 def test_public_names_are_these() -> None:
-    assert sfumato.__all__ == NAMES
+    assert sfumato.__all__ == ["__version__", *NAMES]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -86,7 +106,7 @@ def test_public_name_can_be_imported_and_is_documented(name: str) -> None:
 def test_star_import_gives_the_public_names() -> None:
     scope: dict[str, object] = {}
     exec("from sfumato import *", scope)
-    assert set(scope) - {"__builtins__"} == set(NAMES)
+    assert set(scope) - {"__builtins__"} == {"__version__", *NAMES}
 
 
 def test_every_error_is_public() -> None:
@@ -100,3 +120,28 @@ def test_every_error_is_public() -> None:
 def test_package_tells_what_it_is_for() -> None:
     assert sfumato.__doc__
     assert "publish" in sfumato.__doc__
+
+
+def test_version_is_that_of_the_package() -> None:
+    assert sfumato.__version__ == version("sfumato")
+
+
+@pytest.mark.parametrize("command", sorted(build().commands))
+def test_every_command_is_one_public_function(command: str) -> None:
+    assert inspect.isfunction(getattr(sfumato, command))
+
+
+ELSEWHERE = {"Any", "Callable", "Collection", "Iterable", "Mapping", "None", "Path", "Sequence", "True", "False"}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if inspect.isfunction(getattr(sfumato, name))])
+def test_every_type_of_a_public_function_is_public(name: str) -> None:
+    types = set(re.findall(r"\b[A-Z]\w+", str(inspect.signature(getattr(sfumato, name)))))
+    assert types <= {*NAMES, *sfumato.typing.__all__, *ELSEWHERE}
+
+
+def test_every_other_module_is_private() -> None:
+    folder = Path(sfumato.__file__).parent
+    found = {path.stem for path in folder.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    public = {name for name in found if not name.startswith("_")}
+    assert public == {"cli", "errors", "mechanisms", "typing"}

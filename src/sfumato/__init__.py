@@ -15,28 +15,39 @@ The analyst:
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
+
+    from sfumato._commands.demo import Demonstration, demo
+    from sfumato._commands.init import RequestDraft, init
+    from sfumato._commands.release_commands import audit, certificate, info, page, query
     from sfumato._comparison.compare_mechanisms import compare
     from sfumato._comparison.comparison_outcome import Comparison
+    from sfumato._engines.engine import Engine
     from sfumato._engines.local_engine import LocalEngine
     from sfumato._engines.spark_engine import SparkEngine
+    from sfumato._evidence.audit_dossier import Dossier
     from sfumato._planning.bound_for_error import bound_for_error
     from sfumato._planning.mechanism_choice import choose
     from sfumato._planning.predicted_error import Chosen
     from sfumato._publication import Publication, publish
-    from sfumato._publication_plan import Outlook, Request, plan_table
+    from sfumato._publication_plan import Outlook, Request, plan
     from sfumato._query.answer import Answer
     from sfumato._query.counting.count_queries import CountQuery, Range
     from sfumato._query.estimate import Estimate, Estimates, Interval
     from sfumato._query.export import Exported, export
     from sfumato._query.release import Release
     from sfumato._readers.read_options import ReadOptions
+    from sfumato._release.description import Description
+    from sfumato._report.certificate import Certificate
+    from sfumato._report.question_page.page_file import AskPage
     from sfumato._request.group_requirements import DecoyGroups, Diversity, LinearCap, ShareCap
     from sfumato._request.hierarchy import Hierarchy
     from sfumato._request.histogram import Histogram
-    from sfumato._request.requirements import BreachBound, BreachBoundPerValue, Tolerance
+    from sfumato._request.requirements import BreachBound, BreachBoundPerValue, PrivacySpec, Tolerance
     from sfumato._request.schema import Bins, NullPolicy, Role, Schema
     from sfumato._request.warnings import Notice, NoticeWarning
     from sfumato._risk.attackers.attack_result import Attack
@@ -64,15 +75,21 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answer",
+    "AskPage",
     "Attack",
     "Bins",
     "BreachBound",
     "BreachBoundPerValue",
+    "Certificate",
     "Chosen",
     "Comparison",
     "CountQuery",
     "DecoyGroups",
+    "Demonstration",
+    "Description",
     "Diversity",
+    "Dossier",
+    "Engine",
     "EngineError",
     "ErrorAt",
     "Estimate",
@@ -95,6 +112,7 @@ __all__ = [
     "NoticeWarning",
     "NullPolicy",
     "Outlook",
+    "PrivacySpec",
     "Publication",
     "QueryError",
     "Range",
@@ -102,6 +120,7 @@ __all__ = [
     "Release",
     "ReleaseFormatError",
     "Request",
+    "RequestDraft",
     "Role",
     "Schema",
     "SchemaError",
@@ -113,28 +132,42 @@ __all__ = [
     "TargetError",
     "Tolerance",
     "Verification",
+    "__version__",
+    "audit",
     "bound_for_error",
+    "certificate",
     "choose",
     "compare",
+    "demo",
     "export",
+    "info",
+    "init",
     "lint",
     "measure",
-    "plan_table",
+    "page",
+    "plan",
     "publish",
+    "query",
     "verify",
 ]
 
 _HOMES = {
     "Answer": "sfumato._query.answer",
+    "AskPage": "sfumato._report.question_page.page_file",
     "Attack": "sfumato._risk.attackers.attack_result",
     "Bins": "sfumato._request.schema",
     "BreachBound": "sfumato._request.requirements",
     "BreachBoundPerValue": "sfumato._request.requirements",
+    "Certificate": "sfumato._report.certificate",
     "Chosen": "sfumato._planning.predicted_error",
     "Comparison": "sfumato._comparison.comparison_outcome",
     "CountQuery": "sfumato._query.counting.count_queries",
     "DecoyGroups": "sfumato._request.group_requirements",
+    "Demonstration": "sfumato._commands.demo",
+    "Description": "sfumato._release.description",
     "Diversity": "sfumato._request.group_requirements",
+    "Dossier": "sfumato._evidence.audit_dossier",
+    "Engine": "sfumato._engines.engine",
     "EngineError": "sfumato.errors",
     "ErrorAt": "sfumato.mechanisms.error_curve",
     "Estimate": "sfumato._query.estimate",
@@ -157,6 +190,7 @@ _HOMES = {
     "NoticeWarning": "sfumato._request.warnings",
     "NullPolicy": "sfumato._request.schema",
     "Outlook": "sfumato._publication_plan",
+    "PrivacySpec": "sfumato._request.requirements",
     "Publication": "sfumato._publication",
     "QueryError": "sfumato.errors",
     "Range": "sfumato._query.counting.count_queries",
@@ -164,6 +198,7 @@ _HOMES = {
     "Release": "sfumato._query.release",
     "ReleaseFormatError": "sfumato.errors",
     "Request": "sfumato._publication_plan",
+    "RequestDraft": "sfumato._commands.init",
     "Role": "sfumato._request.schema",
     "Schema": "sfumato._request.schema",
     "SchemaError": "sfumato.errors",
@@ -175,20 +210,29 @@ _HOMES = {
     "TargetError": "sfumato.errors",
     "Tolerance": "sfumato._request.requirements",
     "Verification": "sfumato._verify.verification",
+    "audit": "sfumato._commands.release_commands",
     "bound_for_error": "sfumato._planning.bound_for_error",
+    "certificate": "sfumato._commands.release_commands",
     "choose": "sfumato._planning.mechanism_choice",
     "compare": "sfumato._comparison.compare_mechanisms",
+    "demo": "sfumato._commands.demo",
     "export": "sfumato._query.export",
+    "info": "sfumato._commands.release_commands",
+    "init": "sfumato._commands.init",
     "lint": "sfumato._risk.lint.lint_table",
     "measure": "sfumato._risk.privacy_models.measure_table",
-    "plan_table": "sfumato._publication_plan",
+    "page": "sfumato._commands.release_commands",
+    "plan": "sfumato._publication_plan",
     "publish": "sfumato._publication",
+    "query": "sfumato._commands.release_commands",
     "verify": "sfumato._verify.against_original",
 }
 """Where each name lives: a module is loaded when one of its names is first used, because some take long to load."""
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return version("sfumato")
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

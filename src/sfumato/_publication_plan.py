@@ -228,7 +228,7 @@ def surveyed(  # noqa: PLR0913 - what is asked, and where it is read
     return request, replace(again, notices=(*again.notices, *said))
 
 
-def plan_table(request: Request, engine: Engine | None = None) -> Outlook:
+def plan(request: Request, engine: Engine | None = None) -> Outlook:
     """What would be published, and what the holder should know; nothing stays behind."""
     with tempfile.TemporaryDirectory(prefix="sfumato-") as name:
         folder, draws = Path(name), Draws.secret()

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from command_line import succeed, write_parquet
 from protected_tables import BOUND, EXAMPLE, SMALL_DOMAIN, WAYS, patients, refused, spread
 from selection import examples
-from sfumato._publication_plan import Request, plan_table
+from sfumato._publication_plan import Request, plan
 from sfumato._request.requirements import BreachBound
 from sfumato._request.schema import Schema
 from sfumato.errors import InfeasibleError
@@ -136,7 +136,7 @@ def test_exposures_of_any_small_table_are_those_of_bayes_rule(rows: list[tuple[s
     assume(len(set(values)) > 1)
     held, size = numbered(values), len(set(values))
     schema = Schema.of("held", keep=["held", "group"])
-    found = plan_table(
+    found = plan(
         Request(
             pa.table({"group": groups, "held": values}),
             schema=schema,
@@ -199,9 +199,7 @@ def test_breaches_of_any_small_table_are_those_of_bayes_rule(rows: list[tuple[st
     asked = {"breach_limit": Fraction(0), "accept_telling": ("group",)}
     options = {"small-domain": small_domain.Options(min_cell=minimum)}
     try:
-        found = plan_table(
-            Request(source, schema=schema, spec=bound, mechanism="small-domain", options=options, **asked)
-        )
+        found = plan(Request(source, schema=schema, spec=bound, mechanism="small-domain", options=options, **asked))
     except InfeasibleError:
         return
     bounds = rare([value for _, value in rows], (bound.prior, bound.posterior))

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from command_line import complaint, content, fail, people, run, succeed, write_csv, write_csv_rows, write_parquet
+from sfumato._commands.request_draft import quoted, said_path
 from sfumato._profile import role_guessing
 from sfumato._readers.open_table import open_source
-from sfumato.cli.draft import quoted, said_path
 from sfumato.cli.request_file import known_keys
 
 ROWS = 3000

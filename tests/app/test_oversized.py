@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from command_line import complaint, fail, people, publishing, run_apart, write_csv
-from sfumato._core.small_csv_files import read_toml
+from sfumato._core.small_text_files import read_toml
 from sfumato._readers import parquet_files
 from sfumato.errors import SpecError
 

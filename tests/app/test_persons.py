@@ -20,7 +20,7 @@ from sfumato import (
     Schema,
     SchemaError,
     SpecError,
-    plan_table,
+    plan,
     publish,
     verify,
 )
@@ -189,7 +189,7 @@ def test_column_that_names_each_person_is_nearly_unique_however_many_rows_they_h
     schema = Schema.of("disease", person="patient", rows_per_person=each)
     with pytest.raises(SchemaError, match=r"column .insurance. is nearly unique .* as one person.s rows"):
         publish(Request(pa.table(whole), schema=schema, spec=BOUND), "release")
-    found = plan_table(Request(pa.table(whole), schema=replace(schema, confirmed=frozenset({"insurance"})), spec=BOUND))
+    found = plan(Request(pa.table(whole), schema=replace(schema, confirmed=frozenset({"insurance"})), spec=BOUND))
     assert found.uniqueness.after.alone == 1
 
 

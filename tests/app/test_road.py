@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from command_line import Outcome, complaint, run, succeed
+from sfumato._commands.demo import DIAGNOSES
 from sfumato._request.warnings import CODES
-from sfumato.cli.demo import DIAGNOSES
 
 ROWS = 3000
 START = ("publish", "stays.csv", "--out", "release", "--sensitive", "diagnosis")

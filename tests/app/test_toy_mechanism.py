@@ -10,7 +10,7 @@ import pytest
 
 import toy_mechanism as toy
 from command_line import people, run, succeed, write_parquet
-from sfumato import BreachBound, CountQuery, Histogram, Release, Request, Schema, choose, plan_table, publish, verify
+from sfumato import BreachBound, CountQuery, Histogram, Release, Request, Schema, choose, plan, publish, verify
 from sfumato._core.random_draws import Draws
 from sfumato._report import ask_page
 from sfumato._verify.reference_distributions import LAWS
@@ -49,8 +49,7 @@ def test_toy_is_planned_by_name_and_as_a_rival(table: Path) -> None:
     best = choose(histogram, BOUND, Draws.secret())
     assert toy.NAME in {each.mechanism.name for each in (best, *best.others)}
     assert toy.NAME in {
-        each.mechanism.name
-        for each in plan_table(Request(table, schema=Schema.of("disease"), spec=BOUND)).chosen.others
+        each.mechanism.name for each in plan(Request(table, schema=Schema.of("disease"), spec=BOUND)).chosen.others
     }
     unpickled = pickle.loads(pickle.dumps(named))
     assert unpickled.mechanism is toy.MECHANISM
@@ -124,7 +123,7 @@ def test_mechanism_without_a_verifier_is_not_published(table: Path, monkeypatch:
         publish(request, "release")
     assert (raised.value.mechanism, raised.value.capability) == (toy.NAME, "Verifier")
     assert not Path("release").exists()
-    assert "would-be-refused" in {each.code for each in plan_table(request).notices}
+    assert "would-be-refused" in {each.code for each in plan(request).notices}
 
 
 TOY_MISSES = (
@@ -144,7 +143,7 @@ TOY_MISSES = (
 @pytest.mark.usefixtures("registered")
 def test_core_alone_is_a_mechanism_and_all_else_is_listed_as_missing(table: Path) -> None:
     assert missing(toy.NAME) == TOY_MISSES
-    told = plan_table(Request(table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME)).notices
+    told = plan(Request(table, schema=Schema.of("disease"), spec=BOUND, mechanism=toy.NAME)).notices
     lacking = [each.numbers["capability"] for each in told if each.code == "capability-missing"]
     assert lacking == ["ErrorPrediction", "PlanExplanation", "AttackModel"]
 

@@ -14,7 +14,7 @@ import pytest
 from sfumato import InfeasibleError, SchemaError, verify
 from sfumato._profile import record_sample, table_profile
 from sfumato._publication import Publication, publish
-from sfumato._publication_plan import Request, plan_table
+from sfumato._publication_plan import Request, plan
 from sfumato._release.manifest import MANIFEST, README
 from sfumato._request.group_requirements import DecoyGroups, Diversity
 from sfumato._request.requirements import BreachBound
@@ -49,9 +49,7 @@ def stopped(folder: Path, table: Table, schema: Schema | None = None, **options:
     with pytest.raises(InfeasibleError) as caught:
         published(folder, table, schema, **options)
     assert list(folder.iterdir()) == []
-    (foretold,) = [
-        each for each in plan_table(asking(table, schema, **options)).notices if each.code == "would-be-refused"
-    ]
+    (foretold,) = [each for each in plan(asking(table, schema, **options)).notices if each.code == "would-be-refused"]
     # How far beliefs go with a release depends on what is drawn for it.
     assert str(foretold).startswith(f"publishing would stop: {str(caught.value)[:40]}")
     return str(caught.value)

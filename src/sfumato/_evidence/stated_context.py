@@ -19,7 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from sfumato._core.small_csv_files import read_toml
+from sfumato._core.small_text_files import read_toml
 from sfumato.errors import SpecError
 
 NOT_STATED = "not stated"

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._core.cell_values import display, field_type
-from sfumato._core.small_csv_files import LONGEST_VALUE
+from sfumato._core.small_text_files import LONGEST_VALUE
 from sfumato._profile.declared_domains import outside_domain, typed_domain
 from sfumato._profile.table_profile import FEW_RECORDS, MOST_BYTES, MOST_VALUES, ColumnProfile, Profile
 from sfumato._readers.type_inference import OVERSIZED, looks_like_commas

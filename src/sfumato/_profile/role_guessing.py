@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato._core.cell_values import field_type
-from sfumato._core.small_csv_files import LONGEST_VALUE
+from sfumato._core.small_text_files import LONGEST_VALUE
 from sfumato._profile.column_checks import loneliness
 from sfumato._profile.range_proposals import round_days, round_numbers
 from sfumato._profile.ranges import is_fractional

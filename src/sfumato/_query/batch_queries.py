@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sfumato._core.small_csv_files import lines, read_small
+from sfumato._core.small_text_files import lines, read_small
 from sfumato._query.answer import Answer
 from sfumato._query.answering import TOGETHER, Asker, proposed
 from sfumato._query.connection import Session

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sfumato._core.small_csv_files import read_toml
+from sfumato._core.small_text_files import read_toml
 from sfumato._request.schema import no_column
 from sfumato._terminal_safe import UNPRINTABLE
 from sfumato.errors import ReleaseFormatError, SchemaError, SfumatoError, SpecError

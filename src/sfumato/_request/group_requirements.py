@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 from sfumato._core.cell_values import Value, display
 from sfumato._core.exact_numbers import Exact, exact, two_digits_above
 from sfumato._core.option_fields import Flag
-from sfumato._core.small_csv_files import matched, values_with
+from sfumato._core.small_text_files import matched, values_with
 from sfumato._request.histogram import Histogram, margins
 from sfumato._request.requirements import BreachBound, PrivacySpec
 from sfumato.errors import InfeasibleError, SpecError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._core.cell_values import Value, display, to_json
-from sfumato._core.small_csv_files import lines
+from sfumato._core.small_text_files import lines
 from sfumato.errors import SchemaError
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato._core.cell_values import Value, counted
-from sfumato._core.small_csv_files import LONGEST_VALUE, records
+from sfumato._core.small_text_files import LONGEST_VALUE, records
 from sfumato._request.hierarchy import Hierarchy
 from sfumato.errors import SchemaError
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Self, TypeVar
 from sfumato._core.cell_values import Value, display
 from sfumato._core.exact_numbers import SMALLEST_PRIOR, Exact, coarse_share, exact, root_below
 from sfumato._core.option_fields import Flag
-from sfumato._core.small_csv_files import matched, values_with
+from sfumato._core.small_text_files import matched, values_with
 from sfumato._request.histogram import Histogram
 from sfumato._request.person_rows import MOST_ROWS
 from sfumato.errors import InfeasibleError, SpecError

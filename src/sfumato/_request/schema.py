@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._core.cell_values import Value, display, to_json
-from sfumato._core.small_csv_files import lines
+from sfumato._core.small_text_files import lines
 from sfumato._core.suggestions import NEAR, no_such
 from sfumato._request.hierarchy import Hierarchy, level_name
 from sfumato._request.person_rows import ONE_EACH, OneRow, PersonRows, Surplus

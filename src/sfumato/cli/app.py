@@ -27,7 +27,6 @@ from sfumato._core.exact_numbers import exact
 from sfumato._planning.bound_for_error import AT, ERROR, ErrorTarget, target
 from sfumato._readers.read_options import POINT
 from sfumato._request.histogram import Histogram
-from sfumato._request.schema import Role
 from sfumato._request.warnings import check_codes, check_notices
 from sfumato.cli import key_notice, render
 from sfumato.cli.audit import audit
@@ -99,10 +98,8 @@ def demo(
     printed: PrintOptions,
 ) -> None:
     """Invent a hospital table, publish it, verify it, and ask it three questions."""
-    from sfumato.cli.demo import demonstrate  # noqa: PLC0415 - takes long to load
-
     if raw is not None:
-        from sfumato.cli.practice import write_stays  # noqa: PLC0415 - takes long to load
+        from sfumato._commands.practice_table import write_stays  # noqa: PLC0415 - takes long to load
 
         if keep_in is not None:
             raise TargetError("--raw writes one table and --out a directory with a release; give one of the two.")
@@ -115,7 +112,7 @@ def demo(
     place = tempfile.TemporaryDirectory(prefix="sfumato-demo-") if keep_in is None else _new_directory(keep_in)
     with place as folder:
         with render.progress_engine(err, printed) as engine:
-            shown = demonstrate(Path(folder), rows, engine)
+            shown = sfumato.demo(folder, rows, engine)
         if printed.as_json:
             print_json(render.demonstration_json(shown))
         else:
@@ -136,23 +133,11 @@ def init(
     printed: PrintOptions,
 ) -> None:
     """Write a request file to complete: what the columns may be for, and what you have to decide. It holds no value."""
-    from sfumato._profile.role_guessing import guess_table  # noqa: PLC0415 - takes long to load
-    from sfumato._release.staging import place_file  # noqa: PLC0415 - takes long to load
-    from sfumato._risk.attackers.predictive_columns import telling_columns  # noqa: PLC0415 - takes long to load
-    from sfumato.cli.draft import check_place, draft  # noqa: PLC0415 - takes long to load
-
-    check_place(target, force=force)
     with render.looking(err, quiet=printed.is_silent):
-        guess, rows = guess_table(table, read=sfumato.ReadOptions(encoding=encoding))
-        known = rows.column_names
-        likely = sensitive or [each.name for each in guess.columns if each.may_be_sensitive][:1]
-        for about in (name for name in likely if name in known):
-            others = [each.name for each in guess.of(Role.PUBLIC) if each.name != about and each.name in known]
-            guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
-    drafted = draft(guess, table, target, sensitive or (), encoding=encoding)
-    place_file(drafted.text, target, "the request file", force=force)
+        read = sfumato.ReadOptions(encoding=encoding)
+        drafted = sfumato.init(table, target, sensitive=sensitive or (), read=read, force=force)
     if printed.as_json:
-        print_json({"path": str(target), **render.guess_json(guess), "open": list(drafted.open)})
+        print_json({"path": str(target), **render.guess_json(drafted.guess), "open": list(drafted.open)})
     elif not printed.quiet:
         render.show_draft(out, str(target), drafted.open)
 
@@ -181,7 +166,7 @@ def plan(
     else:
         request = request_of(described.table, described, promise, accepting)
         with render.progress_engine(err, printed, made) as engine:
-            found = sfumato.plan_table(request, engine)
+            found = sfumato.plan(request, engine)
         column = request.schema.sensitive
     aim = None if spec.bound is None else _aim(found.chosen.histogram, spec.bound, promise, aimed)
     is_stopped = any(notice.code in stops.codes for notice in found.notices)  # what fails prints nothing but why
@@ -273,7 +258,7 @@ def info(release: ReleasePath, printed: PrintOptions) -> None:
     """Show what a release is and what it promises."""
     opened = sfumato.Release.open(release)
     if printed.as_json:
-        print_json(render.info_json(opened))
+        print_json(sfumato.info(opened))
     else:
         render.show_info(out, opened)
 

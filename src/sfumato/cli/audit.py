@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass, field
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NoReturn
 
 import typer
 
+import sfumato
 from sfumato._readers.read_options import POINT, ReadOptions
 from sfumato.cli import render
 from sfumato.cli.option_group import OptionGroup
@@ -81,22 +81,18 @@ class ReportOptions(OptionGroup):
 
 def audit(release: ReleasePath, known: AuditOptions, written: ReportOptions, printed: PrintOptions) -> None:
     """Let attackers at a release, compare answers with the truth, and write a report to file. Private."""
-    from sfumato._evidence import audit_release  # noqa: PLC0415 - takes long to load
     from sfumato._query.batch_queries import read_batch  # noqa: PLC0415 - takes long to load
-    from sfumato._report import check_place, report_page, save  # noqa: PLC0415 - takes long to load
 
     if written.target is None and not printed.as_json:
         raise TargetError("name the file of the report with --out, such as --out report.html, or ask for --json.")
-    if written.target is not None:
-        check_place(written.target, force=written.force)
     if known.second_plan_file is not None and known.second is None:
         raise TargetError("--second-plan-file is the key of another release; name that with --second.")
     questions = [] if known.questions is None else read_batch(known.questions)
     with render.progress_engine(err, printed) as engine:
-        found = audit_release(
+        found = sfumato.audit(
             release,
             known.original,
-            on=date.today(),
+            written.target,
             plan_file=known.plan_file,
             second=None if known.second is None else (known.second, known.second_plan_file),
             population=known.population,
@@ -107,9 +103,8 @@ def audit(release: ReleasePath, known: AuditOptions, written: ReportOptions, pri
             hierarchies={name: Path(file) for name, file in assignments(known.hierarchy, HIERARCHY)},
             read=ReadOptions(encoding=known.encoding, decimal=known.decimal),
             progress=engine.progress,
+            force=written.force,
         )
-    if written.target is not None:
-        save(report_page(found), written.target, force=written.force)
     if printed.as_json:
         print_json(({} if written.target is None else {"path": str(written.target)}) | found.to_json())
     elif not printed.quiet:

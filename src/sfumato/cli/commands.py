@@ -10,8 +10,9 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from sfumato._core.small_text_files import TOML
 from sfumato._terminal_safe import printable, without_passwords
-from sfumato.cli.request_file import BY_COLUMN, SUFFIX, TABLE, RequestFile
+from sfumato.cli.request_file import BY_COLUMN, TABLE, RequestFile
 from sfumato.errors import SpecError
 
 LEAVING_OUT = ("identifier", "drop")
@@ -72,7 +73,7 @@ class RequestCommand(Command):
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Take from the file what the command line does not say."""
         named = self.make_parser(ctx).parse_args(args=list(args))[0].get(TABLE)
-        if not isinstance(named, str) or not named.lower().endswith(SUFFIX):
+        if not isinstance(named, str) or not named.lower().endswith(TOML):
             rest = super().parse_args(ctx, args)
             self._tell(ctx, {}, "")
             return rest

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -92,16 +91,9 @@ def certificate(
     printed: PrintOptions,
 ) -> None:
     """Write one page about a release that may go with it: its promise, design, error and limits. It verifies first."""
-    from sfumato._report import certificate as certified  # noqa: PLC0415 - takes long to load
-    from sfumato._report import check_place, save  # noqa: PLC0415 - takes long to load
-
     if target is None and not printed.as_json:
         raise TargetError("name the file of the page with --out, such as --out certificate.html, or ask for --json.")
-    if target is not None:
-        check_place(target, force=force)
-    found = certified(release, date.today(), decider)
-    if target is not None:
-        save(found.page(), target, force=force)
+    found = sfumato.certificate(release, target, decider=decider, force=force)
     if printed.as_json:
         print_json(({} if target is None else {"path": str(target)}) | found.to_json())
     elif not printed.quiet:
@@ -154,11 +146,8 @@ def saved_page(  # noqa: PLR0913 - everything but the release and the place has 
     force: bool = False,
 ) -> dict[str, Any]:
     """Make the page of a release and write it; what is told of it."""
-    from sfumato._report import ask_page, save  # noqa: PLC0415 - takes long to load
-
     with render.progress_of(err, printed, "counting") as progress:
-        made = ask_page(release, title=title, largest=largest, progress=progress)
-    save(made, target, force=force)
+        made = sfumato.page(release, target, title=title, megabytes=largest, force=force, progress=progress)
     held = "counts" if made.is_counted else "records"
     if not printed.is_silent:
         said = (

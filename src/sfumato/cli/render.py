@@ -16,7 +16,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import sfumato
-from sfumato._core.cell_values import counted, labels, listed, off_by, values_to_json
+from sfumato._core.cell_values import counted, labels, listed, off_by
 from sfumato._core.object_store import Address
 from sfumato._figures.number_cells import lined_up
 from sfumato._planning.predicted_error import CURVE
@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # what is only looked at need not be loaded before it is ther
     from pathlib import Path
 
     from sfumato import Attack, Chosen, Notice, Outlook, Publication, Release, Verification
+    from sfumato._commands.demo import Demonstration
     from sfumato._engines.engine import Engine
     from sfumato._engines.engine import Progress as Told
     from sfumato._planning.bound_for_error import ErrorTarget
@@ -37,7 +38,6 @@ if TYPE_CHECKING:  # what is only looked at need not be loaded before it is ther
     from sfumato._profile.equivalence_classes import Uniqueness
     from sfumato._profile.role_guessing import TableGuess
     from sfumato._release.description import Description
-    from sfumato.cli.demo import Demonstration
     from sfumato.cli.options import PrintOptions
 
 MOST_CELLS = 12
@@ -329,36 +329,12 @@ def guess_json(guess: TableGuess) -> dict[str, Any]:
     return {"columns": columns, "missing": list(guess.missing), "doubtful": list(guess.doubtful)}
 
 
-def info_json(release: Release) -> dict[str, Any]:
-    """What a release is and promises, for machines."""
-    manifest = release.manifest
-    return {
-        **manifest.about.to_json(),
-        **({"columns": dict(manifest.about.columns)} if manifest.about.columns else {}),
-        "rows": release.rows,
-        "mechanism": manifest.mechanism_name,
-        "guarantee": manifest.mechanism.guarantee,
-        "sensitive": manifest.sensitive_name,
-        "persons": None if manifest.persons is None else manifest.persons.to_json(),
-        "counted": manifest.counted,
-        "public": list(manifest.public),
-        "values": {name: values_to_json(values) for name, values in release.values.items()},
-        "published_at": dict(manifest.published_at),
-        "levels": {name: list(dict.fromkeys(groups)) for name, groups in manifest.groups.items()},
-        "fit_to_publish": not manifest.is_test,
-        "methods": list(release.methods),
-        "design": manifest.design.to_json(),
-        "promise": release.promise,
-        "software": manifest.software,
-    }
-
-
 def publication_json(publication: Publication) -> dict[str, Any]:
     """What was published, for machines, with what is for its holder alone."""
     said = [each.to_json() for each in publication.notices]
     exposed = [each.to_json() for each in publication.exposures]
     told = {"exposures": exposed, "uniqueness": publication.uniqueness.to_json()}
-    return {**info_json(publication.release), "notices": said, **told}
+    return {**sfumato.info(publication.release), "notices": said, **told}
 
 
 def show_info(console: Console, release: Release) -> None:
@@ -434,5 +410,5 @@ def demonstration_json(shown: Demonstration) -> dict[str, Any]:
         low, high = line.estimate.interval(DEFAULT_LEVEL)
         found = {"question": line.question, "truth": line.truth, "n": line.estimate.value}
         lines.append({**found, "n_se": line.estimate.standard_error, "n_low": low, "n_high": high})
-    release = info_json(shown.publication.release)
+    release = sfumato.info(shown.publication.release)
     return {"release": release, "verification": verification_json(shown.verification), "answers": lines}

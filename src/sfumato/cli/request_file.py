@@ -32,7 +32,7 @@ from types import NoneType
 from typing import Any, get_args, get_origin
 
 from sfumato._core.object_store import Address
-from sfumato._core.small_csv_files import read_toml
+from sfumato._core.small_text_files import read_toml
 from sfumato._readers.reader_registry import reader_of_address
 from sfumato._readers.tables_in_files import split
 from sfumato.cli.option_group import OptionGroup
@@ -47,7 +47,6 @@ from sfumato.cli.options import (
 from sfumato.cli.where import EngineOptions
 from sfumato.errors import SpecError
 
-SUFFIX = ".toml"
 GROUPS: tuple[type[OptionGroup], ...] = (
     PlanTableOptions,
     PromiseOptions,

@@ -31,7 +31,7 @@ from sfumato import (
     SpecError,
     Tolerance,
     compare,
-    plan_table,
+    plan,
 )
 from sfumato._comparison.compare_mechanisms import asked_guarantee, usual_count
 from sfumato._comparison.comparison_baselines import laplace_answers, redrawn_values
@@ -257,7 +257,7 @@ def test_names_and_values_cannot_leave_their_place_on_a_page() -> None:
     held = pa.array([f"{HOSTILE}{each}" for each in columns["disease"].to_pylist()])
     table = columns.set_column(2, HOSTILE + "!", held)
     made = Request(table, schema=Schema.of(HOSTILE + "!"), spec=BOUND)
-    found, seen = compare(made, seed=SEED), plan_table(made)
+    found, seen = compare(made, seed=SEED), plan(made)
     for page in (compare_page(found, HOSTILE, HOSTILE), plan_page(seen, BOUND, HOSTILE, None, HOSTILE, found)):
         text = page.html()
         assert "<img" not in text

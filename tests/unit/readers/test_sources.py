@@ -274,7 +274,7 @@ def test_stream_is_spooled_into_a_file_without_a_name(desk: Path) -> None:
 KILLED = """
 import os, signal, sys
 import pyarrow as pa
-from sfumato import BreachBound, LocalEngine, Request, Schema, plan_table, publish
+from sfumato import BreachBound, LocalEngine, Request, Schema, plan, publish
 out, moment = sys.argv[1:]
 table = pa.table({"age": [30, 40] * 1000, "disease": ["Zelenka fever", "flu", "cold", "gout"] * 500})
 def batches():
@@ -288,7 +288,7 @@ def crash(stage, done, total):
 stream = pa.RecordBatchReader.from_batches(table.schema, batches())
 request = Request(stream, schema=Schema.of("disease"), spec=BreachBound("1/10", "1/2"))
 engine = LocalEngine(progress=crash)
-plan_table(request, engine) if out == "plan" else publish(request, out, engine=engine)
+plan(request, engine) if out == "plan" else publish(request, out, engine=engine)
 """
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato._core.arrays import Floats
 from sfumato._core.cell_values import Value, display
-from sfumato._core.small_csv_files import LONGEST_VALUE, lines
+from sfumato._core.small_text_files import LONGEST_VALUE, lines
 from sfumato._query.consistency.sum_constraints import Family
 from sfumato.errors import QueryError
 

@@ -21,7 +21,7 @@ import numpy as np
 from sfumato._core.arrays import Codes, Floats, Mask, Places
 from sfumato._core.cell_values import Value
 from sfumato._core.exact_numbers import exact
-from sfumato._core.small_csv_files import matched, values_with
+from sfumato._core.small_text_files import matched, values_with
 from sfumato._figures.attack_success import known_columns
 from sfumato._profile.equivalence_classes import hashed
 from sfumato._records.tally import Holdings

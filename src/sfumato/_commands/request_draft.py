@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato._core.object_store import Address
+from sfumato._core.small_text_files import TOML
 from sfumato._profile.role_guessing import ColumnGuess, TableGuess
 from sfumato._readers import tables_in_files
 from sfumato._readers.read_options import POINT
@@ -23,7 +24,6 @@ from sfumato._readers.reader_registry import hide_secrets, reader_of_address
 from sfumato._release.staging import check_outside
 from sfumato._request.schema import Role
 from sfumato._terminal_safe import UNPRINTABLE, printable
-from sfumato.cli.request_file import SUFFIX
 from sfumato.errors import SchemaError, SourceError, TargetError
 
 WIDTH = 118
@@ -147,10 +147,8 @@ def draft(
 
 def check_place(target: Path, *, force: bool) -> None:
     """Refuse a place for a request file where one would not be known as such, or replace something."""
-    if target.suffix.lower() != SUFFIX:
-        raise TargetError(
-            f"a request file is known by its ending: name one that ends in {SUFFIX}, not {str(target)!r}."
-        )
+    if target.suffix.lower() != TOML:
+        raise TargetError(f"a request file is known by its ending: name one that ends in {TOML}, not {str(target)!r}.")
     check_outside(target, "the request file")
     if os.path.lexists(target) and not force:
         raise TargetError(f"{str(target)!r} exists; choose another name with --out, or replace it with --force.")

@@ -1,7 +1,7 @@
-"""Small CSV files of the user's: bounds, caps, counts, domains, totals, questions; read in one way.
+"""Reads small files that people write: CSV files of bounds, caps, counts, domains, totals, questions, and TOML files.
 
-All are UTF-8 with a header, with commas between fields, or semicolons as tables may have them. An empty field is the
-missing value, and what is wrong with a file is said in one sentence that names it.
+The CSV files are UTF-8 with a header, with commas between fields, or semicolons as tables may have them. An empty field
+is the missing value, and what is wrong with a file is said in one sentence that names it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ Given = TypeVar("Given")
 
 LARGEST_FILE = 256 << 20
 """What is larger is no such file: a domain of a million values has a tenth of it."""
+TOML = ".toml"
 LARGEST_TOML = 1 << 20
 TOO_DEEP = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 """A key of a hundred parts with points between them."""

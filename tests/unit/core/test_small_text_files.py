@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato._core.small_csv_files import LONGEST_VALUE, lines, matched, values_with
+from sfumato._core.small_text_files import LONGEST_VALUE, lines, matched, values_with
 from sfumato.errors import QueryError, SchemaError, SfumatoError, SpecError
 
 UNLIKE = "'caps.csv' must have the columns value, cap."

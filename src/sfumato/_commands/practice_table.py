@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from sfumato.cli.demo import DIAGNOSES, SEED
+from sfumato._commands.demo import DIAGNOSES, SEED
 from sfumato.errors import TargetError, reason
 
 STAYS_PER_PATIENT = 1.4

@@ -16,6 +16,7 @@ from sfumato._engines.engine import Engine
 from sfumato._query.intervals import DEFAULT_LEVEL
 
 SEED = 20_260
+ROWS = 50_000
 SENSITIVE = "diagnosis"
 BOUND = BreachBound("1/10", "1/2")
 
@@ -111,11 +112,12 @@ def hospital(rows: int, seed: int = SEED) -> pa.Table:
     )
 
 
-def demonstrate(folder: Path, rows: int, engine: Engine | None = None) -> Demonstration:
+def demo(folder: str | Path, rows: int = ROWS, engine: Engine | None = None) -> Demonstration:
     """Write the table and its release into a folder, verify the release, and ask it three questions.
 
     Beside the table stands what a code book would say: which diagnoses there are, and in which chapters.
     """
+    folder = Path(folder)
     table = folder / "hospital.parquet"
     pq.write_table(hospital(rows), table)
     (folder / "diagnoses.txt").write_text("".join(f"{name}\n" for name in DIAGNOSES))

@@ -1,0 +1,57 @@
+"""Drafts a request file from a first look at a table: what `sfumato init` does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sfumato._commands.request_draft import check_place, draft
+from sfumato._profile.role_guessing import TableGuess, guess_table
+from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._release.staging import place_file
+from sfumato._request.schema import Role
+from sfumato._risk.attackers.predictive_columns import telling_columns
+
+
+@dataclass(frozen=True)
+class RequestDraft:
+    """A request file that was written, and what its steward still has to decide."""
+
+    path: Path
+    text: str
+    open: tuple[str, ...]
+    """What is left to decide, in words."""
+    guess: TableGuess
+    """What each column may be for."""
+
+
+def init(
+    table: str,
+    out: str | Path = "request.toml",
+    *,
+    sensitive: Sequence[str] = (),
+    read: ReadOptions = AS_USUAL,
+    force: bool = False,
+) -> RequestDraft:
+    """Write a request file to complete: what the columns may be for, and what only the steward can decide.
+
+    The file holds names of columns, and no value and no count of the table.
+    """
+    target = Path(out)
+    check_place(target, force=force)
+    guess = guess_roles(table, sensitive, read)
+    drafted = draft(guess, table, target, sensitive, encoding=read.encoding)
+    place_file(drafted.text, target, "the request file", force=force)
+    return RequestDraft(target, drafted.text, drafted.open, guess)
+
+
+def guess_roles(table: str, sensitive: Sequence[str], read: ReadOptions) -> TableGuess:
+    """Guess what columns are for, with those that predict a sensitive column, or one that is likely to be sensitive."""
+    guess, rows = guess_table(table, read=read)
+    known = rows.column_names
+    likely = sensitive or [column.name for column in guess.columns if column.may_be_sensitive][:1]
+    for about in (name for name in likely if name in known):
+        others = [column.name for column in guess.of(Role.PUBLIC) if column.name != about and column.name in known]
+        guess = guess.with_telling(telling_columns(rows, others, about), about, is_sure=bool(sensitive))
+    return guess

@@ -1,0 +1,153 @@
+"""Describes, asks, certifies and audits a release: what `info`, `query`, `certificate`, `page` and `audit` do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from sfumato._core.cell_values import values_to_json
+from sfumato._engines.engine import Progress
+from sfumato._evidence import Dossier, audit_release
+from sfumato._query.answer import Answer
+from sfumato._query.query_limits import DEFAULT_SECONDS
+from sfumato._query.release import Release
+from sfumato._readers.read_options import AS_USUAL, ReadOptions
+from sfumato._report import AskPage, Certificate, ask_page, check_place, report_page, save
+from sfumato._report import certificate as certify
+from sfumato._report.html_page import HOLDER
+from sfumato._report.question_page.page_file import LARGEST
+from sfumato._request.hierarchy import Hierarchy
+
+
+def info(release: str | Path | Release) -> dict[str, Any]:
+    """Describe a release: its columns, values, mechanism, design and guarantee, as `sfumato info --json` does."""
+    opened = release if isinstance(release, Release) else Release.open(release)
+    manifest = opened.manifest
+    return {
+        **manifest.about.to_json(),
+        **({"columns": dict(manifest.about.columns)} if manifest.about.columns else {}),
+        "rows": opened.rows,
+        "mechanism": manifest.mechanism_name,
+        "guarantee": manifest.mechanism.guarantee,
+        "sensitive": manifest.sensitive_name,
+        "persons": None if manifest.persons is None else manifest.persons.to_json(),
+        "counted": manifest.counted,
+        "public": list(manifest.public),
+        "values": {name: values_to_json(values) for name, values in opened.values.items()},
+        "published_at": dict(manifest.published_at),
+        "levels": {name: list(dict.fromkeys(groups)) for name, groups in manifest.groups.items()},
+        "fit_to_publish": not manifest.is_test,
+        "methods": list(opened.methods),
+        "design": manifest.design.to_json(),
+        "promise": opened.promise,
+        "software": manifest.software,
+    }
+
+
+def query(  # noqa: PLR0913 - the options of the command
+    release: str | Path | Release,
+    sql: str,
+    *,
+    method: str | None = None,
+    attach: Mapping[str, Any] | None = None,
+    simultaneous: bool = False,
+    consistent: bool = False,
+    totals: Sequence[Any] = (),
+    timeout: float = DEFAULT_SECONDS,
+) -> Answer:
+    """Answer a question in SQL; every number comes with a standard error and a 95% confidence interval.
+
+    `Release.sql` does the same for a release that is open already, and says what each argument means.
+    """
+    opened = release if isinstance(release, Release) else Release.open(release)
+    opened.check_method(method)
+    return opened.sql(
+        sql,
+        method=method,
+        attach=attach,
+        simultaneous=simultaneous,
+        consistent=consistent,
+        totals=totals,
+        timeout=timeout,
+    )
+
+
+def certificate(
+    release: str | Path,
+    out: str | Path | None = None,
+    *,
+    decider: str = HOLDER,
+    on: date | None = None,
+    force: bool = False,
+) -> Certificate:
+    """Verify a release and certify it on one page that may be passed on; with `out`, write the page."""
+    if out is not None:
+        check_place(Path(out), force=force)
+    certified = certify(release, on or date.today(), decider)
+    if out is not None:
+        save(certified.page(), Path(out), force=force)
+    return certified
+
+
+def page(  # noqa: PLR0913 - the options of the command
+    release: str | Path | Release,
+    out: str | Path,
+    *,
+    title: str | None = None,
+    megabytes: float = LARGEST,
+    force: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> AskPage:
+    """Write one HTML file that answers questions about a release with error bars, in any browser and offline."""
+    check_place(Path(out), force=force)
+    made = ask_page(release, title=title, largest=megabytes, progress=progress)
+    save(made, Path(out), force=force)
+    return made
+
+
+def audit(  # noqa: PLR0913 - the options of the command
+    release: str | Path,
+    original: Any,
+    out: str | Path | None = None,
+    *,
+    plan_file: str | Path | None = None,
+    second: tuple[str | Path, str | Path | None] | None = None,
+    population: Any = None,
+    context: Path | None = None,
+    questions: Sequence[str] = (),
+    seed: int | None = None,
+    hierarchies: Mapping[str, Hierarchy | Path] | None = None,
+    read: ReadOptions = AS_USUAL,
+    on: date | None = None,
+    force: bool = False,
+    command: str = "",
+    progress: Progress = lambda stage, done, total: None,
+) -> Dossier:
+    """Attack a release, compare its answers with the truth, and gather a private report; with `out`, write it.
+
+    `second` is another release of the same table with its plan file, `population` a register that an attacker may
+    link with, `context` a TOML file of what a person states, and `questions` SQL of the steward's own. The report
+    says by which `command` it was made.
+    """
+    if out is not None:
+        check_place(Path(out), force=force)
+    dossier = audit_release(
+        release,
+        original,
+        on=on or date.today(),
+        plan_file=plan_file,
+        second=second,
+        population=population,
+        context=context,
+        questions=questions,
+        seed=seed,
+        hierarchies=hierarchies,
+        read=read,
+        command=command,
+        progress=progress,
+    )
+    if out is not None:
+        save(report_page(dossier), Path(out), force=force)
+    return dossier
