@@ -18,7 +18,7 @@ from typing import Any
 from releases import SENSITIVE, WAYS, accepting, people
 from sfumato._evidence import Dossier, audit_release
 from sfumato._publication import publish
-from sfumato._publication_plan import Outlook, Request
+from sfumato._publication_plan import Outlook, Request, plan
 from sfumato._query.release import Release
 from sfumato._release.manifest import README
 from sfumato._report import ask_page, certificate, plan_page, report_page
@@ -56,8 +56,9 @@ def made(mechanism: str, folder: Path, table: Any = None) -> Made:
     schema = WAYS[mechanism].schema(Schema.of(SENSITIVE), table)
     asked = WAYS[mechanism].request(mechanism)
     request = Request(table, schema=schema, **asked, accept_exposure=True, **accepting(table, schema))
-    plan = folder / "plan.json"
-    return Made(request, plan(request), publish(request, folder / "release", plan_file=plan).release, plan)
+    plan_file = folder / "plan.json"
+    published = publish(request, folder / "release", plan_file=plan_file)
+    return Made(request, plan(request), published.release, plan_file)
 
 
 def printed(made: Made) -> str:

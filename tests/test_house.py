@@ -30,6 +30,7 @@ WITH_HIERARCHIES = (
     "_request/hierarchy.py",
     "_release/manifest_entries.py",
     "_verify/against_original.py",
+    "_commands/release_commands.py",
     "cli/render.py",
 )
 """These read and write the levels of a hierarchy, by a key that a mechanism is called by too."""

@@ -93,7 +93,7 @@ NAMES = [
 
 
 def test_public_names_are_these() -> None:
-    assert sfumato.__all__ == ["__version__", *NAMES]
+    assert sorted(sfumato.__all__) == sorted(["__version__", *NAMES])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -80,7 +80,6 @@ def test_exact_answer_says_that_nothing_was_done(folder: Path) -> None:
     ("arguments", "words"),
     [
         ("'SELECT AVG(age) FROM release WHERE disease = $$flu$$' --consistent", "only COUNT(*) is made consistent"),
-        (f"'{SQL}' --consistent --method em", "this method tells no error"),
         (f"'{SQL}' --totals nowhere.csv", "'nowhere.csv' cannot be read"),
         (f"'{SQL}' --totals wrong.csv", "the numbers of records add up to 60, but the totals in 'wrong.csv' "),
         ("--batch many.csv --consistent", "--consistent and --totals are for one question; ask it alone, without"),

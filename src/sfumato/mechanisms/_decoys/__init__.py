@@ -66,8 +66,7 @@ NEAR_LIMIT = Fraction(4, 5)
 ERROR, RISK = Fraction(1, 10), Fraction(1, 20)
 """A count of all records with a value is called accurate if it is off by less than ERROR but for a chance of RISK."""
 
-SMALL_ERROR, SMALL_COUNT = Fraction(3, 10), 10
-"""How unreliable small counts are is said for errors of SMALL_ERROR and counts up to SMALL_COUNT."""
+SMALL_ERROR, SMALL_COUNT = Fraction(3, 10), 10  # how unreliable small counts are is said for these
 
 
 def default_method(design: Design, /) -> str:

@@ -46,12 +46,6 @@ from sfumato.mechanisms._randomized_response.inverse_estimation import flat_vari
 from sfumato.mechanisms._randomized_response.operators import Cell, Coins, Operator, amplified_words, retention_of
 from sfumato.mechanisms._randomized_response.small_domain import merging
 from sfumato.mechanisms._randomized_response.small_domain.balancing import Group, balance, protected_places
-from sfumato.mechanisms._randomized_response.small_domain.merging import (
-    cell,
-    error_bound,
-    merged_by_bound,
-    merged_by_variance,
-)
 from sfumato.mechanisms._randomized_response.small_domain.planning_steps import groups_json, groups_table
 from sfumato.mechanisms._randomized_response.small_domain.rearranging import rearranged
 from sfumato.mechanisms._randomized_response.small_domain.sub_table_assignment import CellLayout
@@ -220,10 +214,10 @@ def plan(histogram: Histogram, spec: BreachBound, options: Options, draws: Draws
     balanced = balance(counts, protected)
     groups = balanced.groups
     if options.merge is Merge.PAPER:
-        parts = merged_by_bound(groups, rearranged(groups), protected, spec.posterior, options.minimum)
+        parts = merging.merged_by_bound(groups, rearranged(groups), protected, spec.posterior, options.minimum)
     else:
-        parts = merged_by_variance(groups, protected, spec.posterior, options.minimum)
-    cells = tuple(cell([groups[number] for number in part], protected) for part in parts)
+        parts = merging.merged_by_variance(groups, protected, spec.posterior, options.minimum)
+    cells = tuple(merging.cell([groups[number] for number in part], protected) for part in parts)
     made = Plan(histogram, spec, options, balanced.balance, protected, groups, parts, cells)
     if not all(keep for keep, _ in made.words):
         raise InfeasibleError(
@@ -329,7 +323,7 @@ def explain(plan: Plan, /) -> Json:
         cells.append({**told, "groups": [number + 1 for number in part]})
     return {
         "balance": plan.balance,
-        "error_bound": error_bound(plan.cells, plan.bound.posterior),
+        "error_bound": merging.error_bound(plan.cells, plan.bound.posterior),
         "error_bound_risk": RISK,
         "groups": groups_json(plan.histogram, plan.groups, plan.parts),
         "cells": cells,
@@ -338,7 +332,7 @@ def explain(plan: Plan, /) -> Json:
 
 def tables(plan: Plan, /) -> list[PlanTable]:
     """The groups, in their order, and the cells that they went to."""
-    return [groups_table(plan.groups, plan.parts, error_bound(plan.cells, plan.bound.posterior))]
+    return [groups_table(plan.groups, plan.parts, merging.error_bound(plan.cells, plan.bound.posterior))]
 
 
 def summary(plan: Plan, /) -> str:
