@@ -1,7 +1,7 @@
 """A request file to begin with: what was guessed of a table, and what is left for its holder to decide.
 
-The file may be shown to others. It holds the names of columns and what `guesses` says of them, which is no value and no
-count of the table.
+The file may be shown to others. It holds the names of columns and what `role_guessing` says of them, which is no value
+and no count of the table.
 """
 
 from __future__ import annotations

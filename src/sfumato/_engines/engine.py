@@ -1,7 +1,8 @@
 """Where work on a table runs. An engine runs functions over pieces, and brings to each part what belongs to it.
 
 It knows no mechanism and no file of a release: what is done with a piece is the same for every engine, and is written
-once, beside it (`profile`, `persons`, `writing`). Work, items and results can be pickled, so that they may travel.
+once, beside it (`table_profile`, `persons`, `record_writer`). Work, items and results can be pickled, so that they may
+travel.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 A column is a column of integers if every value is written the way an integer prints (so `007` stays text), of numbers
 if every value reads as one (with a decimal point, or with a comma where that is said), of dates or times if every value
-is spelled as one, and in one way (`spelling`). Empty fields are missing values, and so are the texts that the holder
-names as such, before anything is read as a number. A column with a declared domain is read as text: its type is that of
-the domain, whatever values occur.
+is spelled as one, and in one way (`type_inference`). Empty fields are missing values, and so are the texts that the
+holder names as such, before anything is read as a number. A column with a declared domain is read as text: its type is
+that of the domain, whatever values occur.
 """
 
 from __future__ import annotations

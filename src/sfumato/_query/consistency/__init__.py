@@ -2,8 +2,9 @@
 
 The plain estimates are right on average, and so are sums of them; but they may be negative, and need not add up to what
 is known. `consistent` finds the nearest table without negative numbers that adds up, `calibrated` the nearest one that
-adds up, whatever its signs. `sums` says what must add up, `projection` and `calibration` find the tables, `conflicts`
-explains totals that cannot hold together, `totals` reads those of the analyst, and `tables` does it for an answer.
+adds up, whatever its signs. `sum_constraints` says what must add up, `nonnegative_projection` and `least_squares` find
+the tables, `conflicting_totals` explains totals that cannot hold together, `known_totals` reads those of the analyst,
+and `consistent_tables` does it for an answer.
 """
 
 from sfumato._query.consistency.consistent_tables import CALIBRATED, CONSISTENT, Adjustment, AnswerCells

@@ -1,8 +1,9 @@
 """Thousands of counts in one reading of a release.
 
 A query is a set of sensitive values and a condition for each of some public columns. The queries are taken apart into
-the conditions they share (`workload`), the release is read once as codes (`blocks`), the records of each condition are
-counted by what they show (`files`) in the ways that take least time (`ways`), and all counts become estimates at once.
+the conditions they share (`query_workload`), the release is read once as codes (`record_blocks`), the records of each
+condition are counted by what they show (`file_counts`) in the ways that take least time (`counting_strategy`), and all
+counts become estimates at once.
 """
 
 from __future__ import annotations

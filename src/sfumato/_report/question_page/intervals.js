@@ -1,5 +1,5 @@
-// Intervals of counts, by the rules of sfumato's `estimate.intervals` and `estimate.inversion`: the exact law where few
-// hits are expected from other values, the score elsewhere; one standard error around the estimate is joined.
+// Intervals of counts, by the rules of sfumato's `_query.intervals` and `_query.exact_intervals`: the exact law where
+// few hits are expected from other values, the score elsewhere; one standard error around the estimate is joined.
 // Notation: p = wanted, q = other, R = rows, c = count.
 
 const FEW = 10, MOST_HITS = 512, SMALL_ROWS = 100, LARGE_CHANCE = 0.25, SPACING = 0.04, WIDEST_SPACING = 0.1;

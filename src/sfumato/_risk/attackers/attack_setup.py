@@ -1,7 +1,7 @@
 """What attackers see: records of whom the truth is known, and how likely each shows what it does from each value.
 
 The records are those of a release that could be, drawn with a key that is thrown away (`planned`), or those of the
-release itself, matched with the original by the key of its plan file (`released`).
+release itself, matched with the original by the key of its plan file (`release_matching`).
 """
 
 from __future__ import annotations

@@ -129,9 +129,9 @@ def targets(sample: Sample, sensitive: Sensitive, spec: PrivacySpec) -> list[Tar
 def attacks(chosen: Chosen, sample: Sample, sensitive: Sensitive, found: Sequence[Target]) -> tuple[Attack, ...]:
     """Somebody who knows one public column of a person, each in its turn, and somebody who knows all of them.
 
-    Not the attackers of `ladder`, although they know the same columns: these here learn from everybody but the person,
-    and trust it to the letter, because publishing stops at the strongest belief; those are to be right as often as they
-    believe, and learn from other people.
+    Not the attackers of `attack_scenarios`, although they know the same columns: these here learn from everybody but
+    the person, and trust it to the letter, because publishing stops at the strongest belief; those are to be right as
+    often as they believe, and learn from other people.
     """
     records = max(target.looked_at for target in found)
     replaced = shown(chosen, sensitive, sample.sensitive[:records], Draws.secret())

@@ -1,4 +1,4 @@
-// Counts where records show a value of a withheld group of records: the twin of `estimation` for one column.
+// Counts where records show a value of a withheld group of records: the twin of `decoy_estimation` for one column.
 // A law says what a record of each value shows on average (`mean`), and how to undo that (`solve`).
 
 function estimator({total, group_size, is_mixed, groups, unreliable, far_amplified, most_amplified, steps, ...numbers}) {

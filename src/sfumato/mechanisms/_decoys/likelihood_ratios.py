@@ -1,6 +1,6 @@
 """Exact figures of decoy groups: what a published value gives away, and how noise grows.
 
-All figures are Fractions. How far published counts may be off stands in `request.published_counts`: holders ask by it.
+All figures are Fractions. How far published counts may be off stands in `decoy_count_errors`: holders ask by it.
 
 Source: Fu, Wang, Wong, Wang and Jiang 2014; the leak is corrected.
 Notation: f = count, γ = group_size, N = total, φ = f / N.

@@ -1,4 +1,4 @@
-// Counts where records were kept or redrawn within their cells: the twin of `inverse.closed`.
+// Counts where records were kept or redrawn within their cells: the twin of `inverse_estimation.closed`.
 // Notation: p = retention, q = swap, k = wanted values of a cell, a = p + kq, b = kq.
 
 function estimator({places, cells, retention, swap, domain_size, is_flat, steps}) {

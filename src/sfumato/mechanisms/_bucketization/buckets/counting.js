@@ -1,4 +1,4 @@
-// Counts where records show their bucket, and it is known what buckets hold: the twin of `estimation.by_inverse`.
+// Counts where records show their bucket, and it is known what buckets hold: twin of `bucket_estimation.by_inverse`.
 // Notation: for a bucket, n = its size, q = its selected records, s = its records with a wanted value; o = all records
 // with a value. `present` are the values that somebody has; all that is by value is in their order.
 

@@ -3,8 +3,8 @@
 What they hold is a matter of the sizes, the caps and the exact counts of the values, all of which are published; so a
 choice that follows these predictions tells nothing more.
 
-Notation: o, W, p as in `estimation`; the inverse estimate of a count of value x has the variance p(1-p) (o_x² (W^-1)_xx
-- o_x) if a share p of every value is selected.
+Notation: o, W, p as in `bucket_estimation`; the inverse estimate of a count of value x has the variance p(1-p) (o_x²
+(W^-1)_xx - o_x) if a share p of every value is selected.
 """
 
 from __future__ import annotations

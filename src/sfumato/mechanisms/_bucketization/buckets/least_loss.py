@@ -3,8 +3,8 @@
 Claim: the setting is valid, no valid setting has less loss than `bound`, and both are established in integers. Where
 `bound` equals the loss, the setting is optimal. Float solvers only propose.
 Source: Wang 2014, section 6.1, states the problem with a variable per value and size; here it is projected on the
-numbers of buckets (`cuts`), relaxed (`relaxation`), and solved by listing whole points near the relaxation's corner
-(`corner`, `walk`) or, where that does not apply, by branch and bound (`branch`).
+numbers of buckets (`capacity_cuts`), relaxed (`relaxation`), and solved by listing whole points near the relaxation's
+corner (`corner_search`, `group_walk`) or, where that does not apply, by branch and bound (`branch_and_bound`).
 Notation: b_S = buckets[S], S = size, |T| = total.
 """
 

@@ -7,9 +7,9 @@ far more, it is that of the inverse; and in between each direction in which buck
 Nothing is inverted, so that buckets which are nearly alike do no harm.
 
 Source: ours; the guess is the best linear prediction of a mixed model (Robinson 1991), with an empirical prior.
-Notation: o_y = all records with value y, W_xy as in `estimation`, e = what the selected records tell, p = the overall
-share, s² = the variance of z over all records, r g_y s² = the variance of the share of value y around p, with g_y =
-o_y^(-1/2) up to a factor. Then e - o p has the covariance s² (W + r W G W).
+Notation: o_y = all records with value y, W_xy as in `bucket_estimation`, e = what the selected records tell, p = the
+overall share, s² = the variance of z over all records, r g_y s² = the variance of the share of value y around p, with
+g_y = o_y^(-1/2) up to a factor. Then e - o p has the covariance s² (W + r W G W).
 """
 
 from __future__ import annotations

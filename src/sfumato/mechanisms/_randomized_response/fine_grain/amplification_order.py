@@ -1,6 +1,6 @@
 """The values by rising amplification, and what each of them may keep beside a level; in exact integers.
 
-The demands, and why the retentions follow from a level and perhaps a peak, are explained in `solver`.
+The demands, and why the retentions follow from a level and perhaps a peak, are explained in `retention_solver`.
 
 Notation: m = domain size, γ = amplification, p = retention, f = share, M = level = the largest retention.
 """
