@@ -82,11 +82,11 @@ def kept_too_often(monkeypatch: pytest.MonkeyPatch, mechanism: str, share: float
     honest = REGISTRY[mechanism]
 
     def careless(plan: Any, codes: Any, slots: Any, draws: Any, first_row: int) -> Replaced:
-        found = honest.replace(plan, codes, slots, draws, first_row)
+        found = honest.perturb(plan, codes, slots, draws, first_row)
         spared = draws.stream("sabotage").words(first_row, len(codes)) / 2.0**64 < share
         return Replaced(np.where(spared, codes, found.values).astype(codes.dtype), found.cells)
 
-    monkeypatch.setitem(REGISTRY, mechanism, replace(honest, replace=careless))
+    monkeypatch.setitem(REGISTRY, mechanism, replace(honest, perturb=careless))
 
 
 # --------------------------------------------------------------------------------------------- spoilt after it was done

@@ -71,7 +71,7 @@ def test_one_row_is_refused(desk: Path, write: Callable[[Path, Any], Path]) -> N
     [
         ("people.xlsx", b"PK\x03\x04", "cannot be read as an Excel file; check that it is whole"),
         ("people.csv.gz", b"\x1f\x8b", "is damaged: it cannot be unpacked; check that it was copied whole."),
-        ("people", HEADER + ROWS, "is no table that can be read: name a file that ends in .parquet, .csv"),
+        ("people", HEADER + ROWS, "is no table that can be read: name a file that ends in .csv, .tsv"),
         ("people.txt", bytes(range(256)) * 9, "is not utf-8 text; say its encoding (--encoding latin-1"),
         ("people.csv", b"", "'people.csv' is empty: the first line must name the columns."),
         ("people.csv", b"\n\n", "'people.csv' is empty: the first line must name the columns."),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from command_line import TEST_KEY, run, succeed, write_csv_rows, write_parquet
@@ -359,7 +359,11 @@ def cells(draw: st.DrawFn) -> list[Coin]:
     ]
 
 
+NEVER_SHOWN = Coin(("b", 0), 1, Fraction(0), Fraction(0))
+
+
 @settings(max_examples=examples(60))
+@example([Coin(("a", 0), 1, Fraction(1, 10), Fraction(1)), NEVER_SHOWN])
 @given(cells())
 def test_posterior_of_a_column_is_that_of_bayes_rule(cell: list[Coin]) -> None:
     brute: dict[Any, Fraction] = {}

@@ -150,15 +150,15 @@ def test_store_that_refuses_half_way_is_named_and_nothing_is_left(
 def test_release_appears_with_its_manifest_which_comes_last(bucket: str, store: Store, desk: Path) -> None:
     succeed(*publishing(write_csv(desk / "people.csv", people()), out=f"{bucket}/release"))
     written = [asked for asked in store.asked if asked.startswith(("PUT", "POST"))]
-    assert written[-1].endswith(f"/_release/{MANIFEST}")
+    assert written[-1].endswith(f"/release/{MANIFEST}")
     version = next(each.parent for each in address(f"{bucket}/release").below() if "version-" in each.key)
-    address(f"{bucket}/_release/{MANIFEST}").remove()
+    address(f"{bucket}/release/{MANIFEST}").remove()
     assert version.is_dir()
     with pytest.raises(ReleaseFormatError, match=f"has no {MANIFEST}"):
         Release.open(f"{bucket}/release")
 
 
-@pytest.mark.parametrize("step", [r"(PUT|POST) .*README", rf"(PUT|POST) .*_release/{MANIFEST}"])
+@pytest.mark.parametrize("step", [r"(PUT|POST) .*README", rf"(PUT|POST) .*release/{MANIFEST}"])
 def test_what_cannot_be_put_leaves_nothing_and_the_old_release_as_it_was(
     step: str, bucket: str, store: Store, desk: Path
 ) -> None:
@@ -277,7 +277,7 @@ def test_release_put_there_by_other_means_is_read_and_replaced(bucket: str, desk
     table = write_csv(desk / "people.csv", people())
     succeed(*publishing(table, out="release"))
     for name in names_in(desk / "release"):
-        address(f"{bucket}/_release/{name}").put(desk / "release" / name)
+        address(f"{bucket}/release/{name}").put(desk / "release" / name)
     assert succeed("query", f"{bucket}/release", COUNT).out == succeed("query", "release", COUNT).out
     succeed(*publishing(table, "--force", out=f"{bucket}/release"))
     assert names(f"{bucket}/release") == [MANIFEST, *(f"version/{name}" for name in names_in(desk / "release"))]

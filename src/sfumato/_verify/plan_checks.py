@@ -91,14 +91,15 @@ def part_posteriors(cell: Sequence[Coin], number: int) -> Iterator[tuple[Scalar,
     more = [each / chance if chance else None for each, chance in kept]
     certain = {key for key, (each, chance) in zip(keys, kept, strict=True) if each and not chance}
     for part, weight in by_part.items():
-        inside = max((each for each, key in zip(more, keys, strict=True) if key == part and each), default=Fraction(0))
-        outside = min(
-            (each for each, key in zip(more, keys, strict=True) if key != part and each is not None), default=None
-        )
-        reached = (weight + inside) / (total + inside) if total + inside else Fraction(0)
+        drawn = [(each, key == part) for each, key in zip(more, keys, strict=True) if each is not None]
+        inside = max((each for each, is_inside in drawn if is_inside), default=None)
+        outside = min((each for each, is_inside in drawn if not is_inside), default=None)
+        posteriors = [Fraction(0)]
+        if inside is not None and total + inside:
+            posteriors.append((weight + inside) / (total + inside))
         if outside is not None and total + outside:
-            reached = max(reached, weight / (total + outside))
-        yield part, Fraction(1) if part in certain else reached
+            posteriors.append(weight / (total + outside))
+        yield part, Fraction(1) if part in certain else max(posteriors)
 
 
 def _added(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
